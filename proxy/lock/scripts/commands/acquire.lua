@@ -18,9 +18,9 @@
 -- ARGV[7]  place in the queue or ''
 -- ARGV[8]  and more: tokens by which the client's own connection has the lock, see any_own()
 --
--- returns  the fencing token; nil: another owner has it, all places are taken, or a reader asks for
---          the write side; QUEUED (see enqueue()); to a short call, BUSY: it has done nothing,
---          because only a full one can
+-- returns  the fencing token; nil: another owner has the lock, all places are taken, or a reader
+--          asks for the write side; QUEUED (see enqueue()); to a short call, BUSY: the script has
+--          done nothing, because it needs a full call
 -- layout   see verbs.lua, limit.lua and rw.lua
 -- include any_own
 -- include client_error

@@ -1,7 +1,7 @@
 -- del: DEL and UNLINK of which at least one key has a rule.
 --
 -- KEYS     lock, sidecar, record for each of the n keys with a rule, and the queue if the rule has
---          `wait`; then the fence counter, if any has; then the other keys
+--          `wait`; then the fence counter, if any rule has `wait`; then the other keys
 --
 -- ARGV of a short call, for one key with a rule and no other: command, token. A full call has:
 --
@@ -11,10 +11,10 @@
 -- ARGV[4]  token, 'wait' or '', 'foreign' (see check_owner()) or '' for each of the n; then
 --          'tell' or nothing
 --
--- returns  how many keys were deleted; other owners' locks stay. If one stays, with 'tell':
+-- returns  how many keys were deleted; other owners' locks stay. If a lock stays, with 'tell':
 --          REFUSED, how many keys were deleted, the number of the first of the n keys that stays,
---          and its owner's token ('-': not known). To a short call, BUSY: it has done nothing,
---          because only a full one can
+--          and the token of that key's owner ('-': not known). To a short call, BUSY: the script
+--          has done nothing, because it needs a full call
 -- layout   hasp's
 -- include check_owner
 -- include client_error

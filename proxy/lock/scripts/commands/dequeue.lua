@@ -1,6 +1,5 @@
--- dequeue: takes a try out of the queue, because its client has given up. If the try was granted
--- the lock before, or took it at once and the reply was lost, the script undoes that, or reports
--- it.
+-- dequeue: takes a try out of the queue, because its client has given up. If the try has got the
+-- lock, by a grant or at once (and the reply was lost), the script undoes or reports that.
 --
 -- KEYS[1]  lock
 -- KEYS[2]  record
@@ -10,14 +9,14 @@
 --
 -- ARGV[1]  secret (see sign())
 -- ARGV[2]  ticket
--- ARGV[3]  its place ('': not known, '0': it never was in the queue)
+-- ARGV[3]  the try's place ('': not known, '0': it never was in the queue)
 -- ARGV[4]  kind
 -- ARGV[5]  token
 -- ARGV[6]  value
 -- ARGV[7]  'undo', or 'tell' to leave the lock to the try
--- ARGV[8]  if its place is not known: how many ms ago the try was sent
+-- ARGV[8]  if the place is not known: how many ms ago the try was sent
 --
--- returns  the outcome (left, granted, undone, gone), for how many ms the lock is held, its fencing
+-- returns  the outcome (left, granted, undone, gone), for how many ms the lock is held, the fencing
 --          token (0: none)
 -- layout   any; see hand_off.lua
 -- include end_place

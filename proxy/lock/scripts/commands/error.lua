@@ -2,5 +2,5 @@
 --
 -- ARGV[1]  the error
 --
--- returns  it
+-- returns  the error
 return redis.error_reply(ARGV[1])

@@ -1,5 +1,5 @@
--- guard_finish: a write after a read, of one guarded key whose owner is this connection alone: the
--- most frequent case of guard_write, with the fewest calls and arguments.
+-- guard_finish: a write of one guarded key after this connection has read it: the most frequent
+-- case of guard_write, with fewer calls and arguments.
 --
 -- KEYS[1]  guard
 -- KEYS[2]  queue

@@ -1,12 +1,12 @@
--- guard_read: a command that reads guarded keys: acquires their guards, or keeps those that its
--- owner has, and reads.
+-- guard_read: a command that reads guarded keys: acquires the guards that the owner does not have,
+-- and reads.
 --
 -- KEYS     see guarded_key()
 -- ARGV     see guarded_key(); without a command, hasp sends it after the guards are acquired
 --
 -- returns  the command's reply; without a command, GRANTED, and 'anew' if the owner had not yet
 --          read under one of the guards; LOCKED with the first key that another owner has; LOCKLOST
---          with the first key that was lost; QUEUED (see enqueue()), and its number
+--          with the first key that was lost; QUEUED (see enqueue()), and the key's number
 -- layout   hasp's
 -- include acquire_guard
 -- include client_error
@@ -16,8 +16,8 @@
 -- include release_guards
 -- include set_guards
 local n, command = guarded_call()
--- Numbers of the guards that the owner did not have before; and of those that it had, without a
--- read under them yet.
+-- The numbers of the guards that the owner did not have before, and of the guards that the owner
+-- had without a read under them yet.
 local taken, unread = {}, {}
 for i = 1, n do
 	local guard, queue, _, token, lease, state = guarded_key(i)
@@ -38,7 +38,7 @@ if ARGV[command] then
 	end
 	reply = redis.pcall(unpack(ARGV, command))
 	if type(reply) == 'table' and reply.err then
-		-- The read has failed, so its owner does not need the new guards.
+		-- The read has failed, so the owner does not need the new guards.
 		-- break failed_as_read: set_guards(unread)
 		release_guards(taken)
 		-- break failed_as_read: release_guards({})

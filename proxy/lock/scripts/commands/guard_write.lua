@@ -1,12 +1,12 @@
--- guard_write: a command that writes guarded keys. Writes only if its owner has each of their
--- guards, or the guard is free.
+-- guard_write: a command that writes guarded keys. Writes only if each guard is the owner's, or
+-- free.
 --
 -- KEYS     see guarded_key()
 -- ARGV     see guarded_key()
 --
 -- returns  the command's reply, GRANTED without one; LOCKLOST with the first key that was lost
---          since it was read; LOCKED with the first key that another owner has; QUEUED (see
---          enqueue()), and its number
+--          since the owner read it; LOCKED with the first key that another owner has; QUEUED (see
+--          enqueue()), and the key's number
 -- layout   hasp's
 -- include client_error
 -- include enqueue_to_write

@@ -1,8 +1,8 @@
--- mlock: MLOCK. Takes all of n locks if each is free, or its owner has it in a reentrant layout.
--- Otherwise a try that may wait takes the locks before the first busy one, and enters the queue of
--- that one: so all waiters take the locks in the same order. When it has got that lock, hasp calls
--- the script again with the same ticket, which shows the locks of the try, until it has all. If the
--- try has lost a lock in between, the script releases all later ones before the try waits again.
+-- mlock: MLOCK. Takes all n locks if each is free, or the owner has it in a reentrant layout. If
+-- not, a try that may wait takes the locks before the first busy one, and enters the queue of the
+-- busy one: so all waiters take the locks in the same order. When the try has got that lock, hasp
+-- calls the script again with the same ticket, which marks the locks of the try, until the try has
+-- all. If the try has lost a lock, the script releases all later ones before the try waits again.
 --
 -- KEYS     lock, record, queue, sidecar for each of the n locks, in the order in which they are
 --          taken; then the fence counter
@@ -11,15 +11,15 @@
 -- ARGV[2]  token
 -- ARGV[3]  lease ms; for a try that leaves: how many ms ago it was sent
 -- ARGV[4]  ticket
--- ARGV[5]  how many ms to wait; -1: leave that queue, and give all back
+-- ARGV[5]  how many ms to wait; -1: leave the queue, and give all locks back
 -- ARGV[6]  place in a queue or ''
 -- ARGV[7]  layout: 'count', 'refresh' or 'no'
--- ARGV[8]  the number of the lock whose queue that is, counted from 1; 0: none
--- ARGV[9]  lease ms of its locks while it waits
+-- ARGV[8]  the number of the lock whose queue the try is in, counted from 1; 0: none
+-- ARGV[9]  lease ms of the try's locks while it waits
 -- ARGV[10] and more: tokens by which the client's own connection has one of the locks, see
 --          any_own()
 --
--- returns  the fencing token of all locks; nil: not all are free, and it has none; QUEUED (see
+-- returns  the fencing token of all locks; nil: not all are free, and the try has none; QUEUED (see
 --          enqueue()), followed by the number of the lock
 -- layout   Redisson's RLock: a hash {token: holds}; or go-zero's RedisLock: a string holding the
 --          token

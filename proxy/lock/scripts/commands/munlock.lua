@@ -7,8 +7,8 @@
 -- ARGV[3]  layout: 'hash', 'string'
 -- ARGV[4]  as unlock's ARGV[6]
 --
--- returns  how many of them this owner had: each was released (and handed off to the first
---          waiter), or one of its holds was
+-- returns  how many of the locks this owner had: the script has released each of these (and handed
+--          it off to the first waiter), or one of its holds
 -- layout   Redisson's RLock, with its message to its waiters, or go-zero's RedisLock; or a
 --          semaphore (see count_places()), or a read-write lock (see rw.lua)
 -- include count_holds

@@ -10,15 +10,15 @@
 --
 -- ARGV[1]  secret (see sign())
 -- ARGV[2]  ticket of one of the waiters ('': only hand off)
--- ARGV[3]  its place
+-- ARGV[3]  the waiter's place
 -- ARGV[4]  kind
 -- ARGV[5]  token
 -- ARGV[6]  value
--- ARGV[7]  lease ms to begin again if it has the lock by now, or ''
+-- ARGV[7]  lease ms to begin again if the waiter has the lock by now, or ''
 --
 -- returns  the outcome (queued, granted, gone), for how many ms the lock is held (-1: for ever, -2:
 --          not at all; for a semaphore: by the waiter, or until a place is free; 0: poll again,
---          because one call does not remove all waiters that are gone), its fencing token (0: none)
+--          because one call does not remove all waiters that are gone), fencing token (0: none)
 -- layout   any; see hand_off.lua
 -- include find_entry
 -- include granted_fence

@@ -1,5 +1,5 @@
--- quorum_confirm: a majority granted the lock; its fencing token is written back, so that a later
--- majority proposes a greater one. It also replaces a counter that hasp does not believe.
+-- quorum_confirm: writes the fencing token of a lock that a majority has granted to one server, so
+-- that a later majority proposes a greater token. Replaces a counter that hasp does not believe.
 --
 -- KEYS[1]  lock
 -- KEYS[2]  counter of fencing tokens

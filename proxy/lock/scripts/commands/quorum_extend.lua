@@ -1,12 +1,12 @@
--- quorum_extend: extends a lease at one server of a quorum. Never shortens it: a client that relies
--- on the longer lease may not learn of it.
+-- quorum_extend: extends a lease at one server of a quorum. Never shortens a lease, because a
+-- client that relies on the longer one may not learn of that.
 --
 -- KEYS[1]  lock
 --
 -- ARGV[1]  value
 -- ARGV[2]  lease ms
 --
--- returns  1; 0 the lock has another value; -1 it is free
+-- returns  1; 0 the lock has another value; -1 the lock is free
 -- layout   Redlock's
 local lock = KEYS[1]
 local value, lease = unpack(ARGV)

@@ -20,9 +20,9 @@
 --          given back; '': not known (see forget_try())
 --
 -- returns  1: released (and handed off to the first waiter), or one hold of several released;
---          0: this owner does not have it; if another owner has it, with 'tell': REFUSED 0 1, and
---          that owner's token; to a short call, BUSY: it has done nothing, because clients wait for
---          the lock
+--          0: this owner does not have the lock; if another owner has it, with 'tell': REFUSED 0 1,
+--          and that owner's token; to a short call, BUSY: the script has done nothing, because
+--          clients wait for the lock
 -- layout   Redisson's RLock, with its message to its waiters, or go-zero's RedisLock; or a
 --          semaphore (see count_places()), or a read-write lock (see rw.lua)
 -- include client_error

@@ -1,4 +1,4 @@
--- write: any other write command of which at least one key has a rule.
+-- write: a write command without a script of its own, of which at least one key has a rule.
 --
 -- KEYS     lock, sidecar for each of the n keys with a rule; then the other keys
 --

@@ -64,8 +64,8 @@ end
 --     -       nothing
 --     m, mk   the connection has read it: its owner must still have the guard
 --
--- and with `k` the owner keeps the guard after the write, or the command does not write this key
--- (but another one, or it reads this one in a transaction).
+-- With `k`, the owner keeps the guard after the write, or the command does not write this key: it
+-- writes another key, or a transaction only reads this one.
 --
 -- A guard is a string that holds its owner's token, and after that, until the owner has read under
 -- it, a space and the ticket of the try that got it. So an owner that has read, lost the guard and
@@ -79,8 +79,8 @@ local function guarded_key(i)
 		args[at + 3], args[at + 4], args[at + 5]
 end
 
--- Returns the rest of the arguments that guarded_key() describes: whether the client may wait,
--- its ticket, how many ms, and its place.
+-- Returns the rest of the arguments that guarded_key() describes: whether the client may wait, the
+-- ticket, for how many ms, and the place.
 local function guarded_try()
 	local ticket, wait_ms, place = unpack(ARGV, 3, 5)
 	return ticket ~= '' and wait_ms ~= '0', ticket, tonumber(wait_ms), place
@@ -93,8 +93,8 @@ local function guarded_call()
 	return n, 6 + 3 * n
 end
 
--- Writes the guards of the guarded keys with these numbers, which the owner has, again: with the
--- ticket of a try that has not read under them yet, or (nil) without.
+-- Writes guards again, which the owner has and which are those of the guarded keys with these
+-- numbers: with the ticket of a try that has not read under them yet, or (nil) without.
 -- include guarded_key
 local function set_guards(numbers, ticket)
 	for _, i in ipairs(numbers) do
@@ -103,9 +103,9 @@ local function set_guards(numbers, ticket)
 	end
 end
 
--- A read ends at key `i`, because it did not get the guard. `outcome` and `err` are the results of
--- acquire_guard(). If it waits, it keeps the guards of the keys before, marked as not read under
--- yet. Returns the reply.
+-- Ends a read that did not get the guard of key `i`. `outcome` and `err` are the results of
+-- acquire_guard(). A read that waits keeps the guards of the keys before `i`, marked as not read
+-- under yet. Returns the reply.
 -- include enqueue_for_guard
 -- include guarded_key
 -- include guarded_try
@@ -143,9 +143,9 @@ local function release_guards(numbers)
 	end
 end
 
--- Another owner has the guard of key `i`: enters its queue, or refuses the call that may not wait.
--- The client has the guards of the keys before it by then, so that all clients wait for the keys in
--- the same order. The reply is QUEUED (see enqueue()), followed by the key's number.
+-- Enters the queue of key `i`, whose guard another owner has, or refuses a call that may not wait.
+-- The client has the guards of the keys before `i`, so all clients wait for keys in the same order.
+-- The reply is QUEUED (see enqueue()), followed by the key's number.
 -- include enqueue
 -- include hasp_error
 -- include guarded_key
@@ -164,9 +164,9 @@ local function enqueue_for_guard(i)
 	return reply
 end
 
--- A write does not get the guard of key `i`. If it waits, it takes the guards of the keys before,
--- and marks each one as not read under yet, unless the owner has read under it. `owners` are the
--- values that the guards had. Returns the reply.
+-- Ends a write that did not get the guard of key `i`. A write that waits takes the guards of the
+-- keys before `i`, and marks each guard as not read under yet, unless the owner has read under it.
+-- `owners` are the values that the guards had. Returns the reply.
 -- include enqueue_for_guard
 -- include guarded_key
 -- include guarded_try
@@ -180,7 +180,7 @@ local function enqueue_to_write(i, owners)
 	return enqueue_for_guard(i)
 end
 
--- Hands a free guard to the first waiter. Returns true if no client waits: it is still free.
+-- Hands a free guard to the first waiter. Returns true if no client waits: the guard stays free.
 -- include hand_off
 local function hand_off_guard(guard, queue)
 	if redis.call('EXISTS', queue) == 0 then

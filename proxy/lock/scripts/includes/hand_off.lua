@@ -6,8 +6,8 @@
 --
 -- `owner`: the lock is not free. In the layout `count` this owner has it (token, fencing token, the
 -- rest of the lease), and only its own waiters at the head of the queue get it. A semaphore
--- (`places`) admits the first waiters while it has places; a read-write lock (`sides`) while they
--- may have it together.
+-- (`places`) admits the first waiters while it has places; a read-write lock (`sides`) while these
+-- waiters may have the lock together.
 --
 -- One call removes or serves at most 64 waiters. If there are more, the script asks the worker of
 -- the next waiter to poll the lock at once, and no newcomer takes it until then. The second result
@@ -120,8 +120,8 @@ end
 
 -- Returns true if the first waiter may have a lock that is not free. `owner` is hand_off()'s. Each
 -- waiter for a semaphore names how many owners there may be. Also true for an entry that is no
--- waiter, or past its deadline: hand_off() removes it. The second result is true if the time of
--- some readers is over, and one call cannot remove all of them.
+-- waiter, or past its deadline: hand_off() removes that entry. The second result is true if the
+-- time of some readers is over, and one call cannot remove all of these readers.
 -- include may_take_rw
 local function may_join(keys, waiter, owner, now_ms)
 	local lock = keys.lock
@@ -148,7 +148,7 @@ end
 -- already, in the layout `count`; else nil. Returns the outcome:
 --
 --     granted   and the fencing token
---     deaf      its worker did not listen, so the script has undone the grant
+--     deaf      the waiter's worker did not listen, so the script has undone the grant
 --     refused   Redis refuses to write (no memory left, say), or to publish (this user may not):
 --               the lock stays free for hasp's own poll, which may succeed
 -- include format_ms
@@ -170,9 +170,9 @@ local function offer(keys, waiter, owner, now_ms)
 	return type(listeners) == 'number' and 'deaf' or 'refused'
 end
 
--- Writes the lock, and the keys beside it, for `waiter`. `shared_fence` is the fencing token of its
--- owner if that has the lock already; else nil. Returns the fencing token, or '-'; nil when Redis
--- refuses the write: then nothing was written.
+-- Writes the lock, and the keys beside it, for `waiter`. `shared_fence`: the fencing token of the
+-- waiter's owner if that owner has the lock already; else nil. Returns the fencing token, or '-';
+-- nil if Redis refuses the write: then nothing was written.
 -- include take_count
 -- include take_limit
 -- include take_rw

@@ -53,8 +53,8 @@ local function has_limit(lock, token)
 	return redis.call('ZSCORE', lock, token)
 end
 
--- Returns whether `token` may have one of `limit` places now: 'free' if no owner has one; then
--- 'mine' if it has one already. If the key holds something else: nil and Redis' own error.
+-- Returns true if `token` may have one of `limit` places now, or 'free' if no owner has a place.
+-- The second result is 'mine' if `token` has a place already. For another type: nil, Redis' error.
 -- include count_places
 -- include has_limit
 local function may_take_limit(lock, record, _, token, limit)
@@ -73,8 +73,8 @@ local function may_take_limit(lock, record, _, token, limit)
 end
 
 -- Gives an owner a place of a semaphore, for `lease` ms from now; `longest`: does not shorten the
--- time of a present place. `note` is for the record; nil: it has one. Returns Redis' error if it
--- refuses: then nothing was written.
+-- time of a present place. `note`: what to write in the record; nil: keep what it has. If Redis
+-- refuses the write, returns Redis' error: then nothing was written.
 -- include format_ms
 -- include keep_places
 local function set_place(lock, record, token, lease, longest, note)
@@ -96,10 +96,10 @@ local function set_place(lock, record, token, lease, longest, note)
 	keep_places(lock, record)
 end
 
--- Takes a place of a semaphore for the owner of the try `ticket`. `is_free`: no owner has one. An
--- owner has one place at most. If it has one already, it keeps it, with its fencing token; the
--- script marks the try, because undoing it would take the place away. Returns the fencing token; or
--- Redis' error: then nothing was written.
+-- Takes a place of a semaphore for the owner of the try `ticket`. `is_free`: no owner has a place.
+-- An owner that has a place already keeps that and its fencing token; the script marks the try,
+-- because undoing the try would take the place away. Returns the fencing token; or Redis' error:
+-- then nothing was written.
 -- include next_fence
 -- include set_place
 local function take_limit(lock, record, _, counter, token, lease, ticket, _, is_free)

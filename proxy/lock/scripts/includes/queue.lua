@@ -1,6 +1,6 @@
 -- Enters the queue of a lock, at `place` if hasp knows it from an earlier try, else at the end.
--- `rest` is the entry from its kind on (see hand_off.lua). `held_ms` is for how long the lock is
--- held, if the caller knows it: -1: for ever, or not asked; -2: not known.
+-- `rest` is the entry from its kind on (see hand_off.lua). `held_ms`: for how many ms the lock is
+-- held; -1: for ever, or not asked; -2: not known.
 --
 -- The reply is for hasp, which keeps it from the client: QUEUED, the place, Redis' time in ms, and
 -- for how many ms the lock is held.
@@ -36,9 +36,9 @@ local function enqueue(lock, held_ms, queue, ticket, wait_ms, place, rest)
 	return redis.status_reply('QUEUED ' .. place .. ' ' .. format_ms(now_ms) .. ' ' .. held_ms)
 end
 
--- Returns true if the client's own connection has the lock. ARGV names its tokens from `first` on,
--- as far as hasp knows them; has(token) returns true if that owner has the lock now. The client
--- must not wait then: the command that would release the lock comes after the one that waits.
+-- Returns true if the client's own connection has the lock. ARGV names the connection's tokens from
+-- `first` on; has(token) returns true if that owner has the lock now. The client must not wait for
+-- such a lock: the command that would release the lock comes after the one that waits.
 local function any_own(first, has)
 	for i = first, #ARGV do
 		if has(ARGV[i]) then
@@ -97,7 +97,8 @@ local function parse_waiter(entry, now_ms)
 	}
 end
 
--- Notes in an entry of a queue that it was woken now, see hand_off.lua. The entry keeps its place.
+-- Writes the present time as the `woken` of a queue's entry (see hand_off.lua), which keeps its
+-- place.
 local function mark_woken(queue, entry, waiter, now_ms)
 	redis.call('ZADD', queue, redis.call('ZSCORE', queue, entry), waiter.ticket .. ' '
 		.. waiter.proof .. ' ' .. string.format('%.0f', now_ms) .. ' ' .. waiter.terms)

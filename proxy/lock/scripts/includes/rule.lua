@@ -78,8 +78,8 @@ local function recount(side, token, terms, before, after)
 	return owner .. ' ' .. count
 end
 
--- If others have counted on, takes back what the owner of the counter added. The rest has no owner
--- then. Returns false if no others have counted: then the lock can be deleted.
+-- If other clients have counted on, takes back what the owner of the counter has added: the rest
+-- has no owner. Returns false if no other client has counted: then the lock can be deleted.
 -- include get_string
 -- include parse_side
 local function take_back(lock, record, side)
@@ -105,8 +105,8 @@ local function is_retaken(lock, side)
 	return ttl == -1 or math.abs(ttl - redis.call('PTTL', side)) > 1000
 end
 
--- Gives a rule's lock an expiry of `lease` ms when it has none, and cuts what is longer than `max`
--- ms. `note`, unless nil, goes to the sidecar (see check_owner()).
+-- Gives a rule's lock an expiry of `lease` ms if it has none, and cuts an expiry longer than `max`
+-- ms. Writes `note`, unless nil, to the sidecar (see check_owner()).
 local function enforce_lease(lock, side, note, lease, max)
 	local ttl = redis.call('PTTL', lock)
 	local want = ttl

@@ -31,8 +31,8 @@ local function is_away(lock, key)
 end
 
 -- Returns for how many ms an owner still has the longest of its `holds` holds of the read side;
--- -2: it has none any more. `enough`: stops at a hold with that many ms. An owner of more than
--- 1,000 holds, or one whose key may be at another node, has them for as long as the lock lasts.
+-- -2: the owner has none any more. `enough`: stops at a hold with that many ms. More than 1,000
+-- holds, or holds whose keys may be at another node, last as long as the lock.
 -- include is_away
 -- include timeouts_of
 local function read_left(lock, token, holds, enough)
@@ -55,10 +55,10 @@ local function read_left(lock, token, holds, enough)
 end
 
 -- Removes readers whose time is over from a read-write lock in mode `read`, and lets the lock
--- expire with the longest remaining hold. Returns false if there is none, and the lock is gone.
+-- expire with the longest remaining hold. Returns false if no hold remains, and the lock is gone.
 -- `enough`: if a reader has that many ms left, the lock is held, and the function stops there. One
--- call reads some 64 readers. Any others have the lock until it expires; the second result is true
--- if none of the 64 has it.
+-- call reads some 64 readers; any others have the lock until it expires. The second result is true
+-- if none of the 64 has the lock.
 -- include read_left
 local function keep_longest(lock, record, side, enough)
 	local cursor, longest, looked = '0', -2, 0
@@ -108,10 +108,10 @@ local function has_rw(lock, token)
 	return held[1] and true or live_reads(lock, token, held[2]) > 0
 end
 
--- Returns whether `token` may have a read-write lock now, for `kind` (see hand_off.lua): 'free' if
--- no owner has it; then 'mine' if it already has the lock, or its other side. So a reader that asks
--- for the write side, which Redisson refuses, too, gets false, 'mine'. If the key holds something
--- else: nil and Redis' own error. The fourth result is keep_longest()'s second.
+-- Returns true if `token` may have a read-write lock now, for `kind` (see hand_off.lua), or 'free'
+-- if no owner has the lock; the second result is 'mine' if `token` has a side of the lock already.
+-- So a reader that asks for the write side gets false, 'mine': Redisson refuses that, too. For
+-- another type: nil and Redis' error. The fourth result is keep_longest()'s second.
 -- include keep_longest
 -- include live_reads
 local function may_take_rw(lock, record, side, token, kind)
