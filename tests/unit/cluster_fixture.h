@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * cluster_fixture: a cluster of two nodes that the test plays by hand, over unix sockets, and a
- * virtual link to it with what its user was told. Node 0 serves the slots below 8192 ("bar",
- * "a"), node 1 the others ("foo", "c"). Time is the test's own.
+ * cluster_fixture: a cluster of two nodes that the test plays by hand over unix sockets, and a
+ * virtual link to the cluster that records the replies to its user. Node 0 serves the slots
+ * below 8192 ("bar", "a"), node 1 the others ("foo", "c"). The test sets the time.
  */
 #ifndef HASP_TESTS_UNIT_CLUSTER_FIXTURE_H
 #define HASP_TESTS_UNIT_CLUSTER_FIXTURE_H

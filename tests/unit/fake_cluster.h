@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * fake_cluster: two nodes, each a fake_redis: one that a test has made, and that has the clock
- * and the jobs, and another one.
+ * fake_cluster: two nodes, each a fake_redis: the test's own fake_redis, which has the clock
+ * and the jobs, and a second one.
  *
  *   keys that begin with `a`        the first serves them
  *   all others                      the second, unless it is gone, or the key was moved

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * fake_jobs: takes the place of script_job.c in a test that has it among its sources: what hasp
- * would send to Redis by its own connection is written down. Each job ends at once, without an
- * answer unless the test has given one.
+ * fake_jobs: replaces script_job.c in a test that links it, and records the calls that hasp
+ * would send to Redis by its own connection. Each job ends at once, with the answer that the
+ * test has set, or without one.
  */
 #ifndef HASP_TESTS_UNIT_FAKE_JOBS_H
 #define HASP_TESTS_UNIT_FAKE_JOBS_H

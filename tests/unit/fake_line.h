@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * fake_line: a worker's waiters, and clients that do nothing but note what they are told.
+ * fake_line: a worker's waiters, and clients that only record what hasp reports to them.
  */
 #ifndef HASP_TESTS_UNIT_FAKE_LINE_H
 #define HASP_TESTS_UNIT_FAKE_LINE_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * fake_redis: what lock/ needs of the world, driven by hand: a clock that a test advances, and
+ * fake_redis: the surroundings of lock/, driven by hand: a clock that a test advances, and
  * hasp's own connections, on which a test reads the calls and gives the answers. No socket, no
  * loop, no sleep.
  *

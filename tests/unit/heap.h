@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * heap: how much memory a test has taken.
+ * heap: measures the memory that a test has allocated.
  */
 #ifndef HASP_TESTS_UNIT_HEAP_H
 #define HASP_TESTS_UNIT_HEAP_H

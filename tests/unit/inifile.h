@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * inifile: loads configurations from texts, for the tests of config/. What is
- * said of a file is given as "LINE: what\n" each, without the file's name, and
- * in full.
+ * inifile: loads configurations from texts, for the tests of config/. A test gives the expected
+ * faults or warnings in full, each as "LINE: text\n" without the file's name.
  */
 #ifndef HASP_TESTS_UNIT_INIFILE_H
 #define HASP_TESTS_UNIT_INIFILE_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * link_fixture: a link on a real loop against a server on a unix socket that the test plays by
- * hand, and what its owners were told. Beside the link's own user there are guests, for a link
- * that several users share.
+ * link_fixture: a link on a real loop, a server on a unix socket that the test plays by hand,
+ * and records of the callbacks to the link's owners. Besides the link's own user there are
+ * guests, for a link that several users share.
  */
 #ifndef HASP_TESTS_UNIT_LINK_FIXTURE_H
 #define HASP_TESTS_UNIT_LINK_FIXTURE_H

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * played_server: a server at the surroundings' socket that the test plays by hand. Nothing here
- * sleeps: the loop runs until what is waited for is there, and the test fails when nothing
- * happens for long.
+ * sleeps: the loop runs until the awaited event, and the test fails if no event comes for long.
  */
 #ifndef HASP_TESTS_UNIT_PLAYED_SERVER_H
 #define HASP_TESTS_UNIT_PLAYED_SERVER_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * policy_fixture: a worker's policy_env with a configuration that a test writes, and a client
- * of which nothing is real but what the policy knows of it. Waiters are made up by the test,
- * jobs are fake_jobs, and the time stands still.
+ * of which only the parts that the policy reads exist. The test makes waiters up, jobs are
+ * fake_jobs, and time stands still.
  */
 #ifndef HASP_TESTS_UNIT_POLICY_FIXTURE_H
 #define HASP_TESTS_UNIT_POLICY_FIXTURE_H

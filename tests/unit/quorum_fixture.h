@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * quorum_fixture: a quorum with one client, a clock of the test's own, and five servers that
- * answer what the test says.
+ * quorum_fixture: a quorum with one client, a clock that the test sets, and five servers whose
+ * answers the test chooses.
  */
 #ifndef HASP_TESTS_UNIT_QUORUM_FIXTURE_H
 #define HASP_TESTS_UNIT_QUORUM_FIXTURE_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * rewrite_fixture: command lines are rewritten, and what came of it is in `out` and `call`.
+ * rewrite_fixture: rewrites command lines, and keeps the result in `out` and `call`.
  */
 #ifndef HASP_TESTS_UNIT_REWRITE_FIXTURE_H
 #define HASP_TESTS_UNIT_REWRITE_FIXTURE_H

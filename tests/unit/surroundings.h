@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * surroundings: what a link needs around it, and the socket of a server that the test plays.
+ * surroundings: the objects that a link needs around it, and the socket of a server that the
+ * test plays.
  */
 #ifndef HASP_TESTS_UNIT_SURROUNDINGS_H
 #define HASP_TESTS_UNIT_SURROUNDINGS_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What holders keep is summed, and the heaviest of them is found.
+ * Tests of base/account.c: it sums the bytes that holders keep, and finds the heaviest holders.
  */
 
 #include "base/account.h"

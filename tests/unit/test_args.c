@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What stands behind a command's name, read as Redis reads it.
+ * Tests of commands/args.c: the arguments after a command's name, read as Redis reads them.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Transactions in front of a cluster: what is answered at once, what goes to which node.
+ * Tests of transactions in front of a cluster: which commands hasp answers at once, and which
+ * node gets the others.
  */
 #include <stdlib.h>
 #include <string.h>

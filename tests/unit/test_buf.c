@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * A buffer releases the bytes it was given, in order, wherever they lie in its
- * memory, and owns none once released.
+ * Tests of base/buf.c: a buffer releases its bytes in order, wherever they lie in its memory,
+ * and owns no memory once it is released.
  */
 #include <stdio.h>
 #include <stdlib.h>

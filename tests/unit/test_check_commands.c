@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Which commands a guard may name, by what the server tells of them or the built-in table
- * knows.
+ * Tests of the commands that a guard may name, by the server's COMMAND or by the built-in
+ * table.
  */
 #include <stdio.h>
 #include <stdlib.h>

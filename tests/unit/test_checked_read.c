@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What a connection reads of keys that a guard checks: the digests of the values in a reply,
- * however its bytes arrive, and a mark where there is none.
+ * Tests of reads of keys that a guard checks: the digests of the values in a reply, however its
+ * bytes arrive, and a mark if there is no value.
  */
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * A request that begins as one before it did is known by that, and no other is.
+ * Tests of policy/classifier.c: it recognizes a request that begins like an earlier one, and no
+ * other.
  */
 #include <stdlib.h>
 

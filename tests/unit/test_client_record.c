@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Which records of a client the next hasp takes: those of which it understands all.
+ * Tests of the records of clients at an upgrade: the next hasp takes only a record that it
+ * understands in full.
  */
 
 #include "client/client.h"

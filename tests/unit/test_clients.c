@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Clients, whose links lead to a server that the test plays: when they go on, on which link,
- * and when they are closed.
+ * Tests of clients whose links lead to a server that the test plays: when they go on, on which
+ * link, and when hasp closes them.
  */
 #include <stdlib.h>
 #include <string.h>

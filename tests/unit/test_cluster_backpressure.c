@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Replies that run ahead of the first one, which node 0 is slow to give: client_output_limit
- * bounds what is kept of them.
+ * Tests of replies that arrive before the first one, for which node 0 is slow:
+ * client_output_limit bounds their bytes.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The node for what names no key, which is node 0 here, if it answers.
+ * Tests of the node for commands without keys: node 0 here, if it answers.
  */
 
 #include "tests/unit/cluster_fixture.h"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * How a virtual link ends that its client, or Redis, ends; and what CLIENT REPLY leaves of it.
+ * Tests of the end of a virtual link, by its client or by Redis, and of CLIENT REPLY in front
+ * of a cluster.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Redirections that a script may have forged.
+ * Tests of redirections that a script may have forged.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Subscriptions in front of a cluster. The user of the virtual link sees the frames as they
- * come; it is told of no replies here, so it expects none of those that subscribe.
+ * Tests of subscriptions in front of a cluster. The user of the virtual link sees the frames as
+ * they come; the link reports no replies to subscriptions here, so the user expects none.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What a client of a cluster does not see: redirections, and nodes that cannot be reached.
+ * Tests of events that a client of a cluster does not see: redirections, and nodes that cannot
+ * be reached.
  */
 #include <stdio.h>
 #include <stdlib.h>

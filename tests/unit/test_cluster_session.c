@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The far end of a virtual link: which node gets what, and the order of the replies.
+ * Tests of the far end of a virtual link: which node gets which request, and the order of the
+ * replies.
  */
 #include <stdio.h>
 #include <stdlib.h>

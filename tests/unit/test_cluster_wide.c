@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Requests for several nodes of a cluster: what each of them gets, and the one reply.
+ * Tests of requests for several nodes of a cluster: the part for each node, and the single
+ * reply.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What a client's lock sent to a cluster, and is not worth being waited for any more.
+ * Tests of a lock's call to a cluster that hasp withdraws because its client no longer waits
+ * for it.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * command: the table and the places of keys. That it agrees with the server's COMMAND
- * is tested in e2e/test_commands.py.
+ * Tests of commands/command.c: the table, and the positions of keys. e2e/test_commands.py
+ * compares both with the server's COMMAND.
  */
 #include <stdio.h>
 #include <stdlib.h>

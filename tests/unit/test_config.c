@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What a file without faults sets, what it is warned of, and what becomes of it.
+ * Tests of files without faults: the settings, the warnings, and the life of a configuration.
  */
 #include <stdio.h>
 

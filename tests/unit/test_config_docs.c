@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * hasp.ini and hasp.ini(5) say what the option table says: every option, in its
- * section, with its default.
+ * Compares hasp.ini and hasp.ini(5) with the option table: every option, in its section, with
+ * its default.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What is said of a file with faults: each, with its line and what would be right.
+ * Tests of files with faults: hasp reports each fault with its line and a right value.
  */
 #include <stdio.h>
 #include <sys/stat.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Configurations of several files: what `include` finds, in which order, where faults are said
- * to be, and passwords in files of their own.
+ * Tests of configurations of several files: the files that `include` finds, their order, the
+ * places of faults, and passwords in files of their own.
  */
 #include <stdio.h>
 #include <stdlib.h>

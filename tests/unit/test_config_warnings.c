@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What is allowed in a file, and hardly meant: each is told by its line, with what would be
- * right, and what looks like it and is fine is not.
+ * Tests of lines that are valid but probably mistakes: hasp warns of each with its line and a
+ * right value, and does not warn of similar lines that are fine.
  */
 
 #include <sys/stat.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Consoles while a worker stands still: one awaits what it has asked of the workers, and the
- * others are served.
+ * Tests of consoles while a worker is stopped: one console waits for the workers' answers, and
+ * hasp serves the others.
  */
 
 #include <stdlib.h>

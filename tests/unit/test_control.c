@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * hasp's own connection, against a server that the test plays: when it is up, what becomes of
- * the requests on it, and that it connects again.
+ * Tests of hasp's own connection, with a server that the test plays: when it is up, what
+ * happens to the requests on it, and that it connects again.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * deadlock: who is told of a circle. Redis is played here: a table of who has which lock, and
- * the calls that it has not answered yet, in the order in which they came.
+ * Tests of lock/deadlock: which client gets the error of a circle. The test plays Redis: a
+ * table of the locks' owners, and the calls not answered yet, in their order.
  */
 
 #include <string.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * For whom the last descriptors are kept, and what hasp logs when it gets too few.
+ * Tests of net/descriptors.c: for which users hasp reserves the last descriptors, and what it
+ * logs if it gets too few.
  */
 
 #include <sys/resource.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What is found, and what is written of it. Time is the tests' own.
+ * Tests of discovery: its findings, and the file that it writes. The tests set the time.
  */
 #include <stdio.h>
 #include <stdlib.h>

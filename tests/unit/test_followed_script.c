@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The replies to hasp's reads show what a client's script has done to its lock. A hold begins,
- * changes or ends accordingly.
+ * Tests of scripts that clients run: the replies to hasp's reads show what a script has done to
+ * its client's lock, and a hold begins, changes or ends accordingly.
  */
 
 #include <math.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Blocks that were released are taken again, and no more are kept than are of use.
+ * Tests of base/freelist.h: it reuses released blocks, and keeps no more of them than are
+ * useful.
  */
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Patterns match what Redis' KEYS lists for them. All expectations were taken from a
- * Redis 7.0.15, the odd ones too.
+ * Tests of base/glob.c: patterns match the keys that Redis' KEYS lists for them. All
+ * expectations, also the odd ones, were taken from a Redis 7.0.15.
  */
 #include <stdlib.h>
 #include <time.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * A set of patterns finds for each key what trying one pattern after the other finds.
+ * Tests of base/glob_dfa.c: a set of patterns finds the same match for a key as trying one
+ * pattern after the other.
  */
 #include <stdio.h>
 #include <stdlib.h>

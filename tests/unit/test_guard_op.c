@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * An operation on guarded keys goes through its phases as the diagrams in lock/guard/guard_op.h
- * say; an event that does not belong to the phase changes nothing.
+ * Tests of operations on guarded keys: they go through their phases as the diagrams in
+ * lock/guard/guard_op.h show; an event that does not belong to the phase changes nothing.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What the answers to an operation on guarded keys mean for what its connection has read, what
- * is released when it ends, and how it is undone when no answer comes.
+ * Tests of the end of an operation on guarded keys: how its answers change the read set, what
+ * it releases, and how hasp undoes it if no answer comes.
  */
 
 #include "tests/unit/fake_jobs.h"

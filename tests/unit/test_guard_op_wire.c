@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What an operation on guarded keys sends in its phases.
+ * Tests of the requests that an operation on guarded keys sends in its phases.
  */
 
 #include "tests/unit/guard_fixture.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * guard_steps: which action follows from an answer to a command on guarded keys, and what is
- * sent first.
+ * Tests of client/guard_steps.c: the action that follows from an answer to a command on guarded
+ * keys, and the first request.
  */
 
 #include "client/op.h"

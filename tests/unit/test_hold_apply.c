@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What a reply makes of a lock: held in the database in which it was taken, by its value, or
- * not at all; and what the connection's end makes of it.
+ * Tests of replies that change a lock: its database, whether its value is known, and whether
+ * there is a hold at all; also of the end of the connection.
  */
 
 #include <stdio.h>

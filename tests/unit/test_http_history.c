@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What the graphs of the page are drawn from. The samples are taken at the tests' own time; the
- * counters of the workers are played.
+ * Tests of the data of the page's graphs. The tests set the times of the samples, and play the
+ * workers' counters.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Which values of the header Host: may read what names keys. An address cannot be rebound; of
- * names only those that the operator knows are allowed.
+ * Tests of the header Host: which values may read paths that show keys. An address cannot be
+ * rebound; only names in the configuration are allowed.
  */
 
 #include "admin/http_internal.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What /metrics says of the process, its sections and its servers. What the workers count and
- * answer is played.
+ * Tests of /metrics: about the process, its sections and its servers. The tests play the
+ * workers' counters and answers.
  */
 #include <stdlib.h>
 #include <string.h>

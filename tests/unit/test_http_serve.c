@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The pages cannot be served: hasp must not start as if they were.
+ * Tests that hasp does not start if it cannot serve its pages.
  */
 
 #include <errno.h>

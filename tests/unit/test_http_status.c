@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What /status.json says. What the workers answer is played. Of times only those are compared
- * that are over, or have no end, at any time of day.
+ * Tests of /status.json. The tests play the workers' answers. They compare only times that are
+ * over, or have no end, at any time of day.
  */
 #include <math.h>
 #include <stdlib.h>

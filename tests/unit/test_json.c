@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Whatever is written as JSON is valid.
+ * Tests of base/json.c: its output is always valid JSON.
  */
 
 #include <math.h>

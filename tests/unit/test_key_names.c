@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The keys beside a lock: their names, and that they stand in its slot.
+ * Tests of the keys beside a lock: their names, and that they are in the lock's slot.
  */
 #include <stdio.h>
 #include <stdlib.h>

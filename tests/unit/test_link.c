@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * A link connects, sends, pauses and ends: against a server that the test plays by hand.
+ * Tests of a link that connects, sends, pauses and ends, with a server that the test plays by
+ * hand.
  */
 #include <errno.h>
 #include <netinet/in.h>

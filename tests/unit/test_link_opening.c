@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * A link that has time: it tries again, also at another address, as long as nothing of its
- * user's was sent. And what becomes of links when the address changes.
+ * Tests of a link that may take long to connect: it tries again, also at another address, as
+ * long as it has sent none of its user's bytes. Also of links whose address changes.
  */
 #include <poll.h>
 #include <stdlib.h>

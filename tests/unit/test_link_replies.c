@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Each reply that a link reads answers the request it belongs to, and reaches the owner as
- * it was asked for, however its bytes arrive.
+ * Tests of a link's replies: each answers the request that it belongs to, and reaches the owner
+ * in the form that the owner chose, however its bytes arrive.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * A link that several users share, and its login: each gets its own replies, and nobody else's.
+ * Tests of a link that several users share, and of its login: each user gets only its own
+ * replies.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The states of a link: which may follow which, and what makes a link go from one to the next,
- * on a real loop against a server on a unix socket that the test plays by hand.
+ * Tests of the states of a link: the allowed transitions, and the events that cause them, on a
+ * real loop and with a server on a unix socket that the test plays by hand.
  */
 #include <signal.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Listening sockets: what can be seen of them only from inside. The rest is in
- * tests/e2e/test_listeners.py.
+ * Tests of listening sockets that only the inside of hasp can see. tests/e2e/test_listeners.py
+ * has the others.
  */
 
 #include <arpa/inet.h>

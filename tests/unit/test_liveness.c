@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Which links are found dead, on which something is due, or nothing. The test looks as often as
- * the timer would.
+ * Tests of upstream/liveness.c: which links are dead, with and without replies due. The test
+ * checks as often as the timer would.
  */
 #include <stdlib.h>
 

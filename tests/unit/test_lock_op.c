@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * lock_op: which action follows from an answer to a call on a lock.
+ * Tests of client/lock_op.c: the action that follows from an answer to a call on a lock.
  */
 
 #include "client/op.h"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The report on a lock: the whole text for sums of each kind, and what the section proposes.
+ * Tests of the report on a lock: the whole text for each kind of sums, and the proposed
+ * section.
  */
 #include <stdio.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What is kept of a call on a lock until its reply is there, and how the call is undone when
- * the reply never comes.
+ * Tests of the record of a lock's call until its reply, and of the undo if the reply never
+ * comes.
  */
 
 #include "lock/hold/hold_internal.h"

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The verdict on the sums of a lock, at each of its boundaries, and what the report says of
- * them.
+ * Tests of the verdict on a lock's sums, at each of its boundaries, and of the report's words.
  */
 #include <stdio.h>
 #include <string.h>

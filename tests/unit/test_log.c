@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * A log that goes to syslog, to a file, or to a FIFO, waits for nobody.
+ * Tests that writing the log to syslog, to a file or to a FIFO never blocks.
  */
 
 #include <errno.h>

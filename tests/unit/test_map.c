@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * A map finds what was put into it, and nothing else, while it grows and after
- * entries were taken out.
+ * Tests of base/map.c: a map finds exactly its entries, while it grows and after entries were
+ * removed.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Which rule or guard a key falls under, what the first byte alone tells of it, and what a
- * command means to a guard.
+ * Tests of config/match.c: the rule or guard of a key, what the key's first byte alone decides,
+ * and the meaning of a command for a guard.
  */
 #include <stdio.h>
 

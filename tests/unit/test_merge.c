@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The replies of several nodes as one.
+ * Tests of cluster/merge.c: the replies of several nodes become one.
  */
 #include <string.h>
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Durations are counted where they belong, and what is written is Prometheus' text format.
+ * Tests of base/metrics.c: durations are counted in the right buckets, and the output has
+ * Prometheus' text format.
  */
 #include <string.h>
 

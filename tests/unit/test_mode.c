@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What a cluster's node says of itself is what a single server would say.
+ * Tests of cluster/mode.c: a cluster node's answers about itself become those of a single
+ * server.
  */
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Which hosts are of a network.
+ * Tests of base/network.c: which hosts are in a network.
  */
 
 #include <arpa/inet.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * How a node that is up again recognizes, by its replication id, whether it is the same server
- * as before.
+ * Tests of a node that is up again: by its replication id, hasp recognizes whether it is the
+ * same server as before.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Observe counts what guards and rules would have prevented, and names the clients.
+ * Tests of mode = observe: it counts what guards and rules would have prevented, and names the
+ * clients.
  */
 #include <stdio.h>
 #include <stdlib.h>

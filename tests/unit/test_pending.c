@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What is kept of a request until it is answered: the login that it asks for, and the keys of
- * the locks that are to be probed then.
+ * Tests of the record of a request until its reply: the login that it asks for, and the locks
+ * to probe after the reply.
  */
 
 #include "base/fatal.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Whose place a new connection takes when all are taken.
+ * Tests of admin/places.c: which connection a new one replaces when all places are taken.
  */
 
 #include <arpa/inet.h>

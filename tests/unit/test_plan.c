@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Which nodes of a cluster a request is for, and how it is split into parts.
+ * Tests of cluster/plan.c: which nodes a request is for, and how hasp splits the request into
+ * parts.
  */
 #include <stdio.h>
 #include <stdlib.h>

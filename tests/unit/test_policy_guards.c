@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What is decided about commands on keys with a [guard].
+ * Tests of decisions about commands on keys with a [guard].
  */
 #include <stdio.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What is decided about verbs, and about commands on keys with a [lock] rule.
+ * Tests of decisions about verbs, and about commands on keys with a [lock] rule.
  */
 #include <stdio.h>
 #include <string.h>

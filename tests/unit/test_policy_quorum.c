@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What is decided about commands on keys whose rule names a quorum, and about verbs whose locks
- * a quorum stores.
+ * Tests of decisions about commands on keys whose rule names a quorum, and about verbs whose
+ * locks a quorum stores.
  */
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Clients do not write hasp's own keys, where hasp keeps locks.
+ * Tests that clients cannot write hasp's own keys, where hasp keeps locks.
  */
 
 #include "policy/reserved_keys.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What is decided about the commands that change what a connection is, and about those that
- * block; which link a command needs, and whether it may be passed before it is whole.
+ * Tests of decisions about commands that change a connection's state, and commands that block:
+ * the link that a command needs, and whether hasp may pass it before it is whole.
  */
 #include <string.h>
 

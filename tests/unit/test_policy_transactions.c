@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What is decided about an application's MULTI, EXEC and WATCH where keys have a [guard].
+ * Tests of decisions about an application's MULTI, EXEC and WATCH on keys with a [guard].
  */
 
 #include "tests/unit/inifile.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What is noted of a command on watched keys until it is answered.
+ * Tests of the record of a command on watched keys until its reply.
  */
 
 #include "policy/watched.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * A pool on a real loop against a server on a unix socket that the test plays: who gets
- * which link, and how long links live.
+ * Tests of a pool on a real loop, with a server on a unix socket that the test plays: which
+ * user gets which link, and how long links live.
  */
 #include <poll.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Headers of the PROXY protocol, as proxy-protocol.txt of HAProxy has them: whole, byte by
+ * Tests of PROXY protocol headers, as HAProxy's proxy-protocol.txt defines them: whole, byte by
  * byte, and wrong.
  */
 

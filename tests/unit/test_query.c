@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * A query is running until its owner gets the answer, or the reason why there is none.
+ * Tests of a query: it runs until its owner gets the answer, or the reason for which there is
+ * none.
  */
 
 #include "tests/unit/surroundings.h"

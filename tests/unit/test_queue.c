@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * A client that waits for a lock gets it, or is told in time that it did not.
+ * Tests of a client that waits for a lock: it gets the lock, or an error in time.
  */
 #include <stdio.h>
 #include <stdlib.h>

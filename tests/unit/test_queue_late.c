@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Waiters that were granted their lock at once, but were answered late; and grants and answers
- * that are none, for their numbers are out of range.
+ * Tests of waiters that got their lock at once, but whose reply was late; also of grants and
+ * answers that do not count, because their numbers are out of range.
  */
 #include <stdio.h>
 #include <string.h>

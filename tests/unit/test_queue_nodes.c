@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Where there are several nodes, each has its lines: what happens to one keeps nobody waiting
- * at another; and when another node serves a lock, its line stands there.
+ * Tests of queues at several nodes: an event at one node delays no waiter at another, and when
+ * another node serves a lock, its line moves there.
  */
 #include <stdlib.h>
 #include <string.h>

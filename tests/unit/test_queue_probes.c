@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What no message tells is found out by asking Redis: the end of a lease, a lost place, what
- * happened while hasp did not hear Redis.
+ * Tests of events that no message reports, which hasp finds by asking Redis: the end of a
+ * lease, a lost place, events while hasp was not subscribed.
  */
 #include <stdlib.h>
 #include <string.h>

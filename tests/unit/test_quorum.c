@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The locks of a quorum: votes, validity, fencing tokens, renewal and restarts, with a clock of
- * the test's own and five servers that answer what the test says.
+ * Tests of the locks of a quorum: votes, validity, fencing tokens, renewal and restarts, with a
+ * clock that the test sets and five servers whose answers the test chooses.
  */
 
 #include "tests/unit/quorum_fixture.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The rounds of a request to a quorum: an answer counts only for the round in which the server
- * was asked.
+ * Tests of the rounds of a request to a quorum: an answer counts only in the round in which
+ * hasp asked the server.
  */
 
 #include "tests/unit/quorum_fixture.h"

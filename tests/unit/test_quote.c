@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What others have written forges nothing in the log.
+ * Tests of base/quote.c: bytes from peers cannot forge anything in the log.
  */
 #include <string.h>
 

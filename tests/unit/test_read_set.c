@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What a connection has read counts until it is written, whatever its owner is called by then,
- * and its guards are released when the connection ends.
+ * Tests of a connection's read set: a read counts until the key is written, even if the owner's
+ * name changes, and the guards are released when the connection ends.
  */
 #include <stdio.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * A worker makes sure each second that the locks that its clients wait for are held, and that
- * the first waiters have their places: of many locks by one call.
+ * Tests of the check each second: the awaited locks are held, and the first waiters have their
+ * places; one call checks many locks.
  */
 #include <stdio.h>
 #include <stdlib.h>

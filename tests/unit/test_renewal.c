@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What was taken is renewed for as long as it should be, no longer, and released at the end.
+ * Tests of lock/hold/renewal.c: hasp renews a lock as long as it should, no longer, and
+ * releases it at the end.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * replica_acks: whether replicas have a lock. The test plays two nodes of a cluster, each with
- * hasp's connection for WAIT, and the clock.
+ * Tests of lock/ack: whether replicas have a lock. The test plays two nodes of a cluster, each
+ * with hasp's connection for WAIT, and the clock.
  */
 
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What shows that a server has the lock that a try has got.
+ * Tests of the reply that shows whether a server has the lock of an attempt.
  */
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Replies begin and end where RESP2 and RESP3 say, however their bytes arrive, and what
- * is no RESP is noticed. What random bytes do is for tests/fuzz.
+ * Tests of resp/reply.c: replies begin and end as RESP2 and RESP3 define, however their bytes
+ * arrive, and bytes that are no RESP are refused. tests/fuzz tries random bytes.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Requests begin and end where Redis finds it, however their bytes arrive, and what
- * Redis refuses is refused at the same line. All expectations were taken from a
- * Redis 7.0.15, the odd ones too. What random bytes do is for tests/fuzz. And what hasp writes
- * itself is such a request.
+ * Tests of resp/request.c: requests begin and end as in Redis, however their bytes arrive, and
+ * the same requests are refused. All expectations, also the odd ones, were taken from a Redis
+ * 7.0.15. tests/fuzz tries random bytes. Requests that hasp writes are also tested.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The arguments of a request that is not whole yet, and the short way through one that is
- * as usual. Where requests begin and end is test_request.c's.
+ * Tests of the arguments of an incomplete request, and of the fast path through an ordinary
+ * one. test_request.c tests where requests begin and end.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * A connection is tried again at once, soon or late, depending on how it ended. The test's own
- * clock tells the time: nothing sleeps.
+ * Tests of the delay before a connection is tried again: none, short or long, depending on how
+ * it ended. The test sets the clock.
  */
 #include <stdlib.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Rewriting under a rule: what passes, what becomes a call, how the call looks and what is
- * said of it. What the scripts do is tested on a real Redis, in e2e/test_scripts*.py.
+ * Tests of rewriting under a rule: which commands pass, which become a call, the call, and its
+ * description. e2e/test_scripts*.py tests the scripts on a real Redis.
  */
 #include <stdio.h>
 #include <stdlib.h>

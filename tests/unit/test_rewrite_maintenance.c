@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The calls that hasp makes for itself: renewals, releases, looks at a try.
+ * Tests of hasp's own calls: renewals, releases, and checks of an attempt.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Rewriting of verbs, and of whatever waits: how long, by which ticket, in which place.
+ * Tests of rewriting verbs, and commands that wait: how long, by which ticket, in which place.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What the console shows, in both versions of the protocol.
+ * Tests of the console's rows, in RESP2 and RESP3.
  */
 
 #include "admin/admin_internal.h"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Which commands are looked at, and that what happens between two windows brings no evidence.
+ * Tests of sampling: which commands hasp looks at, and that events between two windows are no
+ * evidence.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Scripts and their calls as they travel.
+ * Tests of scripts and their calls, as they are sent.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * A script that hasp runs for itself is run until Redis has answered, or until it is too late.
+ * Tests of lock/scripts/script_job.c: hasp's own call is repeated until Redis has answered, or
+ * until it is too late.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Which sentinels are asked, in which order, and which of their answers counts; and what they
- * publish.
+ * Tests of sentinels: which ones hasp asks, in which order, which of their answers counts, and
+ * their messages.
  */
 #include <stdio.h>
 #include <stdlib.h>

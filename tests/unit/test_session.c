@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What hasp knows of a connection's state is what Redis' replies have made true, and is given
- * up where it cannot be known.
+ * Tests of session/: hasp's knowledge of a connection's state follows Redis' replies, and ends
+ * when the state cannot be known.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * SHA1, by the examples of RFC 3174 and around the ends of blocks.
+ * Tests of base/sha1.c, by the examples of RFC 3174 and at the ends of blocks.
  */
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The slots of keys. tests/e2e/test_slots.py asks a real Redis about many more.
+ * Tests of the slots of keys. tests/e2e/test_slots.py compares many more with a real Redis.
  */
 #include <string.h>
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Which node serves which slot: what CLUSTER SLOTS and redirections say.
+ * Tests of upstream/slot_map.c: which node serves which slot, by CLUSTER SLOTS and
+ * redirections.
  */
 #include <stdio.h>
 #include <stdlib.h>

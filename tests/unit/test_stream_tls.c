@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * A stream that encrypts, against a client that does what clients seldom do: one byte at a
- * time, everything at once, nothing for long, and no TLS at all.
+ * Tests of a TLS stream, with unusual clients: one byte at a time, everything at once, nothing
+ * for long, and no TLS at all.
  */
 
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * A stream that encrypts, whose client asks for other keys when it is least convenient: while
- * bytes wait for the socket.
+ * Tests of a TLS stream whose client changes keys at bad times: while bytes wait for the
+ * socket.
  */
 
 #include <stdlib.h>

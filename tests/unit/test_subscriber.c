@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * hasp's own connection for what Redis publishes, against a server that the test plays.
+ * Tests of hasp's subscribed connection, with a server that the test plays.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Which frames are answers, and which come besides: messages, and the acknowledgements of
- * subscriptions, which are counted.
+ * Tests of cluster/subscriptions.c: which frames answer a command, and which are messages or
+ * acknowledgements of subscriptions, which hasp counts.
  */
 #include <stdio.h>
 #include <stdlib.h>

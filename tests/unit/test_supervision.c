@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What a service manager is told, and when. The manager is a socket of the test's; the workers
- * are played, and so is the clock.
+ * Tests of hasp's messages to a service manager, and their times. The manager is a socket of
+ * the test; the test plays the workers and the clock.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * A server that is asked tells one thing, in whatever order its answer and the end of its
- * connection are learnt.
+ * Tests of upstream/sync_query.c: a server's answer is reported once, in whatever order the
+ * answer and the end of the connection arrive.
  */
 #include <pthread.h>
 #include <stdio.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Timers run at their times and in their order, on a clock that a test moves and on a loop's.
+ * Tests of timers: they run at their times and in their order, on a clock that a test moves and
+ * on a loop's clock.
  */
 #include <math.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * A client's hello: whole, in two parts at every split, byte by byte, and in records of any
- * size.
+ * Tests of a client's TLS hello: whole, in two parts at every split, byte by byte, and in
+ * records of any size.
  */
 
 #include <stdlib.h>

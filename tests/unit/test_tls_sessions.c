@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The name of a TLS context's sessions: two contexts have the same name only if all their
- * settings and the contents of all their files are the same.
+ * Tests of net/tls_sessions.c: two contexts share TLS sessions only if all their settings and
+ * the contents of all their files are the same.
  */
 
 #include <stdio.h>

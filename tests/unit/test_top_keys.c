@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The keys that something happens to most often are told beside an exact count of all keys:
- * what is told is never more than that, and with what may have been missed never less.
+ * Tests of base/top_keys.c with an exact count of all keys beside it: a reported count is never
+ * above the exact one, and, with the possible error added, never below it.
  */
 #include <stdbool.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * A transaction is known from when MULTI is sent; what was queued in it becomes true by the
- * elements of EXEC's reply.
+ * Tests of session/transaction.c: a transaction begins when hasp sends MULTI; queued commands
+ * take effect by the elements of EXEC's reply.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Names that the table of commands does not have: how often the server is asked about them, and
- * what its answers make known.
+ * Tests of commands that the table lacks: how often hasp asks the server about them, and what
+ * the answers change.
  */
 #include <stdio.h>
 #include <stdlib.h>

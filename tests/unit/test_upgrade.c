@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * An upgrade: the new process is this program, run again. Its first argument says what it does.
- * It lives as long as the test has its end of a pipe open.
+ * Tests of an upgrade: the new process is this program, run again. Its first argument chooses
+ * what it does. It lives as long as the test keeps its end of a pipe open.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * wait_graph: who waits for what. A circle is taken apart once, and only while all of it is
- * there.
+ * Tests of lock/deadlock's graph of waits. A circle is broken once, and only while all of it
+ * exists.
  */
 
 #include "lock/deadlock/wait_graph.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Sockets on a loop are served in the order in which the kernel reported them.
+ * Tests of net/watch.c: the loop serves sockets in the order in which the kernel reports them.
  */
 
 #include <stdlib.h>

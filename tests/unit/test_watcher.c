@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What the watcher tells of a primary when the configuration is read again. Its sentinel cannot
- * be reached.
+ * Tests of upstream/watcher.c at a reload: the primary that it reports. Its sentinel cannot be
+ * reached.
  */
 #include <pthread.h>
 #include <semaphore.h>

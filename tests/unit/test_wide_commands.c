@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What a command costs grows with its keys, and not with its keys times those that the client
- * watches or that are guarded. CPU time against CPU time: where each key is searched for among
- * all the others the ratio is in the hundreds.
+ * Tests that the cost of a command grows with its keys, and not with its keys times the watched
+ * or guarded keys. The tests compare CPU times: if hasp searched for each key among all others,
+ * the ratio would be in the hundreds.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What is asked of workers from another thread: each answers for itself, step by step, and
- * neither a late worker nor one that has ended keeps the caller.
+ * Tests of questions to workers from another thread: each worker answers for itself, step by
+ * step, and neither a late worker nor one that has ended delays the caller.
  */
 
 #include <pthread.h>

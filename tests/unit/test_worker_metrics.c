@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What workers count is added up, and what only some of them have told is not taken for all.
+ * Tests of the sum of the workers' counters, and that the answers of only some workers do not
+ * count as the sum.
  */
 
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * RESP as hasp writes it: numbers have as many digits as they need, and lengths count bytes.
+ * Tests of resp/write: numbers have only the digits that they need, and lengths count bytes.
  */
 #include <limits.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * tls_fixture: a stream that encrypts, on a real loop, and a client at the other end that is
- * played by hand.
+ * tls_fixture: a TLS stream on a real loop, and a client at the other end that the test plays
+ * by hand.
  */
 #ifndef HASP_TESTS_UNIT_TLS_FIXTURE_H
 #define HASP_TESTS_UNIT_TLS_FIXTURE_H

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * ways: a scanner must make the same of a stream however its bytes arrive.
+ * ways: feeds a scanner a stream in every way in which its bytes may arrive; the results must
+ * be the same.
  */
 #ifndef HASP_TESTS_UNIT_WAYS_H
 #define HASP_TESTS_UNIT_WAYS_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * workers_fixture: workers that run and have no server to reach, for those that are asked from
- * other threads.
+ * workers_fixture: running workers without a server, for tests that ask workers from other
+ * threads.
  */
 #ifndef HASP_TESTS_UNIT_WORKERS_FIXTURE_H
 #define HASP_TESTS_UNIT_WORKERS_FIXTURE_H
