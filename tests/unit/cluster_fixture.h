@@ -13,7 +13,7 @@
 #include "upstream/node.h"
 
 #define NODES 3
-/* Serves no slot, until the test says so. */
+/* Serves no slot until the test gives it slots. */
 #define SPARE 2
 
 #define GET_FOO "*2\r\n$3\r\nGET\r\n$3\r\nfoo\r\n"
@@ -24,7 +24,7 @@ struct played_node {
 	struct node node;
 	char address[32]; /* in the map */
 	char path[80];
-	int listener; /* -1: nobody listens */
+	int listener; /* listening socket; -1: the node is down */
 	int fd; /* -1: no connection was accepted */
 	enum node_health health;
 };
@@ -36,15 +36,15 @@ struct cluster_fixture {
 	struct timers timers;
 	struct commands *commands;
 	struct cluster *cluster;
-	struct link_env virtual; /* of virtual links */
+	struct link_env virtual; /* environment of the virtual links */
 	struct link *link;
 	struct link_user user;
-	unsigned nrefreshed; /* how often the map was to be asked for anew */
-	unsigned nverified; /* how often a node was to be asked for its own view, */
-	const struct node
-		*unverified; /* and the last of these nodes; NULL: none since it was asked */
+	unsigned nrefreshed; /* how often the session asked for a new map */
+	unsigned nverified; /* how often the session asked for a node's own view, */
+	const struct node *unverified; /* and the last of these nodes; NULL: none since the last
+	                                  question */
 
-	/* What the user was told. */
+	/* Calls of the user's callbacks. */
 	struct buf bytes;
 	unsigned ndown;
 	enum link_end end;
@@ -53,44 +53,44 @@ struct cluster_fixture {
 	unsigned ndrained;
 	unsigned ncaptured;
 
-	const char *goes_on; /* it sends this when it gets bytes, once; NULL: nothing */
+	const char *goes_on; /* the user sends this once, when it gets bytes; NULL: nothing */
 };
 
-/* For cmocka: a virtual link of its client's own, on which nothing was sent. */
+/* For cmocka: a virtual link of one client, on which nothing was sent. */
 int cluster_set_up(void **state);
-/* The same for one that shares. */
+/* As cluster_set_up(), for a client that shares node connections. */
 int cluster_set_up_shared(void **state);
 int cluster_tear_down(void **state);
 
 #define CLUSTER_TEST_SHARED(name) TEST_WITH(name, cluster_set_up_shared, cluster_tear_down)
 
-/* The client sends `text` and expects so many replies. */
+/* The client sends `text` and expects `n` replies. */
 void client_sends(struct cluster_fixture *f, const char *text, unsigned replies);
 void client_sends_bytes(struct cluster_fixture *f, struct slice bytes, unsigned replies);
 void assert_client_got(struct cluster_fixture *f, const char *text);
-/* The client sends `request`, which goes to the node as it is, and gets what that answers. */
+/* The client sends `request`, which reaches the node unchanged, and gets the node's reply. */
 void assert_passes(struct cluster_fixture *f, size_t node, const char *request,
                    unsigned replies, const char *answer);
 
-/* Accepts what connects to the node, and reads until `text` has come. */
+/* Accepts a connection to the node, and reads until `text` has arrived. */
 void assert_node_got(struct cluster_fixture *f, size_t node, const char *text);
-/* Nothing that was not read has come, nor comes while the loop does what is to be done. */
+/* Fails if unread bytes have arrived, or arrive while the loop runs its pending work. */
 void assert_node_got_nothing(struct cluster_fixture *f, size_t node);
 void node_sends(struct cluster_fixture *f, size_t node, const char *text);
-/* Before anything of it is read. */
+/* The node closes the connection before the session has read anything from it. */
 void node_sends_unseen(struct cluster_fixture *f, size_t node, const char *text);
 void node_hangs_up(struct cluster_fixture *f, size_t node);
-/* Nobody listens there any more. */
+/* The node stops listening. */
 void node_vanishes(struct cluster_fixture *f, size_t node);
 
-/* Time goes on, and timers run. */
+/* Advances the clock, and runs the timers. */
 void time_passes(struct cluster_fixture *f, double seconds);
-/* Lets the loop do what is to be done now. */
+/* Runs the loop until it has no more work. */
 void turn_loop(struct cluster_fixture *f);
-/* hasp has asked the node, which has answered; the map is as the test made it. `was_down`: as
- * for cluster_node_answered(). */
+/* Reports that the node has answered hasp's question; the map is the test's. `was_down`: as for
+ * cluster_node_answered(). */
 void node_is_asked(struct cluster_fixture *f, size_t node, bool was_down);
-/* The slots of `from` are served by `to`, and the cluster is told. */
+/* Moves the slots of `from` to `to`, and reports the new map to the cluster. */
 void node_takes_over(struct cluster_fixture *f, size_t to, size_t from);
 
 #endif

@@ -14,13 +14,13 @@
 struct fake_cluster {
 	struct topology topology;
 	struct fake_redis *a, *b;
-	bool b_is_gone; /* nobody knows who serves its keys */
+	bool b_is_gone; /* no map: the nodes of keys are unknown */
 	const char *moved; /* this key is served by the first; NULL: none is */
 };
 
-/* `a` is initialised, and gets the cluster's jobs. */
+/* `a`: initialised; gets the jobs for all nodes. */
 void fake_cluster_init(struct fake_cluster *c, struct fake_redis *a);
-/* Before fake_redis_fini() of `a`. */
+/* Call it before fake_redis_fini() of `a`. */
 void fake_cluster_fini(struct fake_cluster *c);
 
 #endif

@@ -10,15 +10,15 @@
 #include <hiredis/hiredis.h>
 #include <stddef.h>
 
-/* A line for each job: its database, how often it is run if more than once, and its call in
- * the words of wire.h: "3 again dequeue ...", if it is repeated. Forgets them. */
+/* Returns a line for each job since the last call: its database, `again` if the job may be
+ * repeated, and its call in the words of wire.h: "3 again dequeue ...". */
 void assert_jobs(const char *lines);
-/* How often `text` is in them. */
+/* Counts how often `text` is in those lines. */
 size_t fake_jobs_count(const char *text);
-/* Until when the latest was to be tried. */
+/* Returns the deadline of the latest job. */
 double fake_jobs_until(void);
 void fake_jobs_clear(void);
-/* The answer to each job from now on; NULL: Redis did not answer. */
+/* Sets the answer to each later job; NULL: Redis does not answer. */
 void fake_jobs_answer(const redisReply *reply);
 
 #endif

@@ -19,13 +19,13 @@ struct fake_line {
 	struct waiters *all;
 };
 
-/* What its waiter has told it, since last asked. */
+/* The waiter's callbacks since the test last read them. */
 struct client {
 	struct waiter *waiter; /* NULL: it has ended */
 	const char *told; /* "ready", "granted", "timed out", "overdue", "lost"; "": nothing */
 	long long fence; /* with "granted" */
 	double since;
-	bool stays; /* it does not end the waiter when it is granted, or timed out */
+	bool stays; /* the client does not end its waiter at a grant or time-out */
 };
 
 int fake_line_set_up(void **state); /* a struct fake_line, whose subscriber is up */
@@ -33,29 +33,29 @@ int fake_line_tear_down(void **state); /* no waiters are left */
 
 /* A client that waits for at most WAIT_MS. */
 struct client *client_come(struct fake_line *f);
-/* Its waiter, if it is there still, ends; and it is freed. */
+/* Ends the client's waiter, if it still exists, and frees the client. */
 void client_leave(struct client *c);
-/* What it was told since this was asked last. */
+/* Returns the callbacks since the last call. */
 const char *client_told(struct client *c);
-/* Sends a try, which is ready. */
+/* Sends an attempt, for which the waiter is ready. */
 void client_send(struct client *c);
 /* Redis answers that it is queued, in that place; the lock is held for 3 s more. The lock is of
  * the layout `count`, so that Redisson's channel counts. */
 void client_queued(struct client *c, const char *key, int place);
-/* Redis answers that it has the lock, and that came late. */
+/* Redis answers late that the client has the lock. */
 void client_answered_late(struct client *c, const char *key);
-/* The try had another ticket than the waiter. */
+/* As above, for an attempt with another ticket than the waiter's. */
 void client_answered_late_as(struct client *c, const char *key, const char *ticket);
-/* It is sent, and queued. */
+/* The client sends an attempt, and Redis queues it. */
 struct client *client_in_line(struct fake_line *f, const char *key, int place);
-/* Redis publishes that it has been granted the lock `key`, after so many ms in the queue. */
+/* Redis publishes that the client got the lock `key` after `ms` in the queue. */
 void client_notify(struct client *c, int ms);
-/* A script published that as being about lock `key` in `db`. */
+/* A script publishes `text` about the lock `key` in `db`. */
 void client_notify_as(struct client *c, int ms, const char *key, int db);
-/* Somebody publishes it who knows the ticket, and no secret. */
+/* A client that knows the ticket but not the secret publishes a grant. */
 void client_forge(struct client *c, int ms);
 
-/* The next call is a probe, or a leave, on behalf of `c`; NULL: of nobody. */
+/* Checks that the next call is a probe, or a leave, for `c`; NULL: for no client. */
 struct fake_call expect_probe(struct fake_line *f, const struct client *c);
 struct fake_call expect_leave(struct fake_line *f, const struct client *c, bool undo);
 /* Answers the next call. */
@@ -63,7 +63,7 @@ void answer_queued(struct fake_line *f, int held_ms);
 void answer_granted(struct fake_line *f, int left_ms);
 void answer_gone(struct fake_line *f);
 void answer_unknown(struct fake_line *f);
-/* No call was made. */
+/* Checks that hasp has made no call. */
 void expect_quiet(struct fake_line *f);
 
 #endif

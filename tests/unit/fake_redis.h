@@ -31,10 +31,10 @@ struct fake_redis {
 	struct script_jobs *script_jobs;
 };
 
-/* What the proofs are made with. */
+/* The secret that scripts' proofs are made with. */
 extern const struct proof_secret fake_redis_secret;
 
-/* A call that was not answered yet. */
+/* A call without an answer yet. */
 struct fake_call {
 	int db;
 	enum script_id script; /* SCRIPT_COUNT: none, but the one word in `args` */
@@ -45,7 +45,7 @@ struct fake_call {
 
 /* The clock stands at 1000, and the connection is up. */
 void fake_redis_init(struct fake_redis *f);
-/* Answers what is due with NULL. */
+/* Answers all open calls with NULL. */
 void fake_redis_fini(struct fake_redis *f);
 
 /* Runs the timers that become due, each at its time. */
@@ -54,11 +54,12 @@ void fake_redis_advance(struct fake_redis *f, double seconds);
 /* --- hasp's own connection --- */
 
 size_t fake_redis_ncalls(const struct fake_redis *f); /* not answered */
-/* The oldest of them; the test fails when there is none, or another script's. */
+/* Returns the oldest call without an answer; fails if there is none, or if it is another
+ * script's. */
 struct fake_call fake_redis_next(const struct fake_redis *f, enum script_id script);
-/* Answers it with `reply`, as RESP2. */
+/* Answers the call with `reply`, which is RESP2. */
 void fake_redis_answer(struct fake_redis *f, const char *reply);
-/* The connection breaks: the calls are answered with NULL. */
+/* Breaks the connection: answers the calls with NULL. */
 void fake_redis_break(struct fake_redis *f);
 void fake_redis_repair(struct fake_redis *f);
 
@@ -70,9 +71,9 @@ void fake_redis_subscriber_down(struct subscriber *s);
 /* `refusal`: Redis' error; NULL: it could not be reached. */
 void fake_redis_subscriber_failed(struct subscriber *s, const char *refusal);
 void fake_redis_subscribed(struct subscriber *s, const char *channel);
-/* channel NULL: its own. */
+/* `channel`: NULL: the subscriber's own. */
 void fake_redis_publish(struct subscriber *s, const char *channel, const char *message);
-/* What it was told to add ("+channel ") and to remove ("-channel "), and forgets it. */
+/* Returns the channels added ("+channel ") and removed ("-channel ") since the last call. */
 const char *fake_redis_channels(struct subscriber *s);
 
 #endif

@@ -7,7 +7,7 @@
 
 #include "lock/guard/guard_op.h"
 
-/* When all of it happens. */
+/* The time of all events. */
 #define GUARD_NOW 100.0
 #define GUARD_LEASE_MS 5000
 #define GUARD_WAIT_MS 3000
@@ -31,16 +31,16 @@ int guard_tear_down(void **state);
 
 /* A key of a command by the owner "token". */
 struct guarded_key guarded(const char *key);
-/* The operation of a command on `keys`, which are in order, in database 2. */
+/* Begins the operation of a command on `keys`, in this order, in database 2. */
 struct guard_op *guard_fixture_op(struct guard_fixture *f, enum guard_op_kind kind,
                                   const struct guarded_key *keys, size_t n);
-/* Of one key. */
+/* Begins an operation on one key. */
 struct guard_op *guard_fixture_single(struct guard_fixture *f, enum guard_op_kind kind,
                                       struct guarded_key key);
 
-/* The connection has read `key`, as the owner that it names. */
+/* Records that the connection has read `key` as the owner in `key`. */
 struct read_set_entry *guard_fixture_read(struct guard_fixture *f, struct guarded_key key);
-/* NULL: it has no entry. */
+/* Returns the key's entry in the read set; NULL: there is none. */
 struct read_set_entry *guard_fixture_entry(struct guard_fixture *f, const char *key);
 
 struct resp_reply reply_of_type(char type);

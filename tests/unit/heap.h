@@ -10,7 +10,7 @@
 #include <malloc.h>
 #endif
 
-/* Bytes of the heap in use; 0 where malloc() does not count them: in musl, and in the
+/* Returns the bytes of the heap in use; 0 if malloc() does not count them, as in musl and with
  * sanitizers. */
 static inline size_t heap_nbytes(void)
 {

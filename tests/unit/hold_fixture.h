@@ -9,7 +9,7 @@
 #include "lock/hold/holds.h"
 #include "session/session.h"
 
-/* When all of it happens. */
+/* The time of all events. */
 #define HOLD_NOW 100.0
 
 struct holds *hold_table_new(void);
@@ -25,23 +25,22 @@ struct hold_fixture {
 int hold_set_up(void **state);
 int hold_tear_down(void **state);
 
-/* Redis answers: what the reply means for locks is applied, as client/complete.c does. */
+/* Redis answers: applies the reply to the holds, as client/complete.c does. */
 void hold_answer(struct hold_fixture *f, struct pending_request *r, struct slice frame);
 #define HOLD_ANSWER(f, r, literal) hold_answer(f, r, SLICE_LIT(literal))
-/* The connection ends: what is not answered is undone, as client/client.c does. */
+/* The connection ends: undoes calls without a reply, as client/client.c does. */
 void hold_undo_awaited(struct hold_fixture *f);
 
 /* The rules of the tests. */
 extern const struct rule rule_by_value, rule_by_address, rule_by_connection;
 
-/* What a call is kept of that takes the lock "lock" under `rule`, when answered with +OK.
- */
+/* The request of a call that takes the lock "lock" under `rule` if the reply is +OK. */
 struct lock_request *pending_take(struct hold_fixture *f, const struct rule *rule,
                                   const char *ticket);
-/* The same, sent. */
+/* As above, and sends the call. */
 struct pending_request *sent_take(struct hold_fixture *f, const struct rule *rule,
                                   const char *ticket);
-/* As under `rule`, of another call; sent. */
+/* As above, of another call, and sends it. */
 struct pending_request *sent_call(struct hold_fixture *f, const struct rule *rule,
                                   const struct lock_call *call);
 

@@ -32,13 +32,13 @@ static void write_file(struct slice text)
 	FILE *f = fopen(ini_path, "w");
 
 	assert_non_null(f);
-	/* For there may be a password in it. */
+	/* The file may contain a password. */
 	assert_int_equal(fchmod(fileno(f), 0600), 0);
 	assert_int_equal(fwrite(text.p, 1, text.n, f), text.n);
 	assert_int_equal(fclose(f), 0);
 }
 
-/* The lines of `b` without "PATH:", as a string to be freed. */
+/* Returns the lines of `b` without "PATH:"; the caller frees the string. */
 static char *without_path(const struct buf *b)
 {
 	char *out = calloc(1, buf_len(b) + 1), *to = out;

@@ -10,24 +10,24 @@
 #include "base/slice.h"
 #include "config/config.h"
 
-/* Where the texts are written; in a directory of its own. */
+/* The path of the file with the text, in a directory of its own. */
 extern char ini_path[];
 
 /* For cmocka_run_group_tests(). */
 int ini_make_dir(void **state);
 int ini_remove_dir(void **state);
 
-/* The text must load without faults, and with these warnings or none. */
+/* Loads the text, which must have no faults, and exactly these warnings. */
 struct config *load(const char *text);
 struct config *load_warned(const char *text, const char *expected);
-/* Whatever it is warned of. */
+/* Loads the text, with any warnings. */
 struct config *load_anyway(const char *text);
 
-/* The text must not load, for these faults. */
+/* Fails unless the text has exactly these faults. */
 void assert_faults(const char *text, const char *expected);
 void assert_faults_of(struct slice text, const char *expected);
 
-/* `b` must hold these lines. */
+/* Fails unless `b` has exactly these lines. */
 void assert_lines(const struct buf *b, const char *expected);
 
 #endif

@@ -32,7 +32,7 @@ struct link_fixture {
 	struct link *link; /* NULL: never was, or freed */
 	struct link_user user;
 
-	/* What the owner was told. */
+	/* Calls of the owner's callbacks. */
 	struct buf bytes;
 	struct buf told; /* "reply TAG TYPE[ KEPT]", "asked TAG LINE", "frame TYPE" ... lines */
 	unsigned npieces; /* in how many pieces `bytes` came */
@@ -42,7 +42,7 @@ struct link_fixture {
 	size_t inflight;
 	char reason[128];
 
-	/* What the owner does. */
+	/* Reactions of the owner. */
 	bool is_late;
 	bool drops_errors;
 	bool takes_frames; /* that begin with "message", and pushes */
@@ -67,22 +67,22 @@ int tear_down(void **state);
 
 /* A link that connects, with the fixture as its user. `login` may be NULL. */
 void begin(struct link_fixture *f, const struct link_login *login);
-/* Connected, and accepted by the server. */
+/* A link that is connected and accepted by the server. */
 void connect_link(struct link_fixture *f);
-/* Once more from the start, as on the first day. */
+/* Closes the link and begins again, as after set-up. */
 void connect_anew(struct link_fixture *f);
 void free_link(struct link_fixture *f);
 void expect(struct link_fixture *f, unsigned flags, const char *tag);
 
-/* A shared link that the server has accepted, with all guests on it. Those of before are seen
- * off. `login` may be NULL. */
+/* Opens a shared link that the server has accepted, with all guests on it, which leave their
+ * earlier links. `login` may be NULL. */
 void invite(struct link_fixture *f, const struct link_login *login);
-/* The guest number `guest` expects a reply. */
+/* The guest with the number `guest` expects a reply. */
 void ask(struct link_fixture *f, size_t guest, unsigned flags, const char *tag);
 
-/* Lets the loop do what is to be done now. */
+/* Runs the loop until it has no more work. */
 void settle(struct link_fixture *f);
-/* Runs the loop until something happened and fails when nothing does. */
+/* Runs the loop until an event comes, and fails if none does. */
 void await_event(struct link_fixture *f);
 
 /* --- the server ------------------------------------------------------------- */
@@ -90,11 +90,11 @@ void await_event(struct link_fixture *f);
 void accept_link(struct link_fixture *f);
 void hang_up(struct link_fixture *f);
 void server_sends(struct link_fixture *f, struct slice bytes);
-/* In two parts that are cut at `cut`; at its end: byte by byte. */
+/* Sends the bytes in two parts, cut at `cut`; if `cut` is their length, byte by byte. */
 void server_sends_split(struct link_fixture *f, struct slice stream, size_t cut);
-/* Sends and hangs up before the link has read it. */
+/* Sends the bytes, and closes the connection before the link has read them. */
 void server_sends_and_hangs_up(struct link_fixture *f, struct slice bytes);
-/* Reads at most `n` bytes of what the link sent, as far as it is there. */
+/* Reads at most `n` bytes that have arrived from the link. */
 size_t server_reads(struct link_fixture *f, char *p, size_t n);
 void assert_server_reads(struct link_fixture *f, const char *expected);
 
@@ -112,7 +112,7 @@ void assert_guest(const struct guest *g, const char *bytes, const char *told);
  * owner must see the same. */
 void assert_sees(struct link_fixture *f, void (*prepare)(struct link_fixture *f),
                  struct slice stream, const char *bytes, const char *told);
-/* The user was told, once, that the link is down. */
+/* Checks that the user got one callback that the link is down. */
 void assert_down(const struct link_fixture *f, enum link_end end);
 
 #define SEES(f, prepare, literal, bytes, told)                                                 \

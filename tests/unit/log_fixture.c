@@ -26,7 +26,7 @@ void log_fixture_close(void)
 	unlink(path);
 }
 
-/* Returns the lines that were logged since the last call. */
+/* Returns the lines logged since the last call. */
 static const char *next_lines(void)
 {
 	static char lines[8192];

@@ -5,13 +5,13 @@
 #ifndef HASP_TESTS_UNIT_LOG_FIXTURE_H
 #define HASP_TESTS_UNIT_LOG_FIXTURE_H
 
-/* The log goes to a new file until log_fixture_close(), which lets it go to stderr again. */
+/* Logs to a new file until log_fixture_close(), which restores stderr. */
 void log_fixture_open(void);
 void log_fixture_close(void);
 
 /* Fails unless `text` is in one of the lines that were logged since the last call. */
 void assert_logged(const char *text);
-/* Fails if any line was logged since then. */
+/* Fails if a line was logged since the last call. */
 void assert_nothing_logged(void);
 
 #endif

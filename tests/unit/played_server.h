@@ -18,20 +18,20 @@ struct played_server {
 void played_server_init(struct played_server *s, struct surroundings *at);
 void played_server_fini(struct played_server *s);
 
-/* Runs the loop until something happened. */
+/* Runs the loop until an event has come. */
 void played_server_step(struct played_server *s);
-/* Runs the loop until it has nothing left to do now. */
+/* Runs the loop until it has no more work. */
 void played_server_settle(struct played_server *s);
 
-/* A connection waits to be accepted. */
+/* Returns true if a connection waits to be accepted. */
 bool played_server_is_dialled(const struct played_server *s);
-/* Runs the loop until there is one, and accepts it. */
+/* Runs the loop until a connection arrives, and accepts it. */
 void played_server_accept(struct played_server *s);
-/* Runs the loop until these bytes came, and fails when others do. */
+/* Runs the loop until these bytes have arrived; fails if others arrive. */
 void played_server_expect(struct played_server *s, const char *bytes);
-/* Sends and settles. */
+/* Sends the bytes, and runs the loop until it has no more work. */
 void played_server_send(struct played_server *s, const char *bytes);
-/* Closes the connection and settles. */
+/* Closes the connection, and runs the loop until it has no more work. */
 void played_server_close(struct played_server *s);
 
 #endif

@@ -36,35 +36,35 @@ struct policy_fixture {
 int policy_set_up(void **state);
 int policy_tear_down(void **state);
 
-/* The sections of hasp.ini that count from now on. */
+/* Sets the sections of hasp.ini for later commands. */
 void policy_use(struct policy_fixture *f, const char *sections);
-/* Redis has told its commands: GET, GETEX, INCR and SET may come on any link, and those that
- * are not known do not exist. */
+/* Redis has reported its commands: GET, GETEX, INCR and SET may use any link, and unknown
+ * commands do not exist. */
 void policy_learn(struct policy_fixture *f);
 
-/* Somebody waits for the lock `name` in any database; NULL: nobody does for any. */
+/* Another client waits for the lock `name` in any database; NULL: no client waits. */
 void policy_waits_for(const char *name);
 
-/* Decides about a command of these words, split at blanks. */
+/* Decides about the command with these words, separated by blanks. */
 struct decision *decide(struct policy_fixture *f, const char *words);
-/* The same of the first `nargs` of its arguments, the others of which are still to come. */
+/* As decide(), when only the first `nargs` arguments have arrived. */
 struct decision *decide_early(struct policy_fixture *f, const char *words, size_t nargs);
-/* The link that it needs. */
+/* Returns the kind of link that the command needs. */
 enum route route_of(struct policy_fixture *f, const char *words);
 
-/* Decides, and sends what is to be awaited, which is returned. */
+/* Decides and sends the command. Returns its pending request. */
 struct pending_request *sent_command(struct policy_fixture *f, const char *words);
 /* Redis answers. */
 void answered(struct policy_fixture *f, struct pending_request *r, const char *frame);
-/* Both. */
+/* Sends the command, and Redis answers. */
 void run(struct policy_fixture *f, const char *words, const char *frame);
 
-/* What was sent in the place of the latest command, in the words of wire.h. */
+/* Returns the bytes sent in place of the latest command, in the words of wire.h. */
 void assert_rewritten(struct policy_fixture *f, const char *words);
 
-/* The latest command is passed and nothing remembered; it is refused by an error of hasp's. */
+/* The latest command passes without a pending request; hasp refuses it by an error. */
 void assert_passed(struct policy_fixture *f, const char *words);
-/* It is passed, and its reply says whether a transaction is over. */
+/* The command passes, and its reply says whether a transaction has ended. */
 void assert_ends_transaction(struct policy_fixture *f, const char *words);
 void assert_refused(struct policy_fixture *f, const char *words, const char *error);
 void assert_deferred(struct policy_fixture *f, const char *words);

@@ -25,7 +25,7 @@ struct fake_quorum {
 	struct timers timers;
 	struct quorum *q;
 	struct stats *stats;
-	struct section_stats *section; /* what becomes of its locks */
+	struct section_stats *section; /* results of the client's requests */
 	struct holds *holds;
 	struct hold_owner owner;
 	struct quorum_op *op; /* of the last ask(), until it ends */
@@ -43,7 +43,7 @@ struct fake_quorum {
 int quorum_fixture_setup(void **state);
 int quorum_fixture_teardown(void **state);
 
-/* The server answers the oldest call that it was sent. */
+/* The server answers its oldest call. */
 void answer_one(struct fake_quorum *f, size_t server, const struct quorum_answer *a);
 void answer_number(struct fake_quorum *f, size_t server, int64_t n);
 /* A row with this value and 5000 ms left. */
@@ -65,9 +65,9 @@ void on_done(void *arg, const struct quorum_result *r);
 void expect_done(const struct fake_quorum *f, enum quorum_verdict verdict);
 /* The client takes the lock. */
 void take(struct fake_quorum *f);
-/* Asks what `opts` says. */
+/* Sends the request in `opts`. */
 void ask_for(struct fake_quorum *f, const struct quorum_ask *opts);
-/* The client ends. */
+/* The client's connection ends. */
 void end_owner(struct fake_quorum *f, bool release);
 
 #endif

@@ -13,13 +13,13 @@
 #define TOKEN "10.0.0.1:4711/0/c0ffee"
 #define TICKET "00000000000000aa-7"
 
-/* What the last rewriting wrote, and what it said of it. Its slices are valid until the next.
- */
+/* The bytes of the last rewriting, and their description, whose slices are valid until the next
+ * rewriting. */
 extern struct buf out;
 extern struct lock_call call;
 
 extern const struct rule rule, capping, by_value, waiting, waiting_by_value;
-/* A try that may wait as long as it asks to. */
+/* An attempt that may wait as long as it asks. */
 extern const struct rewrite_opts may_wait;
 struct verbs verbs(enum reentrant_mode layout);
 

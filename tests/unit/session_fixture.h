@@ -12,14 +12,14 @@
 int session_set_up(void **state);
 int session_tear_down(void **state);
 
-/* The reply at `frame`, scanned. */
+/* Returns the scanned reply at `frame`. */
 struct reply_scan scanned(struct slice frame);
 
 /* Redis answers. */
 void answer(struct session *s, struct pending_request *r, struct slice frame);
 #define ANSWER(s, r, literal) answer(s, r, SLICE_LIT(literal))
 
-/* The request is sent: awaited, or kept until EXEC. */
+/* Sends the request, which is pending, or kept until EXEC. */
 struct pending_request *sent(struct session *s, struct pending_request *r);
 struct pending_request *sent_select(struct session *s, int db);
 /* `user` "": the default one. */
@@ -31,7 +31,7 @@ struct pending_request *sent_name(struct session *s, const char *name);
 struct pending_request *sent_reset(struct session *s);
 /* NULL: its reply changes nothing. */
 struct pending_request *sent_exec(struct session *s);
-/* In a transaction, a command that changes nothing: only its place there counts. */
+/* Queues a command that changes nothing: only its position in the transaction matters. */
 void sent_other(struct session *s);
 
 #endif

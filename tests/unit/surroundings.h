@@ -17,11 +17,11 @@ struct surroundings {
 };
 
 void surroundings_init(struct surroundings *s, size_t scratch_size);
-/* When all links are closed. */
+/* Call it when all links are closed. */
 void surroundings_fini(struct surroundings *s);
 
-/* From now on the environment takes the time from `now_s`, which only the test advances. It
- * begins at 1000. */
+/* The environment then takes the time from `now_s`, which begins at 1000 and only the test
+ * advances. */
 void use_test_clock(struct link_env *env);
 extern double now_s;
 
