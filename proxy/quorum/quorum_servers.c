@@ -91,10 +91,10 @@ static void quorum_server_on_info(struct quorum_server *s, const redisReply *r)
 	double counts_in;
 
 	if (!id.n || !uptime.n) {
-		quorum_server_refused(s,
-		                      r->type == REDIS_REPLY_ERROR
-		                              ? r->str
-		                              : "its reply to INFO has no run_id and uptime");
+		quorum_server_refused(
+			s, r->type == REDIS_REPLY_ERROR
+				   ? r->str
+				   : "the server's reply to INFO has no run_id and uptime");
 		return;
 	}
 	snprintf(run_id, sizeof(run_id), "%.*s", (int)id.n, id.p);
@@ -125,7 +125,7 @@ static void quorum_server_on_reply(void *owner, void *tag, redisReply **reply)
 	} else if (*reply) {
 		quorum_server_on_info(s, *reply);
 	} else {
-		quorum_server_refused(s, "hasp does not understand its reply to INFO");
+		quorum_server_refused(s, "hasp does not understand the server's reply to INFO");
 	}
 }
 

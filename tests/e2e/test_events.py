@@ -90,7 +90,7 @@ def test_refused_delete_is_told_and_what_it_hints_at(three, delete):
     assert other.call(*delete) == b":%d\r\n" % (len(delete) > 2)
     (event,) = told(hasp, "delete_refused")
     is_between(event, other, one)
-    assert event["hint"] == "if this is a connection pool, see owner = address"
+    assert event["hint"] == "if both clients are one pool, see owner = address"
     assert totals(hasp, "lock=locks")["deletes_refused"] == 1
 
 
@@ -112,7 +112,7 @@ def refused_deletes(hasp, one, other, reads, read_first=False):
     return event.get("hint")
 
 
-VALUE_READ = "it had read the value: see owner = value"
+VALUE_READ = "the client had read the value: see owner = value"
 
 
 @pytest.mark.parametrize("read", [("GET", KEY), ("MGET", "lock:2", KEY)])
@@ -144,7 +144,7 @@ def test_read_of_the_value_at_another_worker_than_the_holder_s(start_hasp):
 def test_connection_of_the_holder_s_address_that_reads_the_value(three):
     hasp, one, other, _ = three(rule(**LONG))
     for _ in range(2):
-        assert refused_deletes(hasp, one, other, ("GET", KEY)) == "if this is a connection pool, see owner = address"
+        assert refused_deletes(hasp, one, other, ("GET", KEY)) == "if both clients are one pool, see owner = address"
 
 
 def test_delete_of_nothing_is_no_refusal(three):
@@ -190,7 +190,7 @@ def test_holder_at_another_worker_is_told_by_its_name_and_for_how_long(start_has
         assert all(line["held_ms"] >= 0 for line in lines)
         assert {line["by"] for line in lines} == {f"{name_of(o)} c{i}" for i, o in enumerate(others, 1)}
     hints = {line["hint"] for line in told(hasp, "delete_refused")}
-    assert hints == {"if this is a connection pool, see owner = address"}
+    assert hints == {"if both clients are one pool, see owner = address"}
     for connection in many:
         connection.close()
 

@@ -201,7 +201,7 @@ def test_server_that_does_not_have_the_lock_confirms_nothing(start_hasp, servers
             relay.target = elsewhere.primary.address
             assert one.call(*take) == NOREPLICAS
             assert not plain.exists(key_of(take))
-        assert "the server does not have it" in hasp.log
+        assert "the server does not have the lock" in hasp.log
 
 
 def test_primary_that_dies_while_replicas_are_asked_gives_no_lock(start_hasp, pooling):

@@ -98,7 +98,7 @@ static void go_down(struct control *c)
 
 void control_reconnect(struct control *c, const char *reason)
 {
-	assert_string_equal(reason, "it does not answer WAIT");
+	assert_string_equal(reason, "Redis does not answer WAIT");
 	c->nreconnects++;
 	go_down(c);
 }
@@ -301,7 +301,7 @@ TEST(lock_that_too_few_replicas_have_is_given_back)
 	assert_true(fake_jobs_until() == f->now + 1);
 	assert_logged("level=warning event=replicas_ack db=3 key=\"a1\" wanted=2 got=1 "
 	              "reason=\"too few "
-	              "replicas have it\"");
+	              "replicas have the lock\"");
 }
 
 TEST(undo_that_redis_does_not_answer_is_repeated_while_the_lease_lasts)
@@ -353,7 +353,7 @@ TEST(replicas_of_a_server_without_the_lock_do_not_count)
 		time_passes(f, 0);
 		answer_all(f, looks[i], WRITTEN, ":2\r\n");
 		assert_answered(f, i, false);
-		assert_logged("got=2 reason=\"the server does not have it\"");
+		assert_logged("got=2 reason=\"the server does not have the lock\"");
 	}
 }
 

@@ -141,7 +141,8 @@ static void replica_ask_fail(struct replica_ask *a, long long got, const char *w
 	uint32_t suppressed;
 
 	if (!why)
-		why = a->has_lock ? "too few replicas have it" : "the server does not have it";
+		why = a->has_lock ? "too few replicas have the lock"
+		                  : "the server does not have the lock";
 	if (log_limit_pass(&all->failures, timers_now(all->timers), WARNINGS_MAX, &suppressed))
 		log_warning("replicas_ack db=%d key=%s wanted=%lld got=%lld reason=%s "
 		            "suppressed=%u",
@@ -303,7 +304,7 @@ static void line_on_silence(struct timer *t, double now)
 	struct ack_line *l = container_of(t, struct ack_line, timer);
 
 	(void)now;
-	control_reconnect(l->control, "it does not answer WAIT");
+	control_reconnect(l->control, "Redis does not answer WAIT");
 }
 
 /* Returns the node that serves the lock; NULL: not known, or being stopped. */

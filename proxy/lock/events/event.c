@@ -82,11 +82,11 @@ static const char *hint_of(enum lock_event e, const struct event_facts *facts)
 	if (e != LOCK_EVENT_DELETE_REFUSED)
 		return NULL;
 	if (are_of_one_host(facts->by, facts->holder))
-		return "if this is a connection pool, see owner = address";
+		return "if both clients are one pool, see owner = address";
 	/* (If `by` read the key after the holder got the lock, it has read the holder's value.)
 	 */
 	if (facts->read_ago >= 0 && facts->read_ago < facts->held)
-		return "it had read the value: see owner = value";
+		return "the client had read the value: see owner = value";
 	return NULL;
 }
 
