@@ -69,15 +69,13 @@ struct followed_script *followed_script_new(const struct slice *args, size_t nar
 
 void followed_script_free(struct followed_script *f)
 {
-	if (!f)
-		return;
 	buf_release(&f->bytes);
 	free(f);
 }
 
 size_t followed_script_nbytes(const struct followed_script *f)
 {
-	return f ? sizeof(*f) + buf_cap(&f->bytes) : 0;
+	return sizeof(*f) + buf_cap(&f->bytes);
 }
 
 static void write_read(struct buf *out, const char *command, struct slice key)

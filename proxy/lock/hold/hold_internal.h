@@ -260,8 +260,8 @@ struct followed_script *followed_script_new(const struct slice *args, size_t nar
  * read was sent. */
 void followed_script_end(struct lock_request *p, const struct resp_reply *pttl,
                          double passed_ms);
-void followed_script_free(struct followed_script *f); /* NULL is allowed */
-/* Returns the memory in bytes. NULL is allowed. */
+void followed_script_free(struct followed_script *f);
+/* Returns the memory in bytes. */
 size_t followed_script_nbytes(const struct followed_script *f);
 
 /* --- refusals.c --- */

@@ -558,7 +558,7 @@ size_t lock_request_nbytes(const struct lock_request *p)
 
 	for (; p; p = p->next)
 		nbytes += p->nbytes + (p->parts ? sizeof(*p->parts) : 0) +
-		          followed_script_nbytes(p->followed);
+		          (p->followed ? followed_script_nbytes(p->followed) : 0);
 	return nbytes;
 }
 
@@ -568,7 +568,8 @@ static void free_one(struct lock_request *p)
 	if (p->parts)
 		renewal_of_parts(p->parts, p->parts->db, 0);
 	free(p->parts);
-	followed_script_free(p->followed);
+	if (p->followed)
+		followed_script_free(p->followed);
 	buf_release(&p->answer);
 	if (p->nbytes <= LOCK_REQUEST_SIZE)
 		freelist_give(&p->holds->pending, p);
