@@ -191,7 +191,7 @@ struct command_info classifier_find(const struct policy_env *env, struct slice n
 	if (slot->n == name.n && name.n && same_bytes(slot->name, name.p, name.n))
 		return slot->what;
 	what = look_up(env, name);
-	/* Do not remember an unknown name: the server may know it the next time. */
+	/* Do not remember an unknown name: the server may know the command the next time. */
 	if (what.is_unknown) {
 		unknown_commands_add(env->unknown_commands, name);
 	} else if (name.n && name.n <= NAME_MAX_CACHED) {

@@ -146,7 +146,7 @@ void context_note(struct context *x, struct decision *d, struct command_sample *
 	r->rest = &context_rest;
 	if (d->pending)
 		return;
-	/* The session counts its memory from here on, so the request must be complete. */
+	/* The session counts the request's memory now, so the request must be complete. */
 	if (session_in_multi(x->session))
 		session_track(x->session, r);
 	else

@@ -74,7 +74,7 @@ static bool may_be_short(const struct context *x, struct slice key)
 	       !waiters_for(x->env->waiters, session_db(x->session), key);
 }
 
-/* --- never on its own connection --------------------------------------------------------- */
+/* --- the connection's own locks ---------------------------------------------------------- */
 
 /* Adds the tokens by which the client's own connection holds the lock `key`. The call must not
  * wait for these owners, because only this connection could release the lock. */
@@ -130,7 +130,7 @@ static const struct rule *enforced_rule(const struct context *x, struct slice ke
 #define NOTED_VALUE_MAX 4096
 #define NOTED_ARGS_MAX 16
 
-/* Records that the command may release the client's lock without a reply that shows it. */
+/* Records that the command may release the client's lock, though no reply shows that. */
 static void note_unseen_release(struct context *x, const struct rule *rule, struct slice key)
 {
 	struct policy_env *env = x->env;
@@ -295,7 +295,7 @@ static void write_verb_refusal(struct context *x, const char *refusal, struct lo
 	*call = (struct lock_call){ .script = SCRIPT_ERROR };
 }
 
-/* True if hasp may add fields to Redis' reply: it must be able to follow that. */
+/* True if hasp may add fields to Redis' reply: hasp must be able to follow the reply. */
 static bool is_added_to(const struct session *s)
 {
 	return !s->opaque && !s->quitting && !session_in_multi(s);
@@ -324,7 +324,7 @@ static void find_given_back(struct context *x, struct slice token)
 	                                     req->argv[key], token);
 }
 
-/* Writes the call, or an error in its place: then `keys` is empty. */
+/* Writes the call of an MLOCK or MUNLOCK, or an error instead: then `keys` is empty. */
 static void write_multi_call(struct context *x, const struct mlock_step *step,
                              struct mlock_keys *keys, struct lock_call *call)
 {

@@ -10,7 +10,7 @@
 
 /* Initializes the fields that belong to policy; the worker sets the rest. */
 void policy_init(struct policy_env *env);
-/* Frees them. All clients must be gone. The worker owns `config`. */
+/* Frees these fields. All clients must be gone. The worker owns `config`. */
 void policy_fini(struct policy_env *env);
 
 /* Ends a turn of the worker's loop: starts the watches that the next turn needs, and frees the

@@ -25,7 +25,7 @@ struct stats;
 struct unknown_commands;
 struct waiters;
 
-/* A command whose connection has the lock by more tokens than this does not wait for it. */
+/* If a connection has a lock by more tokens than this, its commands do not wait for that. */
 #define OWN_TOKENS_MAX 64
 
 /* The worker owns it. */

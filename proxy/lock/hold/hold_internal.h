@@ -52,7 +52,7 @@ struct hold_token {
 /* A lock that a connection holds. The bytes of its id follow the struct. The fields are in the
  * order that leaves no gaps. */
 struct hold {
-	struct list node; /* in its connection's list */
+	struct list node; /* in hold_owner.holds */
 	struct list by_age; /* in holds.by_age while `counted` */
 	struct map_node by_id;
 	struct hold_owner *owner;
@@ -69,7 +69,7 @@ struct hold {
 	struct section_stats *stats; /* counts the hold; NULL: none */
 	long long fence; /* verbs: the fencing token */
 	int64_t lease_ms;
-	double since; /* when its connection got the lock; a refresh does not change it */
+	double since; /* when the connection got the lock; a refresh does not change that */
 	double learnt_at; /* when Redis last answered that the connection has the lock */
 	double good_until; /* when the lease may be over; INFINITY: not known */
 	double hold_until; /* when hasp stops the renewal; 0: never */
@@ -118,7 +118,7 @@ struct holds {
 	struct list due; /* holds that hasp must renew now */
 	struct timer gather; /* runs while holds are due */
 	struct list losers; /* owners whose connections hasp must close */
-	struct timer close; /* closes them */
+	struct timer close; /* closes the connections of `losers` */
 	size_t npending; /* calls whose reply is due */
 	struct freelist pending; /* most lock_requests: those of LOCK_REQUEST_SIZE */
 	struct freelist small; /* most holds */
@@ -151,14 +151,14 @@ struct parts {
 
 /* How far a call has got. lock_request.c has the diagram. */
 enum lock_request_state {
-	LOCK_REQUEST_SENT, /* the reply to its first call is due */
+	LOCK_REQUEST_SENT, /* the reply to the first call is due */
 	LOCK_REQUEST_QUEUED, /* the call waits in the queue of a lock */
 	LOCK_REQUEST_GRANTED, /* MLOCK: Redis has granted that lock; the next call is due */
 	LOCK_REQUEST_RETRIED, /* MLOCK: the next call is due, without a grant */
 	LOCK_REQUEST_UNDONE, /* MLOCK: the try has failed; the next call gives its locks back */
 	LOCK_REQUEST_KEPT, /* hasp keeps the reply until the lock is confirmed */
 	LOCK_REQUEST_LOCKED, /* answered by -LOCKED: another owner has the lock */
-	LOCK_REQUEST_REFUSED, /* a delete was refused for one of its keys */
+	LOCK_REQUEST_REFUSED, /* Redis refused to delete one of the keys */
 	LOCK_REQUEST_ABANDONED, /* answered, but the client is gone */
 };
 #define LOCK_REQUEST_STATES (LOCK_REQUEST_ABANDONED + 1)

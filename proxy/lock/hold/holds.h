@@ -164,7 +164,7 @@ bool lock_request_is_late(const struct lock_request *p);
 bool lock_request_is_over(const struct lock_request *p);
 /* How hasp handles a late answer. */
 enum lock_request_late {
-	LOCK_REQUEST_TELL, /* forward it: no lease depends on an answer without success */
+	LOCK_REQUEST_TELL, /* forward the answer: it is no success, so no lease depends on it */
 	LOCK_REQUEST_CONFIRM, /* ask Redis whether the client still has the lock */
 	LOCK_REQUEST_REPEAT, /* send the call again, which does no harm */
 };
