@@ -21,12 +21,9 @@ static void config_free(struct config *c)
 		free(c);
 		return;
 	}
-	table_clear(SECTION_HASP, c);
-	table_clear(SECTION_UPSTREAM, c);
-	table_clear(SECTION_ADMIN, c);
-	table_clear(SECTION_VERBS, &c->verbs);
-	table_clear(SECTION_DISCOVER, c);
-	table_clear(SECTION_HTTP, c);
+	for (enum section kind = 0; kind < SECTION_NONE; kind++)
+		if (!sections_are_named(kind))
+			table_clear(kind, sections_base(c, kind));
 	sections_clear(c);
 	glob_set_free(c->patterns);
 	sources_clear(&c->sources);
@@ -40,17 +37,10 @@ struct config *config_load(const char *path, struct buf *faults, struct buf *war
 	struct config *c = xcalloc(1, sizeof(*c));
 
 	atomic_init(&c->refs, 1);
-	table_set_defaults(SECTION_HASP, c);
-	table_set_defaults(SECTION_UPSTREAM, c);
-	table_set_defaults(SECTION_ADMIN, c);
-	table_set_defaults(SECTION_VERBS, &c->verbs);
-	table_set_defaults(SECTION_DISCOVER, c);
-	table_set_defaults(SECTION_HTTP, c);
-	if (!path) {
-		sections_inherit(c);
-		return c;
-	}
-	if (load_files(c, path, faults, warnings) > 0) {
+	for (enum section kind = 0; kind < SECTION_NONE; kind++)
+		if (!sections_are_named(kind))
+			table_set_defaults(kind, sections_base(c, kind));
+	if (path && load_files(c, path, faults, warnings) > 0) {
 		config_free(c);
 		return NULL;
 	}
@@ -92,14 +82,9 @@ void config_unref(struct config *c)
 		config_free(c);
 }
 
-static const void *config_base(const struct config *c, const struct option *o)
-{
-	return o->section == SECTION_VERBS ? (const void *)&c->verbs : c;
-}
-
 static void config_print(const struct option *o, const struct config *c, struct buf *out)
 {
-	option_print(o, config_base(c, o), out);
+	option_print(o, sections_base((struct config *)c, o->section), out);
 	if (buf_len(out) == 0)
 		buf_puts(out, "none");
 }
@@ -187,9 +172,8 @@ size_t config_needs_restart(const struct config *running, const struct config *n
 	for (size_t i = 0; i < table_noptions; i++) {
 		const struct option *o = &table_options[i];
 
-		/* Rules and guards come and go whole: there is no option to compare. */
-		if (o->reloadable || o->section == SECTION_LOCK ||
-		    o->section == SECTION_GUARD || o->section == SECTION_QUORUM)
+		/* A reload may add and remove rules and guards; for a quorum, see above. */
+		if (o->reloadable || sections_are_named(o->section))
 			continue;
 		buf_clear(&was);
 		buf_clear(&will);
@@ -217,13 +201,6 @@ static void each_option(enum section section, const char *name, const void *base
 	}
 }
 
-static const void *named_base(const struct config *c, enum section section, size_t i)
-{
-	if (section == SECTION_LOCK)
-		return c->rules[i];
-	return section == SECTION_GUARD ? (const void *)c->guards[i] : c->quorums[i];
-}
-
 static void each_named_option(const struct config *c, enum section section,
                               config_option_fn *fn, void *arg)
 {
@@ -233,22 +210,25 @@ static void each_named_option(const struct config *c, enum section section,
 	for (size_t i = 0; (s = sections_at(c, section, i)); i++) {
 		buf_clear(&name);
 		buf_printf(&name, "%s %s%c", table_section_word(section), s->name, '\0');
-		each_option(section, buf_head(&name), named_base(c, section, i), fn, arg);
+		each_option(section, buf_head(&name), s, fn, arg);
 	}
 	buf_release(&name);
 }
 
 void config_each_option(const struct config *c, config_option_fn *fn, void *arg)
 {
-	each_option(SECTION_HASP, "hasp", c, fn, arg);
-	each_option(SECTION_UPSTREAM, "upstream", c, fn, arg);
-	each_named_option(c, SECTION_LOCK, fn, arg);
-	each_named_option(c, SECTION_GUARD, fn, arg);
-	each_named_option(c, SECTION_QUORUM, fn, arg);
-	if (c->verbs.enabled)
-		each_option(SECTION_VERBS, "verbs", &c->verbs, fn, arg);
-	if (c->discover)
-		each_option(SECTION_DISCOVER, "discover", c, fn, arg);
-	if (c->admin_listen.n)
-		each_option(SECTION_ADMIN, "admin", c, fn, arg);
+	const bool is_there[] = {
+		[SECTION_HASP] = true,
+		[SECTION_UPSTREAM] = true,
+		[SECTION_VERBS] = c->verbs.enabled,
+		[SECTION_DISCOVER] = c->discover,
+		[SECTION_ADMIN] = c->admin_listen.n > 0,
+	};
+
+	for (enum section kind = 0; kind < SECTION_NONE; kind++)
+		if (sections_are_named(kind))
+			each_named_option(c, kind, fn, arg);
+		else if (is_there[kind])
+			each_option(kind, table_section_word(kind),
+			            sections_base((struct config *)c, kind), fn, arg);
 }

@@ -216,51 +216,46 @@ static const char *load_section_name(const char *title, enum section kind)
 	return title + n + strspn(title + n, " \t");
 }
 
-static bool load_section_is(const char *title, enum section kind)
+/* Begins the section with this title. Returns false if there is no such section. */
+static bool load_begin_section(struct loader *l, const char *title)
 {
-	return strcmp(title, table_section_word(kind)) == 0;
+	for (enum section kind = 0; kind < SECTION_NONE; kind++) {
+		const char *name = load_section_name(title, kind);
+
+		if (sections_are_named(kind) && name) {
+			load_named_section(l, kind, name);
+			return true;
+		}
+		if (!sections_are_named(kind) && strcmp(title, table_section_word(kind)) == 0) {
+			load_only_section(l, kind, sections_base(l->c, kind));
+			return true;
+		}
+	}
+	return false;
 }
 
 static void load_on_section(void *arg, int line, const char *title)
 {
 	struct loader *l = arg;
-	const char *rule = load_section_name(title, SECTION_LOCK);
-	const char *guard = load_section_name(title, SECTION_GUARD);
-	const char *quorum = load_section_name(title, SECTION_QUORUM);
 	struct buf hint = BUF_INIT;
 
 	line = load_line(l, line);
 	load_end_section(l);
 	snprintf(l->title, sizeof(l->title), "%s", title);
 	l->section.line = line;
-	if (load_section_is(title, SECTION_HASP)) {
-		load_only_section(l, SECTION_HASP, l->c);
-	} else if (load_section_is(title, SECTION_UPSTREAM)) {
-		load_only_section(l, SECTION_UPSTREAM, l->c);
-	} else if (load_section_is(title, SECTION_HTTP)) {
-		load_only_section(l, SECTION_HTTP, l->c);
-	} else if (load_section_is(title, SECTION_VERBS)) {
-		load_only_section(l, SECTION_VERBS, &l->c->verbs);
-		l->c->verbs.enabled = true;
-		l->c->verbs.line = line;
-	} else if (load_section_is(title, SECTION_DISCOVER)) {
-		load_only_section(l, SECTION_DISCOVER, l->c);
-		l->c->discover = true;
-		l->c->discover_line = line;
-	} else if (load_section_is(title, SECTION_ADMIN)) {
-		load_only_section(l, SECTION_ADMIN, l->c);
-	} else if (rule) {
-		load_named_section(l, SECTION_LOCK, rule);
-	} else if (guard) {
-		load_named_section(l, SECTION_GUARD, guard);
-	} else if (quorum) {
-		load_named_section(l, SECTION_QUORUM, quorum);
-	} else {
+	if (!load_begin_section(l, title)) {
 		suggest_section(title, &hint);
 		faults_add(&l->faults, line, "unknown section [%s]%.*s", title,
 		           FAULTS_BUF(&hint));
 		buf_release(&hint);
 		l->section.base = NULL;
+	}
+	if (l->section.kind == SECTION_VERBS) {
+		l->c->verbs.enabled = true;
+		l->c->verbs.line = line;
+	} else if (l->section.kind == SECTION_DISCOVER) {
+		l->c->discover = true;
+		l->c->discover_line = line;
 	}
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * sections: the [lock NAME], [guard NAME] and [quorum NAME] sections as three lists, each in
- * the file's order. `kind` is SECTION_LOCK, SECTION_GUARD or SECTION_QUORUM everywhere.
+ * sections: the lists of [lock NAME], [guard NAME] and [quorum NAME] sections, each in the
+ * file's order. `kind` is SECTION_LOCK, SECTION_GUARD or SECTION_QUORUM in each function. A
+ * section's struct begins with its struct named_section.
  */
 #ifndef HASP_CONFIG_SECTIONS_H
 #define HASP_CONFIG_SECTIONS_H
@@ -12,8 +13,8 @@
 #include "config/types.h"
 
 /* Returns section number `i` of the kind; NULL: there are no more. */
-static inline const struct named_section *sections_at(const struct config *c, enum section kind,
-                                                      size_t i)
+static inline struct named_section *sections_at(const struct config *c, enum section kind,
+                                                size_t i)
 {
 	if (kind == SECTION_LOCK)
 		return i < c->nrules ? &c->rules[i]->section : NULL;
@@ -22,15 +23,28 @@ static inline const struct named_section *sections_at(const struct config *c, en
 	return i < c->nguards ? &c->guards[i]->section : NULL;
 }
 
+/* True for the three kinds of sections that have a NAME. */
+static inline bool sections_are_named(enum section kind)
+{
+	return kind == SECTION_LOCK || kind == SECTION_GUARD || kind == SECTION_QUORUM;
+}
+
+/* Returns the struct that has the options of a section without a NAME. */
+static inline void *sections_base(struct config *c, enum section kind)
+{
+	return kind == SECTION_VERBS ? (void *)&c->verbs : c;
+}
+
 /* Returns the section of that name; NULL: there is none. */
 const struct named_section *sections_find(const struct config *c, enum section kind,
                                           const char *name);
 
 /* Adds a section at its defaults, without patterns and commands; `c` owns it. Returns the
- * struct rule, guard or quorum_settings, in which the section's options are kept. */
+ * struct rule, guard or quorum_settings that has the section's options. */
 void *sections_add(struct config *c, enum section kind, const char *name, int line);
 
-/* Fills in from [upstream], after the file, what rules, guards and verbs leave out. */
+/* After the file is read: gives rules, guards and verbs the values of [upstream] for options
+ * that they do not set. */
 void sections_inherit(struct config *c);
 
 void sections_clear(struct config *c);

@@ -23,107 +23,6 @@
 #define MB (1024 * KB)
 #define GB (1024 * MB)
 
-static const struct option_choice table_log_levels[] = {
-	{ "error", LOG_LEVEL_ERROR },
-	{ "warning", LOG_LEVEL_WARNING },
-	{ "info", LOG_LEVEL_INFO },
-	{ "debug", LOG_LEVEL_DEBUG },
-	{ NULL, 0 },
-};
-
-static const struct option_choice table_log_formats[] = {
-	{ "logfmt", LOG_AS_LOGFMT },
-	{ "json", LOG_AS_JSON },
-	{ NULL, 0 },
-};
-
-static const struct option_choice table_switches[] = {
-	{ "no", SWITCH_NO },
-	{ "yes", SWITCH_YES },
-	{ NULL, 0 },
-};
-
-static const struct option_choice table_auth_clients[] = {
-	{ "no", AUTH_CLIENTS_NO },
-	{ "optional", AUTH_CLIENTS_OPTIONAL },
-	{ "yes", AUTH_CLIENTS_YES },
-	{ NULL, 0 },
-};
-
-static const struct option_choice table_poolings[] = {
-	{ "shared", POOLING_SHARED },
-	{ "session", POOLING_SESSION },
-	{ NULL, 0 },
-};
-
-static const struct option_choice table_lost_modes[] = {
-	{ "log", LOST_LOG },
-	{ "close", LOST_CLOSE },
-	{ NULL, 0 },
-};
-
-static const struct option_choice table_rule_owners[] = {
-	{ "connection", OWNER_CONNECTION },
-	{ "address", OWNER_ADDRESS },
-	{ "name", OWNER_NAME },
-	{ "user", OWNER_USER },
-	{ "value", OWNER_VALUE },
-	{ NULL, 0 },
-};
-
-/* LOCK stores no value of the application. */
-static const struct option_choice table_valueless_owners[] = {
-	{ "connection", OWNER_CONNECTION },
-	{ "address", OWNER_ADDRESS },
-	{ "name", OWNER_NAME },
-	{ "user", OWNER_USER },
-	{ NULL, 0 },
-};
-
-static const struct option_choice table_renew_modes[] = {
-	{ "no", RENEW_NO },
-	{ "yes", RENEW_YES },
-	{ "unleased", RENEW_UNLEASED },
-	{ NULL, 0 },
-};
-
-static const struct option_choice table_disconnect_modes[] = {
-	{ "expire", DISCONNECT_EXPIRE },
-	{ "release", DISCONNECT_RELEASE },
-	{ NULL, 0 },
-};
-
-static const struct option_choice table_rule_reentrant_modes[] = {
-	{ "no", REENTRANT_NO },
-	{ "refresh", REENTRANT_REFRESH },
-	{ NULL, 0 },
-};
-
-static const struct option_choice table_foreign_modes[] = {
-	{ "refuse", FOREIGN_REFUSE },
-	{ "allow", FOREIGN_ALLOW },
-	{ NULL, 0 },
-};
-
-static const struct option_choice table_verbs_reentrant_modes[] = {
-	{ "count", REENTRANT_COUNT },
-	{ "refresh", REENTRANT_REFRESH },
-	{ "no", REENTRANT_NO },
-	{ NULL, 0 },
-};
-
-static const struct option_choice table_guard_strategies[] = {
-	{ "lock", STRATEGY_LOCK },
-	{ "check", STRATEGY_CHECK },
-	{ NULL, 0 },
-};
-
-static const struct option_choice table_rule_modes[] = {
-	{ "enforce", MODE_ENFORCE },
-	{ "observe", MODE_OBSERVE },
-	{ NULL, 0 },
-};
-
 static const char *table_check_include(const char *s)
 {
 	return *s == '#' ? "a comment after a value begins with ' ;'" : NULL;
@@ -253,6 +152,54 @@ static const char *table_check_except(const char *s)
 #define VERB_EXPECTED "a command's name, such as LOCK"
 
 /* clang-format off */
+/* The values of an OPTION_ENUM. */
+#define CHOICES(...) (const struct option_choice[]){ __VA_ARGS__, { NULL, 0 } }
+#define LOG_LEVELS \
+	CHOICES({ "error", LOG_LEVEL_ERROR }, { "warning", LOG_LEVEL_WARNING }, \
+	        { "info", LOG_LEVEL_INFO }, { "debug", LOG_LEVEL_DEBUG })
+#define LOG_FORMATS CHOICES({ "logfmt", LOG_AS_LOGFMT }, { "json", LOG_AS_JSON })
+#define SWITCHES CHOICES({ "no", SWITCH_NO }, { "yes", SWITCH_YES })
+#define AUTH_CLIENTS \
+	CHOICES({ "no", AUTH_CLIENTS_NO }, { "optional", AUTH_CLIENTS_OPTIONAL }, \
+	        { "yes", AUTH_CLIENTS_YES })
+#define POOLINGS CHOICES({ "shared", POOLING_SHARED }, { "session", POOLING_SESSION })
+#define LOST_MODES CHOICES({ "log", LOST_LOG }, { "close", LOST_CLOSE })
+#define RULE_OWNERS \
+	CHOICES({ "connection", OWNER_CONNECTION }, { "address", OWNER_ADDRESS }, \
+	        { "name", OWNER_NAME }, { "user", OWNER_USER }, { "value", OWNER_VALUE })
+#define VALUELESS_OWNERS \
+	CHOICES({ "connection", OWNER_CONNECTION }, { "address", OWNER_ADDRESS }, \
+	        { "name", OWNER_NAME }, { "user", OWNER_USER })
+#define RENEW_MODES \
+	CHOICES({ "no", RENEW_NO }, { "yes", RENEW_YES }, { "unleased", RENEW_UNLEASED })
+#define DISCONNECT_MODES \
+	CHOICES({ "expire", DISCONNECT_EXPIRE }, { "release", DISCONNECT_RELEASE })
+#define RULE_REENTRANT_MODES CHOICES({ "no", REENTRANT_NO }, { "refresh", REENTRANT_REFRESH })
+#define FOREIGN_MODES CHOICES({ "refuse", FOREIGN_REFUSE }, { "allow", FOREIGN_ALLOW })
+#define VERBS_REENTRANT_MODES \
+	CHOICES({ "count", REENTRANT_COUNT }, { "refresh", REENTRANT_REFRESH }, \
+	        { "no", REENTRANT_NO })
+#define GUARD_STRATEGIES CHOICES({ "lock", STRATEGY_LOCK }, { "check", STRATEGY_CHECK })
+#define RULE_MODES CHOICES({ "enforce", MODE_ENFORCE }, { "observe", MODE_OBSERVE })
+
+/* The options of a struct server_tls, but for `tls`. */
+#define SERVER_TLS(section, type, field) \
+	{ section, "tls_ca_cert_file", OPTION_STRING, offsetof(type, field.ca_cert_file), \
+	  .check = table_check_path, .expected = PEM_CA_EXPECTED, .reloadable = true, \
+	  .help = "CA file for verifying the servers' certificates; default: the system's CAs." }, \
+	{ section, "tls_cert_file", OPTION_STRING, offsetof(type, field.cert_file), \
+	  .check = table_check_path, .expected = PEM_EXPECTED, .reloadable = true, \
+	  .help = "hasp's client certificate, if the servers require one (tls-auth-clients)." }, \
+	{ section, "tls_key_file", OPTION_STRING, offsetof(type, field.key_file), \
+	  .check = table_check_path, .expected = PEM_KEY_EXPECTED, .reloadable = true, \
+	  .help = "Private key of the certificate, in PEM and not encrypted." }, \
+	{ section, "tls_server_name", OPTION_STRING, offsetof(type, field.server_name), \
+	  .expected = "a name such as redis.example.net", .reloadable = true, \
+	  .help = "Name in the servers' certificates, if it is not the host name that hasp connects to." }, \
+	{ section, "tls_verify", OPTION_ENUM, offsetof(type, field.verify), \
+	  .def = "yes", .choices = SWITCHES, .reloadable = true, \
+	  .help = "Whether hasp verifies the servers' certificates; set it to no for tests only." }
+
 const struct option table_options[] = {
 	/* [hasp] */
 	{ SECTION_HASP, "include", OPTION_LIST, IN_CONFIG(include),
@@ -274,7 +221,7 @@ const struct option table_options[] = {
 	  .check = table_check_path, .expected = PEM_CA_EXPECTED, .reloadable = true,
 	  .help = "CA file for verifying clients' certificates; default: the system's CAs." },
 	{ SECTION_HASP, "tls_auth_clients", OPTION_ENUM, IN_CONFIG(tls_auth_clients),
-	  .def = "no", .choices = table_auth_clients, .reloadable = true,
+	  .def = "no", .choices = AUTH_CLIENTS, .reloadable = true,
 	  .help = "Whether clients need a certificate: no, optional or yes. It does not replace Redis' login." },
 	{ SECTION_HASP, "tls_protocols", OPTION_STRING, IN_CONFIG(tls_protocols),
 	  .expected = "TLSv1.2, TLSv1.3, or both separated by a blank", .reloadable = true,
@@ -325,17 +272,17 @@ const struct option table_options[] = {
 	  .def = "0", .min = 0, .max = HOUR, .reloadable = true,
 	  .help = "How long hasp still accepts clients after SIGTERM, while /readyz fails; 0: not at all." },
 	{ SECTION_HASP, "allow_own_keys", OPTION_ENUM, IN_CONFIG(allow_reserved_keys),
-	  .def = "no", .choices = table_switches, .reloadable = true,
+	  .def = "no", .choices = SWITCHES, .reloadable = true,
 	  .help = "Lets clients write the keys hasp:*, where hasp stores the owners of locks." },
 	{ SECTION_HASP, "log", OPTION_STRING, IN_CONFIG(log),
 	  .def = "stderr", .check = table_check_log, .expected = "stderr, syslog or a path such as /var/log/hasp.log",
 	  .reloadable = true,
 	  .help = "Where to log: stderr (which systemd collects), syslog or the path of a file." },
 	{ SECTION_HASP, "log_level", OPTION_ENUM, IN_CONFIG(log_level),
-	  .def = "info", .choices = table_log_levels, .reloadable = true,
+	  .def = "info", .choices = LOG_LEVELS, .reloadable = true,
 	  .help = "Least severity to log; starts and reloads are logged as info, lost locks as warnings." },
 	{ SECTION_HASP, "log_format", OPTION_ENUM, IN_CONFIG(log_format),
-	  .def = "logfmt", .choices = table_log_formats, .reloadable = true,
+	  .def = "logfmt", .choices = LOG_FORMATS, .reloadable = true,
 	  .help = "Format of log lines: key=value pairs (logfmt) or one JSON object each (json)." },
 
 	/* [upstream] */
@@ -380,25 +327,11 @@ const struct option table_options[] = {
 	  .def = "5m", .min = 0, .max = 24 * HOUR, .reloadable = true,
 	  .help = "How often password_command runs; 0: only at start, reloads and refused logins." },
 	{ SECTION_UPSTREAM, "tls", OPTION_ENUM, IN_CONFIG(upstream_tls.tls),
-	  .def = "no", .choices = table_switches, .reloadable = true,
+	  .def = "no", .choices = SWITCHES, .reloadable = true,
 	  .help = "Whether hasp uses TLS to Redis, sentinels and cluster nodes; never on unix sockets." },
-	{ SECTION_UPSTREAM, "tls_ca_cert_file", OPTION_STRING, IN_CONFIG(upstream_tls.ca_cert_file),
-	  .check = table_check_path, .expected = PEM_CA_EXPECTED, .reloadable = true,
-	  .help = "CA file for verifying the servers' certificates; default: the system's CAs." },
-	{ SECTION_UPSTREAM, "tls_cert_file", OPTION_STRING, IN_CONFIG(upstream_tls.cert_file),
-	  .check = table_check_path, .expected = PEM_EXPECTED, .reloadable = true,
-	  .help = "hasp's client certificate, if the servers require one (tls-auth-clients)." },
-	{ SECTION_UPSTREAM, "tls_key_file", OPTION_STRING, IN_CONFIG(upstream_tls.key_file),
-	  .check = table_check_path, .expected = PEM_KEY_EXPECTED, .reloadable = true,
-	  .help = "Private key of the certificate, in PEM and not encrypted." },
-	{ SECTION_UPSTREAM, "tls_server_name", OPTION_STRING, IN_CONFIG(upstream_tls.server_name),
-	  .expected = "a name such as redis.example.net", .reloadable = true,
-	  .help = "Name in the servers' certificates, if it is not the host name that hasp connects to." },
-	{ SECTION_UPSTREAM, "tls_verify", OPTION_ENUM, IN_CONFIG(upstream_tls.verify),
-	  .def = "yes", .choices = table_switches, .reloadable = true,
-	  .help = "Whether hasp verifies the servers' certificates; set it to no for tests only." },
+	SERVER_TLS(SECTION_UPSTREAM, struct config, upstream_tls),
 	{ SECTION_UPSTREAM, "pooling", OPTION_ENUM, IN_CONFIG(pooling),
-	  .def = "shared", .choices = table_poolings, .reloadable = true,
+	  .def = "shared", .choices = POOLINGS, .reloadable = true,
 	  .help = "shared: clients share links until one needs its own; session: each client has its own link." },
 	{ SECTION_UPSTREAM, "links_per_worker", OPTION_INT, IN_CONFIG(links_per_worker),
 	  .def = "1", .min = 1, .max = 64, .reloadable = true,
@@ -433,7 +366,7 @@ const struct option table_options[] = {
 	  .check = table_check_pattern, .expected = PATTERN_EXPECTED, .required = true, .reloadable = true,
 	  .help = "Glob patterns of the keys that are locks, as for KEYS; the first rule that matches wins." },
 	{ SECTION_LOCK, "owner", OPTION_ENUM, IN_RULE(owner),
-	  .def = "connection", .choices = table_rule_owners, .reloadable = true,
+	  .def = "connection", .choices = RULE_OWNERS, .reloadable = true,
 	  .help = "Which connections count as one owner; connection pools need address, name, user or value." },
 	{ SECTION_LOCK, "lease", OPTION_DURATION, IN_RULE(lease_ms),
 	  .def = "30s", .min = MS, .max = LONGEST, .reloadable = true,
@@ -445,25 +378,25 @@ const struct option table_options[] = {
 	  .def = "0", .min = 0, .max = LONGEST, .reloadable = true,
 	  .help = "How long SETNX and SET NX wait for a lock that another owner has; 0: not at all." },
 	{ SECTION_LOCK, "renew", OPTION_ENUM, IN_RULE(renew),
-	  .def = "unleased", .choices = table_renew_modes, .reloadable = true,
+	  .def = "unleased", .choices = RENEW_MODES, .reloadable = true,
 	  .help = "Which locks hasp renews while their owner is connected; unleased: those without an expiry." },
 	{ SECTION_LOCK, "max_hold", OPTION_DURATION, IN_RULE(max_hold_ms),
 	  .def = "10m", .min = 0, .max = LONGEST, .reloadable = true,
 	  .help = "Renewal ends after this time, so that a hung owner cannot block for ever; 0: no limit." },
 	{ SECTION_LOCK, "on_disconnect", OPTION_ENUM, IN_RULE(on_disconnect),
-	  .def = "expire", .choices = table_disconnect_modes, .reloadable = true,
+	  .def = "expire", .choices = DISCONNECT_MODES, .reloadable = true,
 	  .help = "When the owner's connection ends: let the lease expire, or release the lock." },
 	{ SECTION_LOCK, "on_lost", OPTION_ENUM, IN_RULE(on_lost),
-	  .def = "log", .choices = table_lost_modes, .reloadable = true,
+	  .def = "log", .choices = LOST_MODES, .reloadable = true,
 	  .help = "When a renewal finds that the lock is lost: only log it, or close the owner's connection." },
 	{ SECTION_LOCK, "reentrant", OPTION_ENUM, IN_RULE(reentrant),
-	  .def = "no", .choices = table_rule_reentrant_modes, .reloadable = true,
+	  .def = "no", .choices = RULE_REENTRANT_MODES, .reloadable = true,
 	  .help = "When the owner locks again: no fails as in Redis, refresh succeeds with a new expiry." },
 	{ SECTION_LOCK, "foreign_del", OPTION_ENUM, IN_RULE(foreign_del),
-	  .def = "refuse", .choices = table_foreign_modes, .reloadable = true,
+	  .def = "refuse", .choices = FOREIGN_MODES, .reloadable = true,
 	  .help = "With owner = value: DEL or EXPIRE by a connection that neither stored nor read the value." },
 	{ SECTION_LOCK, "mode", OPTION_ENUM, IN_RULE(mode),
-	  .def = "enforce", .choices = table_rule_modes, .reloadable = true,
+	  .def = "enforce", .choices = RULE_MODES, .reloadable = true,
 	  .help = "observe only logs what enforce would have prevented, and changes nothing; try it first." },
 	{ SECTION_LOCK, "replicas_ack", OPTION_INT, IN_RULE(replicas_ack),
 	  .min = 0, .max = REPLICAS_MAX, .reloadable = true,
@@ -475,7 +408,7 @@ const struct option table_options[] = {
 	  .expected = "the NAME of a [quorum NAME]", .reloadable = true,
 	  .help = "NAME of the [quorum NAME] whose servers store the locks; default: [upstream] stores them." },
 	{ SECTION_LOCK, "log_events", OPTION_ENUM, IN_RULE(events.log_events),
-	  .def = "yes", .choices = table_switches, .reloadable = true,
+	  .def = "yes", .choices = SWITCHES, .reloadable = true,
 	  .help = "Logs each refusal, with the client and the lock's owner; at most 10 of a kind in 10 seconds." },
 	{ SECTION_LOCK, "log_held", OPTION_DURATION, IN_RULE(events.log_held_ms),
 	  .def = "0", .min = 0, .max = LONGEST, .reloadable = true,
@@ -492,7 +425,7 @@ const struct option table_options[] = {
 	  .check = table_check_command, .expected = ACQUIRE_EXPECTED, .required = true, .reloadable = true,
 	  .help = "Commands that read a value to change it and write it back; they wait for the guard." },
 	{ SECTION_GUARD, "strategy", OPTION_ENUM, IN_GUARD(strategy),
-	  .def = "lock", .choices = table_guard_strategies, .reloadable = true,
+	  .def = "lock", .choices = GUARD_STRATEGIES, .reloadable = true,
 	  .help = "lock: one reader at a time; check: no waiting, but a write fails if the value has changed." },
 	{ SECTION_GUARD, "release_on", OPTION_LIST, IN_GUARD(release_on),
 	  .check = table_check_command, .expected = RELEASE_EXPECTED, .reloadable = true,
@@ -504,10 +437,10 @@ const struct option table_options[] = {
 	  .def = "2s", .min = 0, .max = LONGEST, .reloadable = true,
 	  .help = "How long commands wait for the guard before they fail; 0: not at all." },
 	{ SECTION_GUARD, "on_disconnect", OPTION_ENUM, IN_GUARD(on_disconnect),
-	  .def = "release", .choices = table_disconnect_modes, .reloadable = true,
+	  .def = "release", .choices = DISCONNECT_MODES, .reloadable = true,
 	  .help = "When the reader's connection ends: release the guard, or let its lease expire." },
 	{ SECTION_GUARD, "mode", OPTION_ENUM, IN_GUARD(mode),
-	  .def = "enforce", .choices = table_rule_modes, .reloadable = true,
+	  .def = "enforce", .choices = RULE_MODES, .reloadable = true,
 	  .help = "observe only logs what enforce would have prevented, and changes nothing; try it first." },
 	{ SECTION_GUARD, "except", OPTION_LIST, IN_GUARD(except),
 	  .check = table_check_except, .expected = EXCEPT_EXPECTED, .reloadable = true,
@@ -519,7 +452,7 @@ const struct option table_options[] = {
 	  .min = MS, .max = 20 * SECOND, .reloadable = true,
 	  .help = "How long hasp waits for these replicas; default: as in [upstream]." },
 	{ SECTION_GUARD, "log_events", OPTION_ENUM, IN_GUARD(events.log_events),
-	  .def = "yes", .choices = table_switches, .reloadable = true,
+	  .def = "yes", .choices = SWITCHES, .reloadable = true,
 	  .help = "Logs each refusal, with the client; at most 10 of a kind in 10 seconds." },
 	{ SECTION_GUARD, "log_waited", OPTION_DURATION, IN_GUARD(events.log_waited_ms),
 	  .def = "0", .min = 0, .max = LONGEST, .reloadable = true,
@@ -539,23 +472,9 @@ const struct option table_options[] = {
 	  .check = table_check_path, .expected = PASSWORD_FILE_EXPECTED,
 	  .help = "File with the password in its first line, in place of the option above." },
 	{ SECTION_QUORUM, "tls", OPTION_ENUM, IN_QUORUM(tls.tls),
-	  .def = "no", .choices = table_switches, .reloadable = true,
+	  .def = "no", .choices = SWITCHES, .reloadable = true,
 	  .help = "Whether hasp uses TLS to these servers; never on unix sockets." },
-	{ SECTION_QUORUM, "tls_ca_cert_file", OPTION_STRING, IN_QUORUM(tls.ca_cert_file),
-	  .check = table_check_path, .expected = PEM_CA_EXPECTED, .reloadable = true,
-	  .help = "CA file for verifying the servers' certificates; default: the system's CAs." },
-	{ SECTION_QUORUM, "tls_cert_file", OPTION_STRING, IN_QUORUM(tls.cert_file),
-	  .check = table_check_path, .expected = PEM_EXPECTED, .reloadable = true,
-	  .help = "hasp's client certificate, if the servers require one (tls-auth-clients)." },
-	{ SECTION_QUORUM, "tls_key_file", OPTION_STRING, IN_QUORUM(tls.key_file),
-	  .check = table_check_path, .expected = PEM_KEY_EXPECTED, .reloadable = true,
-	  .help = "Private key of the certificate, in PEM and not encrypted." },
-	{ SECTION_QUORUM, "tls_server_name", OPTION_STRING, IN_QUORUM(tls.server_name),
-	  .expected = "a name such as redis.example.net", .reloadable = true,
-	  .help = "Name in the servers' certificates, if it is not the host name that hasp connects to." },
-	{ SECTION_QUORUM, "tls_verify", OPTION_ENUM, IN_QUORUM(tls.verify),
-	  .def = "yes", .choices = table_switches, .reloadable = true,
-	  .help = "Whether hasp verifies the servers' certificates; set it to no for tests only." },
+	SERVER_TLS(SECTION_QUORUM, struct quorum_settings, tls),
 	{ SECTION_QUORUM, "timeout", OPTION_DURATION, IN_QUORUM(timeout_ms),
 	  .def = "200ms", .min = MS, .max = 20 * SECOND,
 	  .help = "How long hasp waits for a server's answer; keep it far below the lease." },
@@ -563,7 +482,7 @@ const struct option table_options[] = {
 	  .min = 0, .max = LONGEST,
 	  .help = "How long a server has no vote after its start; default: max_lease. 0: it votes at once." },
 	{ SECTION_QUORUM, "on_lost", OPTION_ENUM, IN_QUORUM(on_lost),
-	  .def = "log", .choices = table_lost_modes,
+	  .def = "log", .choices = LOST_MODES,
 	  .help = "When no majority renews a lock in time: only log it, or close the owner's connection." },
 
 	/* [verbs] */
@@ -589,10 +508,10 @@ const struct option table_options[] = {
 	  .def = "MUNLOCK", .check = value_word_fault, .expected = VERB_EXPECTED, .reloadable = true,
 	  .help = "Name of the command that releases one hold of each of several locks." },
 	{ SECTION_VERBS, "owner", OPTION_ENUM, IN_VERBS(owner),
-	  .def = "connection", .choices = table_valueless_owners, .reloadable = true,
+	  .def = "connection", .choices = VALUELESS_OWNERS, .reloadable = true,
 	  .help = "Which connections count as one owner if a command has no AS." },
 	{ SECTION_VERBS, "reentrant", OPTION_ENUM, IN_VERBS(reentrant),
-	  .def = "count", .choices = table_verbs_reentrant_modes, .reloadable = true,
+	  .def = "count", .choices = VERBS_REENTRANT_MODES, .reloadable = true,
 	  .help = "Whether owners can lock again: count holds like Redisson, refresh like go-zero, or no." },
 	{ SECTION_VERBS, "lease", OPTION_DURATION, IN_VERBS(lease_ms),
 	  .def = "30s", .min = MS, .max = LONGEST, .reloadable = true,
@@ -604,10 +523,10 @@ const struct option table_options[] = {
 	  .def = "10m", .min = 0, .max = LONGEST, .reloadable = true,
 	  .help = "Renewal ends after this time; 0: no limit." },
 	{ SECTION_VERBS, "on_disconnect", OPTION_ENUM, IN_VERBS(on_disconnect),
-	  .def = "expire", .choices = table_disconnect_modes, .reloadable = true,
+	  .def = "expire", .choices = DISCONNECT_MODES, .reloadable = true,
 	  .help = "When the owner's connection ends: let the lease expire, or release the lock." },
 	{ SECTION_VERBS, "on_lost", OPTION_ENUM, IN_VERBS(on_lost),
-	  .def = "log", .choices = table_lost_modes, .reloadable = true,
+	  .def = "log", .choices = LOST_MODES, .reloadable = true,
 	  .help = "When a renewal finds that the lock is lost: only log it, or close the owner's connection." },
 	{ SECTION_VERBS, "replicas_ack", OPTION_INT, IN_VERBS(replicas_ack),
 	  .min = 0, .max = REPLICAS_MAX, .reloadable = true,
@@ -619,7 +538,7 @@ const struct option table_options[] = {
 	  .expected = "the NAME of a [quorum NAME]",
 	  .help = "NAME of the [quorum NAME] whose servers store the locks; default: [upstream] stores them." },
 	{ SECTION_VERBS, "log_events", OPTION_ENUM, IN_VERBS(events.log_events),
-	  .def = "yes", .choices = table_switches, .reloadable = true,
+	  .def = "yes", .choices = SWITCHES, .reloadable = true,
 	  .help = "Logs each refusal, with the client and the lock's owner; at most 10 of a kind in 10 seconds." },
 	{ SECTION_VERBS, "log_held", OPTION_DURATION, IN_VERBS(events.log_held_ms),
 	  .def = "0", .min = 0, .max = LONGEST, .reloadable = true,
@@ -636,7 +555,7 @@ const struct option table_options[] = {
 	  .check = table_check_path, .expected = "a path such as /var/lib/hasp/discovered.ini", .reloadable = true,
 	  .help = "File that hasp writes its proposed sections to, on SIGUSR1 and when it ends." },
 	{ SECTION_DISCOVER, "examples", OPTION_ENUM, IN_CONFIG(discover_examples),
-	  .def = "no", .choices = table_switches, .reloadable = true,
+	  .def = "no", .choices = SWITCHES, .reloadable = true,
 	  .help = "Whether each proposed section names one of its keys as an example." },
 
 	/* [http] */

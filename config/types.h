@@ -80,7 +80,7 @@ enum guard_strategy { STRATEGY_LOCK, STRATEGY_CHECK };
 enum switch_mode { SWITCH_NO, SWITCH_YES };
 enum lost_mode { LOST_LOG, LOST_CLOSE };
 
-/* Fields of every section that a file may have several of. */
+/* The first field of each section that a file may have several of. */
 struct named_section {
 	char *name;
 	int line; /* where the section begins */
