@@ -222,6 +222,7 @@ void config_each_option(const struct config *c, config_option_fn *fn, void *arg)
 		[SECTION_UPSTREAM] = true,
 		[SECTION_VERBS] = c->verbs.enabled,
 		[SECTION_DISCOVER] = c->discover,
+		[SECTION_HTTP] = c->http_listen != NULL,
 		[SECTION_ADMIN] = c->admin_listen.n > 0,
 	};
 

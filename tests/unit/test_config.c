@@ -291,6 +291,35 @@ TEST(a_restart_is_needed_for_what_cannot_change)
 	config_unref(b);
 }
 
+static void add_section(void *arg, const char *section, const struct option *o,
+                        const void *base)
+{
+	char(*last)[64] = arg;
+
+	(void)o;
+	(void)base;
+	if (strlen(*last) < strlen(section) ||
+	    strcmp(*last + strlen(*last) - strlen(section), section) != 0)
+		strcat(strcat(*last, " "), section);
+}
+
+TEST(each_option_of_each_section_is_shown)
+{
+	char all[64] = "", few[64] = "";
+	struct config *c = load("[hasp]\n[upstream]\n[lock a]\npattern = a:*\n"
+	                        "[guard b]\npattern = b:*\nacquire_on = GET\n[verbs]\n"
+	                        "[discover]\n[http]\nlisten = 127.0.0.1:0\n"
+	                        "[admin]\nlisten = unix:/a\n"),
+		      *none = config_load(NULL, NULL, NULL);
+
+	config_each_option(c, add_section, &all);
+	config_each_option(none, add_section, &few);
+	assert_string_equal(all, " hasp upstream lock a guard b verbs discover http admin");
+	assert_string_equal(few, " hasp upstream");
+	config_unref(c);
+	config_unref(none);
+}
+
 TEST(workers_share_the_links_and_none_has_fewer_than_its_part)
 {
 	static const struct {
