@@ -44,7 +44,9 @@ static void checks_tls_of_clients(const struct checks_section *s, struct faults 
 		           "'listen_tls' needs 'tls_cert_file' and 'tls_key_file'; add both");
 }
 
-/* Checks the tls_* options of a section with `tls`: files without encryption are a mistake. */
+/* Checks the tls_* options for connections to servers: a file for TLS, but no TLS, is a
+ * mistake.
+ */
 static void checks_tls_of_servers(const struct checks_section *s, const struct server_tls *tls,
                                   struct faults *f)
 {
@@ -114,7 +116,7 @@ static void checks_leases(const struct checks_section *s, int64_t lease_ms,
 	buf_release(&b);
 }
 
-/* Reports a 'max_hold' where there is no renewal that it could end. */
+/* Warns of a 'max_hold' that ends renewal before the first lease is over. */
 static void checks_max_hold(const struct checks_section *s, int64_t lease_ms,
                             int64_t max_hold_ms, bool renewed, struct faults *f)
 {
@@ -224,7 +226,7 @@ static void checks_password_command(const struct checks_section *s, struct fault
 		           "'password_command'; add it");
 }
 
-/* Checks that Redis has one of: an address, sentinels, a cluster. */
+/* Checks that [upstream] names Redis in only one way: an address, sentinels or a cluster. */
 static void checks_whereabouts(const struct checks_section *s, struct faults *f)
 {
 	static const char *const ways[] = { "address", "sentinels", "cluster" };
@@ -407,8 +409,8 @@ void checks_on_section(const struct checks_section *s, const struct config *c, s
 
 /* ---- the file ---- */
 
-/* Returns the first section of the kind, before number `end`, that covers `pattern`, or
- * NULL. */
+/* Returns the first of the kind's first `end` sections that matches all keys of `pattern`;
+ * NULL: none does. */
 static const struct named_section *checks_covering(const struct config *c, enum section kind,
                                                    size_t end, const char *pattern)
 {
@@ -538,7 +540,7 @@ static void checks_except(const struct config *c, const struct guard *g, struct 
 	}
 }
 
-/* `address_line`: 0: the address is the default. */
+/* Warns if 'address' leads to hasp itself. `address_line`: its line; 0: it is the default. */
 static void checks_upstream(const struct config *c, int address_line, struct faults *f)
 {
 	for (size_t i = 0; i < c->listen.n && !c->master; i++) {

@@ -7,7 +7,7 @@
 #include "config/sections.h"
 #include "config/value.h"
 
-/* A lease is renewed each third of it, and by then the last renewal must have ended. */
+/* hasp renews a lock each third of its lease. The previous renewal must have ended by then. */
 #define TIMEOUTS_PER_LEASE 3
 
 void checks_quorum_servers(const struct quorum_settings *q, struct faults *f)
@@ -30,7 +30,7 @@ void checks_quorum_servers(const struct quorum_settings *q, struct faults *f)
 
 /* A section whose locks belong to a quorum. */
 struct quorum_user {
-	char title[128]; /* for the log */
+	char title[128]; /* the section's name in faults */
 	int line;
 	const char *quorum;
 	int64_t lease_ms, max_lease_ms, replicas_ack;
@@ -82,7 +82,8 @@ static void checks_quorum_terms(const struct quorum_user *u, const struct quorum
 	buf_release(&b);
 }
 
-/* `first`: the quorum that the first such section names. */
+/* Checks a section with the option 'quorum'. `first`: the quorum that the first of these
+ * sections names. */
 static void checks_quorum_user(const struct config *c, const struct quorum_user *u,
                                const char *first, struct faults *f)
 {
@@ -132,7 +133,6 @@ void checks_quorum_users(const struct config *c, struct faults *f)
 		.replicas_ack = verbs->replicas_ack,
 		.reenters = verbs->reentrant != REENTRANT_NO,
 	};
-
 	const char *first = NULL;
 
 	if (verbs->enabled && verbs->quorum) {

@@ -129,8 +129,8 @@ int64_t config_links_of_worker(const struct config *c)
 	return (c->links_max + c->workers - 1) / c->workers;
 }
 
-/* Prints the settings of the quorum that `c` uses and no reload changes, in one line; nothing
- * if there is no quorum. */
+/* Prints in one line those settings of c's quorum that no reload can change; nothing if `c` has
+ * no quorum. */
 static void config_print_quorum(const struct config *c, struct buf *out)
 {
 	const struct quorum_settings *q = config_quorum(c);
@@ -146,7 +146,8 @@ static void config_print_quorum(const struct config *c, struct buf *out)
 	}
 }
 
-/* A worker stays connected to the servers that its first configuration named. */
+/* Reports changes of the quorum: a worker stays connected to the servers that its first
+ * configuration named. Returns 1 if there are any, else 0. */
 static size_t config_quorum_needs_restart(const struct config *running,
                                           const struct config *next, struct buf *out)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * config: hasp's settings as the file gave them, whole and checked. A struct config never
- * changes once it is loaded; a reload makes a new one, and the last user of the old one frees
- * that. Knows nothing of sockets.
+ * config: loads and checks hasp's ini file. A struct config never changes once it is loaded: a
+ * reload makes a new struct, and the old one is freed with its last reference. Knows nothing of
+ * sockets.
  *
  *   file --> reader --> load --> table, option, value --> struct config (types.h) --> match
  *                        |                                      ^
@@ -16,10 +16,10 @@
 #include "base/buf.h"
 #include "config/types.h"
 
-/* Reads and checks `path`, and what it includes (NULL: all defaults). Every fault found is
- * appended to `faults` as one line `FILE:LINE: what is wrong and what would be right`;
- * suspicious but legal settings go to `warnings` in the same form.
- * Returns the configuration with one reference, or NULL when there was a fault. */
+/* Reads and checks the file `path`, and the files that it includes; NULL: all defaults. Appends
+ * each fault to `faults`, as a line `FILE:LINE: what is wrong and what would be right`, and
+ * legal but suspicious settings to `warnings` in the same form. Returns the configuration with
+ * one reference; NULL: there was a fault. */
 struct config *config_load(const char *path, struct buf *faults, struct buf *warnings);
 
 /* Returns a copy of `c` with this password for [upstream], with one reference. Takes the
@@ -36,14 +36,14 @@ const char *config_name(const struct config *c);
 struct config *config_ref(struct config *c);
 void config_unref(struct config *c); /* NULL is allowed; the last reference frees */
 
-/* Returns how long clients wait for a server, in ms; 0: not at all. Without the option they
- * wait if there may be another primary. */
+/* Returns how long clients wait for a primary, in ms; 0: not at all. By default they wait only
+ * where another primary may take over: with sentinels or a cluster. */
 int64_t config_failover_wait_ms(const struct config *c);
 
-/* How many of links_max each worker may have; 0: no limit. */
+/* Returns each worker's share of links_max; 0: no limit. */
 int64_t config_links_of_worker(const struct config *c);
 
-/* The quorum that has the locks of verbs or of enforced rules; NULL: [upstream] has them all.
+/* Returns the quorum that stores the locks of verbs or enforced rules; NULL: [upstream] does.
  */
 const struct quorum_settings *config_quorum(const struct config *c);
 /* Returns the longest lease of a lock of that quorum, in ms; 0: there is no quorum. */
@@ -56,8 +56,8 @@ typedef void config_option_fn(void *arg, const char *section, const struct optio
                               const void *base);
 void config_each_option(const struct config *c, config_option_fn *fn, void *arg);
 
-/* Appends to `out` one line per setting that differs between the two but cannot
- * change without a restart (listen, workers, user, ...). Returns their number. */
+/* Appends to `out` a line for each setting that differs and needs a restart, such as `listen`
+ * or `workers`. Returns the number of lines. */
 size_t config_needs_restart(const struct config *running, const struct config *next,
                             struct buf *out);
 

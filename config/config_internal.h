@@ -24,24 +24,20 @@
 
 /* --- table.c --- */
 
-/* All settings. The table alone defines the options, their defaults, the recommendations in
- * messages, and which options a reload can change. hasp.ini and hasp.ini(5) are tested against
- * it. */
+/* The table of all options: their defaults, the advice in messages, and whether a reload can
+ * change them. Tests compare hasp.ini and hasp.ini(5) with it. */
 
 extern const struct option table_options[];
 extern const size_t table_noptions;
 
-/* "hasp", "upstream", "lock", "guard", "verbs", "discover", "admin" */
-const char *table_section_word(enum section section);
-/* "[hasp]", "[upstream]", "[lock NAME]", "[guard NAME]", "[verbs]", "[discover]",
- * "[admin]" */
-const char *table_section_title(enum section section);
+const char *table_section_word(enum section section); /* such as "lock" */
+const char *table_section_title(enum section section); /* such as "[lock NAME]" */
 
 /* Returns the option; NULL: the section has no such option. */
 const struct option *table_find(enum section section, const char *name);
 
-/* Sets all of a section's fields, in the struct `base`, to their defaults. The fields must be
- * zero, or owned by the struct. */
+/* Sets all of a section's fields, in the struct `base`, to their defaults, and frees their old
+ * values. */
 void table_set_defaults(enum section section, void *base);
 /* Copies to each unset number the value of the option with the same name in [upstream], whose
  * struct is `upstream`. */
@@ -50,10 +46,10 @@ void table_clear(enum section section, void *base);
 
 /* --- reader.c --- */
 
-/* An ini file as a run of events, each with its line. inih splits the lines (name,
- * value, comments, continuation). The reader stands between inih and the file: inih alone
- * cuts long lines and names short, does not report empty sections, and joins an indented line
- * to the option above it.
+/* The reader turns an ini file into events, each with its line. inih splits the lines (name,
+ * value, comments, continuation), but the reader checks them first: inih alone cuts long lines
+ * and names short, does not report empty sections, and joins an indented line to the option
+ * above it.
  *
  *   file --> reader_next_line(): checks, headers --> inih --> reader_on_value() --> events */
 
@@ -78,10 +74,8 @@ void reader_run(struct slice text, const struct reader_events *events, void *arg
 
 /* --- suggest.c --- */
 
-/* Suggests the option or section that an unknown name may have meant. */
-
-/* Appends "; did you mean '...'?", or the other section that has such an option; nothing if no
- * name is near. */
+/* Appends "; did you mean '...'?" for an unknown option, or names the other section that has an
+ * option of that name; nothing if no name is similar. */
 void suggest_option(enum section section, const char *name, struct buf *out);
 
 /* Appends "; did you mean [...]?", or the sections that exist. */
@@ -89,14 +83,12 @@ void suggest_section(const char *title, struct buf *out);
 
 /* --- pattern.c --- */
 
-/* Questions about a glob, or a set of globs such as the `pattern` of a section, that
- * need no key. Knows no section. */
+/* Properties of a glob, or of a set of globs such as a section's `pattern`. */
 
-/* Sets `flag` at each byte that a key may begin with if the set matches it. */
+/* Sets `flag` for each byte with which a key that matches the set may begin. */
 void pattern_set_first_bytes(const struct strings *set, uint8_t flag, uint8_t may_be[256]);
 
-/* True if the set matches every key that `pattern` matches. False: it does not, or only trying
- * keys would show it. */
+/* True if the set certainly matches every key that `pattern` matches. */
 bool pattern_set_covers(const struct strings *set, const char *pattern);
 
 /* True if the pattern's last byte is a ';' without a backslash. */
@@ -122,7 +114,7 @@ struct faults {
 	const struct sources *sources;
 	struct buf *lines; /* faults: the file cannot be used */
 	struct buf *warnings; /* settings that are legal but probably mistakes */
-	size_t n; /* length of `lines` */
+	size_t n; /* number of faults in `lines` */
 };
 
 /* The arguments for a `%.*s` in a text of faults_add(). */
@@ -134,8 +126,6 @@ void faults_add(struct faults *f, int line, const char *fmt, ...)
 /* Appends to `warnings`. */
 void faults_warn(struct faults *f, int line, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
-
-/* A section as it was read, and where its options stand in it. */
 
 /* The state of an option while its section is read. */
 struct checks_place {
@@ -165,8 +155,8 @@ struct checks_place *checks_place(const struct checks_section *s, const char *na
 void checks_on_section(const struct checks_section *s, const struct config *c,
                        struct faults *f);
 
-/* Checks the whole file. `listen_known`: false if 'listen' had a fault, so that no address
- * conflicts with it. `address_line`: line of the upstream's address; 0: none. */
+/* Checks the whole file. `listen_known`: false if 'listen' had a fault, so that no address can
+ * be compared with it. `address_line`: line of the upstream's address; 0: none. */
 void checks_on_file(const struct config *c, bool listen_known, int address_line,
                     struct faults *f);
 
@@ -184,10 +174,8 @@ void checks_quorum_users(const struct config *c, struct faults *f);
 
 /* --- load.c --- */
 
-/* Fills a configuration from a file and the files that it includes, and collects their
- * faults. */
-
-/* `c` must have its defaults. Returns the number of faults. */
+/* Fills `c`, which has its defaults, from a file and the files that it includes. Returns the
+ * number of faults. */
 size_t load_files(struct config *c, const char *path, struct buf *faults, struct buf *warnings)
 	__attribute__((warn_unused_result));
 

@@ -17,12 +17,11 @@
 struct loader {
 	struct config *c;
 	struct faults faults;
-	int before; /* number of line 0 of the file that is read now */
-	int last; /* the greatest number of a line so far */
+	int before; /* number of line 0 of the present file; see struct sources */
+	int last; /* greatest number of a line so far */
 	struct buf where; /* the text that load_where() returns */
 	char title[READER_NAME_MAX + 1];
-	/* The section that is read; each rule and guard begins with new places. */
-	struct checks_section section;
+	struct checks_section section; /* the section that is read */
 	int first_line[SECTION_NONE]; /* line of each section that may appear only once; 0: not
 	                               * seen yet */
 	bool listen_bad; /* 'listen' had a fault */
@@ -34,7 +33,8 @@ static struct checks_place *load_place(const struct loader *l, const struct opti
 	return &l->section.places[o - table_options];
 }
 
-/* Returns where a line is, for a text about another line; valid until the next call. */
+/* Returns the place of `line` as a text about the line `seen_from` names it; valid until the
+ * next call. */
 static const char *load_where(struct loader *l, int line, int seen_from)
 {
 	buf_clear(&l->where);
@@ -43,7 +43,7 @@ static const char *load_where(struct loader *l, int line, int seen_from)
 	return buf_head(&l->where);
 }
 
-/* Returns the number of a line of the present file. */
+/* Returns the number, through all files, of a line of the present file. */
 static int load_line(struct loader *l, int line)
 {
 	line += l->before;
@@ -107,7 +107,7 @@ static void load_upstream_address(struct loader *l)
 	l->c->address = xstrdup(l->c->cluster.v[0]);
 }
 
-/* `file`: value of `option`; NULL: none. */
+/* Reads the password from `file`, the value of `option`; NULL: none. */
 static void load_password(struct loader *l, const char *option, const char *file,
                           char **password)
 {
@@ -275,7 +275,8 @@ static bool load_looks_like_option(const struct loader *l, const char *value)
 	return blank > 0 || table_find(l->section.kind, word);
 }
 
-/* Reports a fault in another line for the option; returns false if there is none. */
+/* Reports a line for an option that has one already, unless the line continues a list. Returns
+ * false if there is no fault. */
 static bool load_repeats_wrongly(struct loader *l, const struct option *o, int line,
                                  const char *value, bool continued)
 {
@@ -347,12 +348,10 @@ static const struct {
 	  "another connection writes it, use LOCK ... AS or a [lock NAME]" },
 	{ SECTION_HASP, "user",
 	  "hasp runs as the user that starts it; remove the line, and name the user in User= "
-	  "of "
-	  "systemd or command_user= of OpenRC, or start hasp by setpriv(1)" },
+	  "of systemd or command_user= of OpenRC, or start hasp by setpriv(1)" },
 	{ SECTION_HASP, "pid_file",
 	  "hasp stays in the foreground and writes no pid file; remove the line, and let "
-	  "systemd, "
-	  "OpenRC or a container follow the process" },
+	  "systemd, OpenRC or a container follow the process" },
 };
 
 static void load_unknown_option(struct loader *l, int line, const char *name)

@@ -113,7 +113,7 @@ static bool match_command(const struct strings *list, struct slice name)
 {
 	for (size_t i = 0; i < list->n; i++) {
 		struct slice listed = strings_at(list, i);
-		/* Most names that are not alike begin differently. */
+		/* Compare the first letters first: most names differ there. */
 		if (name.n && listed.n && (*name.p | 0x20) == (*listed.p | 0x20) &&
 		    slice_is_alike(name, listed))
 			return true;

@@ -16,8 +16,8 @@
 /* Call it once, when all sections are read. */
 void match_prepare(struct config *c);
 
-/* The key is one of hasp's own, such as an owner's or a queue's. Such keys have neither a rule
- * nor a guard. */
+/* True for hasp's own keys, such as owner records and queues. They have neither rule nor guard.
+ */
 #define MATCH_OWN_PREFIX "hasp:"
 static inline bool match_is_own(struct slice key)
 {
@@ -27,8 +27,8 @@ static inline bool match_is_own(struct slice key)
 	       memcmp(key.p, MATCH_OWN_PREFIX, n) == 0;
 }
 
-/* Finds rules and guards. It changes with each search (base/glob_dfa.h), so each worker has
- * its own. `c` must outlive it. */
+/* Finds rules and guards of `c`, which must outlive it. Each search may change the matcher
+ * (base/glob_dfa.h), so each worker has its own. */
 struct matcher;
 struct matcher *match_new(const struct config *c);
 void match_free(struct matcher *m); /* NULL is allowed; `c` may be gone */
@@ -39,16 +39,16 @@ const struct rule *match_rule(struct matcher *m, struct slice key);
 /* Returns the first guard that matches `key`; NULL: none, or the key has a rule. */
 const struct guard *match_guard(struct matcher *m, struct slice key);
 
-/* Writes the section whose pattern is the first that matches `key`, a rule or a guard; NULL:
- * no such one does. */
+/* Finds the first section that matches `key`: sets *rule or *guard, and the other one to NULL;
+ * both to NULL if no section matches. */
 void match_section(struct matcher *m, struct slice key, const struct rule **rule,
                    const struct guard **guard);
 
 /* Like match_guard(), but also NULL if the guard only observes. */
 const struct guard *match_enforced_guard(struct matcher *m, struct slice key);
 
-/* The key may have a rule; may have a guard; may be one of hasp's own. A flag that is not set
- * is certain. Finding the flags costs one look into a table. */
+/* Whether a key may have a rule or a guard, or be one of hasp's own, by its first byte. A flag
+ * that is not set excludes it. */
 enum match_flag { MATCH_RULE = 1 << 0, MATCH_GUARD = 1 << 1, MATCH_MAY_BE_OWN = 1 << 2 };
 static inline unsigned match_possible(const struct config *c, struct slice key)
 {

@@ -46,7 +46,7 @@ struct option {
 	enum section section;
 	const char *name;
 	enum option_type type;
-	size_t offset; /* of the field in the section's struct: config, rule, guard,
+	size_t offset; /* offset of the field in the section's struct: config, rule, guard,
 	                * quorum_settings or verbs */
 	const char *def; /* default, as written in the file; NULL: the option has none */
 	int64_t min, max; /* numbers: the range, both ends allowed */
@@ -58,7 +58,7 @@ struct option {
 	bool required;
 	bool reloadable; /* else a change needs a restart */
 	bool secret; /* never shown */
-	const char *help; /* one line */
+	const char *help; /* one line, as in hasp.ini */
 };
 
 /* In the functions below, `base` is the struct that has the option's field. */

@@ -62,7 +62,7 @@ static void reader_cut_comment(char *s)
 	}
 }
 
-/* `s` begins with a `[`. */
+/* Reports the section that the line `s`, which begins with a `[`, opens. */
 static void reader_take_header(struct reader_state *r, char *s)
 {
 	char *end = strchr(s, ']');

@@ -13,8 +13,8 @@ static size_t suggest_min(size_t a, size_t b, size_t c)
 	return m < c ? m : c;
 }
 
-/* Returns the least number of bytes to insert, delete, replace or swap with their neighbour
- * (optimal string alignment). `b` is one of our own names. */
+/* Returns the least number of bytes of `a` to insert, delete, replace or swap with their
+ * neighbours to get `b` (optimal string alignment). */
 static size_t suggest_distance(const char *a, const char *b)
 {
 	enum { MAX = READER_NAME_MAX + 1 };
@@ -43,7 +43,7 @@ static size_t suggest_distance(const char *a, const char *b)
 	return prev[nb];
 }
 
-/* Returns the greatest distance of a slip: a third of the letters. */
+/* Returns the greatest distance of a name that hasp suggests: a third of the letters. */
 static size_t suggest_farthest(const char *name)
 {
 	size_t n = strlen(name) / 3;

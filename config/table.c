@@ -74,7 +74,7 @@ static const char *table_check_cluster(const char *s)
 	return value_address_fault(s, ADDRESS_TO_CONNECT);
 }
 
-/* A daemon has another working directory than the shell in which the file was written. */
+/* A relative path would depend on the directory in which hasp is started. */
 static const char *table_check_path(const char *s)
 {
 	return *s == '/' ? NULL : "the path must begin with '/'";

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * types: the contents of the file as plain data. A struct config never changes once it is
- * loaded.
+ * types: the contents of the ini file as plain data: struct config, and a struct for each kind
+ * of section.
  */
 #ifndef HASP_CONFIG_TYPES_H
 #define HASP_CONFIG_TYPES_H
@@ -31,9 +31,8 @@ void strings_append(struct strings *list, const char *text, int line);
 
 void strings_clear(struct strings *list);
 
-/* The files that a configuration was read from. Lines are numbered through all of
- * them, in the order in which they were read, so that the number of a line tells its file, too.
- */
+/* The files that a configuration was read from. Lines are numbered through all files, in the
+ * order of reading, so that a line's number also identifies its file. */
 struct source {
 	char *path;
 	int first; /* number of its line 0: the file itself */
@@ -96,7 +95,7 @@ struct tls_lines {
 /* How connections to servers are encrypted, except by unix sockets. */
 struct server_tls {
 	enum switch_mode tls;
-	int line; /* 0: a default */
+	int line; /* line of `tls`; 0: not set */
 	struct tls_lines files;
 	char *ca_cert_file; /* NULL: the system's CAs */
 	char *cert_file, *key_file; /* NULL: none */
@@ -138,7 +137,7 @@ struct guard {
 	enum guard_strategy strategy;
 	struct strings acquire_on; /* commands' names, at least one */
 	struct strings release_on; /* empty: writes that are not in acquire_on */
-	struct strings except; /* their reads take no guard: name:GLOB, user:GLOB,
+	struct strings except; /* clients whose reads take no guard: name:GLOB, user:GLOB,
 	                        * listener:ADDRESS */
 	/* STRATEGY_CHECK: the options from here to `on_disconnect`, `release_on` and
 	 * `replicas_ack` mean nothing. */
@@ -168,14 +167,15 @@ struct quorum_settings {
 
 /* The [verbs] section. */
 struct verbs {
-	bool enabled; /* the section is there */
+	bool enabled; /* the file has the section */
 	int line;
-	char *lock; /* names of the commands */
+	/* Names of the commands: */
+	char *lock;
 	char *unlock;
 	char *extend;
 	char *info;
 	char *list;
-	char *mlock; /* several locks at once */
+	char *mlock;
 	char *munlock;
 	enum owner_kind owner; /* any but VALUE */
 	enum reentrant_mode reentrant; /* the layout: COUNT, REFRESH or NO */
@@ -226,8 +226,8 @@ struct config {
 	enum log_as log_format;
 
 	/* [upstream] */
-	char *address; /* HOST:PORT, [V6]:PORT or unix:/PATH; of the first node of `cluster`; of
-	                * no meaning if there is a master */
+	char *address; /* HOST:PORT, [V6]:PORT or unix:/PATH; the first node of `cluster`; not
+	                * used if there is a master */
 	struct strings sentinels; /* addresses; empty: there is one server, at `address` */
 	char *master; /* the primary's name at the sentinels; NULL: there are none */
 	char *sentinel_user; /* NULL: none */
@@ -256,7 +256,7 @@ struct config {
 		replicas_ack_timeout_ms; /* for sections that do not set these options */
 
 	/* [discover] */
-	bool discover; /* the section is there */
+	bool discover; /* the file has the section, or hasp was started with --discover */
 	int discover_line;
 	bool discover_alone; /* hasp --discover: the configuration has no rules */
 	int64_t discover_memory; /* bytes */
@@ -278,8 +278,8 @@ struct config {
 	size_t nguards;
 	struct quorum_settings **quorums; /* as `rules` */
 	size_t nquorums;
-	struct glob_set *patterns; /* patterns of all rules and guards (match.c); NULL: no
-	                            * file */
+	struct glob_set *patterns; /* patterns of all rules and guards (match.c); NULL: all
+	                            * settings have their defaults */
 	uint8_t may_match[256]; /* flags of match_possible(), by the first byte of a key */
 	struct verbs verbs;
 

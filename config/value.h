@@ -11,8 +11,8 @@
 
 #include "base/buf.h"
 
-/* Each returns 0, or -1 when `s` is not of its form or does not fit into 63
- * bits; signs and blanks are not allowed anywhere. */
+/* These functions read a number. They return 0; -1 if `s` has another form, contains a sign or
+ * a blank, or does not fit into 63 bits. */
 int value_int(const char *s, int64_t *out) __attribute__((warn_unused_result));
 int value_octal(const char *s, int64_t *out) __attribute__((warn_unused_result));
 /* 500ms, 30s, 5m, 2h; without a unit: seconds, as in pgbouncer.ini. */
@@ -32,8 +32,8 @@ enum address_use { ADDRESS_TO_LISTEN, ADDRESS_TO_CONNECT };
  * 0; NULL: no fault. Resolves no names. */
 const char *value_address_fault(const char *s, enum address_use use);
 
-/* True if only this machine can reach it: a unix socket, localhost, or an address of the
- * loopback interface. `address` has no fault; does not resolve names. */
+/* True if only this machine can reach `address`, which has no fault: a unix socket, localhost,
+ * or the loopback interface. Does not resolve names. */
 bool value_address_is_local(const char *address);
 
 /* True if a client that connects to `address` reaches a socket that listens at `listen`, as far
