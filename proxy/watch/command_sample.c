@@ -83,8 +83,8 @@ static void complete_effect(const struct command_sample *s, const struct sighted
 	}
 }
 
-/* Smaller integers that scripts return are counts, and answers such as 1; larger ones may be
- * values of locks, such as the time at which they end. */
+/* A smaller integer that a script returns is a count, or an answer such as 1. A larger one may
+ * be the value of a lock, such as the time at which it ends. */
 #define RETURNED_LEAST 1000000
 
 static uint64_t returned_hash(const struct tracker_act *a, const struct resp_reply *reply)
@@ -152,7 +152,7 @@ void command_sample_complete(const struct command_sample *s, int db,
 	if (resp_reply_is_error(reply))
 		return;
 	pthread_mutex_lock(&all->lock);
-	/* Under the lock, so that the time does not go back from one call to the next. */
+	/* Read the clock under the lock, so that the tracker's time never goes back. */
 	a.now = all->clock();
 	a.sent = s->sent_at > 0 ? s->sent_at : a.now;
 	for (size_t i = 0; i < s->n; i++) {

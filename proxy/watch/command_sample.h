@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * command_sample: the effect of a command on watched keys. It is kept until Redis has answered
- * the command, and then given to the tracker.
+ * command_sample: what a command does to watched keys. hasp keeps it until Redis has answered
+ * the command, and then gives it to the tracker.
  *
  *   policy/watched.c --> pending request --reply--> command_sample_complete() --> tracker
  */
@@ -19,8 +19,8 @@
 enum command_sample_kind {
 	COMMAND_SAMPLE_EFFECT,
 	COMMAND_SAMPLE_READ,
-	COMMAND_SAMPLE_LOOK,
-	COMMAND_SAMPLE_LIST, /* reads elements */
+	COMMAND_SAMPLE_LOOK, /* asks whether the key exists */
+	COMMAND_SAMPLE_LIST, /* reads elements of a list */
 	COMMAND_SAMPLE_SCRIPT
 };
 
@@ -31,23 +31,22 @@ struct command_sample {
 	enum read_opts how; /* READ */
 	enum lock_way way; /* EFFECT, of a lock */
 	bool swaps; /* EFFECT: the reply is the value that was there before */
-	int absent; /* LOOK: the integer reply when there is no key */
+	int absent; /* LOOK: the integer reply if the key does not exist */
 	struct effect effect; /* EFFECT */
-	double sent_at; /* time by the clock; 0: the command is queued in a transaction */
-	bool watches;
-	uint64_t value; /* EFFECT: the hash of what is stored; 0: not known */
-	uint64_t field; /* the hash of the field of a hash that is read or set; 0: none */
+	double sent_at; /* when the command arrived; 0: it is queued in a transaction */
+	bool watches; /* as tracker_act.watches */
+	uint64_t value; /* EFFECT: hash of the stored value; 0: not known */
+	uint64_t field; /* hash of the name of the hash field that is read or set; 0: none */
 	uint64_t script; /* SCRIPT: number of the script */
 	size_t nscript_args;
 	uint64_t script_args[COMMAND_SAMPLE_ARGS_MAX];
-	bool under_lock; /* the client has a lock of LOCK's, or of a rule in force */
+	bool under_lock; /* the client has a lock by LOCK, or of a rule in force */
 	size_t nargs; /* keys that the command names, watched or not */
 	struct buf bytes; /* the keys' bytes */
 	size_t n; /* watched keys */
 	struct sighted_key {
 		size_t n; /* length of the key in `bytes` */
-		struct key_group *group; /* see tracker_act.group; not NULL: the key has a
-		                          * rule */
+		struct key_group *group; /* tracker_act.group; NULL: the key has no rule */
 		uint64_t owner; /* as tracker_act.owner */
 		enum {
 			KEY_ANY,
@@ -55,13 +54,14 @@ struct command_sample {
 			KEY_GUARD_READ,
 			KEY_GUARD_WRITTEN
 		} use; /* how the command uses a key with a rule */
-		bool keeps_read; /* GUARD_WRITTEN, as for tracker_wrote() */
+		bool keeps_read; /* GUARD_WRITTEN: as in tracker_wrote() */
 	} keys[];
 };
 
 void command_sample_free(struct command_sample *s); /* NULL is allowed */
-size_t command_sample_nbytes(const struct command_sample *s); /* of memory */
-/* Gives the command, which ran in database `db`, to the tracker. The client still exists. */
+size_t command_sample_nbytes(const struct command_sample *s); /* bytes of memory */
+/* Gives the command, which ran in database `db`, to the tracker. Call it before
+ * shared_tracker_forget(). */
 void command_sample_complete(const struct command_sample *s, int db,
                              const struct resp_reply *reply);
 

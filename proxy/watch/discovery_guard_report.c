@@ -1,33 +1,37 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * discovery_guard_report: the report on a pattern whose values are read and written back, and
- * the section for it.
+ * discovery_guard_report: writes the report and the [guard] section for a pattern whose values
+ * clients read and write back.
  */
 #include "watch/tracker_internal.h"
 
 #define LEASE_DEFAULT 5.0 /* seconds */
-#define LEASE_SHARE 3.0 /* times the time between read and write */
-#define WRITES_ENOUGH 20
-/* Fewer writes outside any lock than one in this many are too few. */
+#define LEASE_SHARE 3.0 /* the lease is this many times the time from read to write (p99) */
+#define WRITES_ENOUGH 20 /* fewer writes are little evidence */
+/* If less than one write in OUTSIDE_SHARE is outside any lock, locks protect the values. */
 #define OUTSIDE_SHARE 10
+/* If more than one write in REREAD_SHARE follows several reads, users may share a connection.
+ */
 #define REREAD_SHARE 10
-/* More than one read in this many without a write is too many for strategy = lock: a client
- * that writes only an unchanged value has waited in vain each time. */
+/* If more than one read in UNWRITTEN_SHARE has no write, strategy = lock would make clients
+ * wait in vain. */
 #define UNWRITTEN_SHARE 100
-/* Updates in turn that show that clients share the values. */
+/* At least this many updates in turn show that clients share the values. */
 #define IN_TURN_ENOUGH 2
-/* More than one write in this many over another connection than the read is too many. */
+/* If more than one write in HOPPED_SHARE comes over another connection than its read, clients
+ * use a pool. */
 #define HOPPED_SHARE 4
-/* More than one nested write in this many is too many. */
+/* If more than one write in NESTED_SHARE is nested, guards would wait for each other. */
 #define NESTED_SHARE 20
 
-/* True if clients would often wait for each other. */
+/* True if guards would often make clients wait for each other. */
 static bool is_nested_often(const struct guard_sums *g)
 {
 	return g->nested * NESTED_SHARE > g->written_back;
 }
 
-/* True if a pool may read and write over two connections, which its guard would refuse. */
+/* True if clients seem to read over one connection of a pool and to write over another: a guard
+ * would refuse such writes. */
 static bool is_hopping(const struct finding *f)
 {
 	return f->hopped * HOPPED_SHARE > f->guard.written_back;
@@ -52,7 +56,7 @@ static bool is_near_lock(const struct guard_sums *g)
 	return g->near_lock > 0 && is_under_locks(g);
 }
 
-/* True if no update was lost only because no two clients wrote at once. */
+/* True if no update was lost, but the first two clients that write at once will lose one. */
 static bool is_predicted(const struct guard_sums *g)
 {
 	return lost_updates(g) == 0 && g->in_turn >= IN_TURN_ENOUGH && !is_under_locks(g) &&
@@ -67,20 +71,20 @@ bool discovery_guard_is_proposed(const struct finding *f)
 	       f->nlocks == 0 && !is_nested_often(g);
 }
 
-/* True if many reads are not written back: a guard for each of them would keep other clients
- * out until its lease ends. */
+/* True if many reads have no write: the guard of each would keep other clients out until its
+ * lease ends. */
 static bool is_read_mostly(const struct finding *f)
 {
 	return f->unwritten * UNWRITTEN_SHARE > f->nread;
 }
 
-/* True if strategy = check fits: it compares strings. */
+/* True if strategy = check fits: it guards strings only. */
 static bool can_check(const struct finding *f)
 {
 	return is_read_mostly(f) && !(f->guard.how & READ_HGET);
 }
 
-/* Returns a wait long enough for all clients that come at once to have their turn. */
+/* Returns a wait in which all clients that come at the same time get their turn. */
 static int guard_wait_seconds(const struct guard_sums *g)
 {
 	static const int steps[] = { 2, 5, 10, 30, 60, 0 };
@@ -169,7 +173,7 @@ static void put_reads(struct buf *out, const struct finding *f)
 	                     "then use this section, and remove each leading \";\".\n");
 }
 
-/* Writes the section; as a comment if hasp does not know whether it would be right. */
+/* Writes the section, or comments it out if hasp cannot tell whether it is right. */
 static void put_guard_section(struct buf *out, const struct finding *f, const char *name)
 {
 	const struct guard_sums *g = &f->guard;

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * discovery_lock_report: the report on a pattern whose keys are locks, and the section that a
- * careful person would write for it.
+ * discovery_lock_report: writes the report and the [lock] section for a pattern whose keys are
+ * locks.
  */
 #include "watch/tracker_internal.h"
 
 /* max_hold is at least this many times the longest hold that was seen. */
 #define MAX_HOLD_TIMES 10
 #define MAX_HOLD_UNSEEN 600 /* seconds, if no hold was seen to its end */
-/* The lease of locks that the application takes without any expiry. hasp renews them; after a
- * holder has died, its lock keeps other clients out for this long. */
+/* The lease of locks that the application takes without an expiry. hasp renews them; when a
+ * holder dies, its lock keeps other clients out for this long. */
 #define LEASE_UNSEEN_MS 5000
 
-/* Returns the `wait` in seconds: 0 if few clients retry, or if one connection has several
- * holders, whose releases would wait until the attempts are answered. */
+/* Returns the `wait` in seconds. 0 if few clients retry, or if a connection has several
+ * holders: a waiting attempt would hold up the releases behind it. */
 static int lock_wait_seconds(const struct lock_sums *l)
 {
 	static const int steps[] = { 1, 2, 5, 10, 0 };
@@ -24,8 +24,8 @@ static int lock_wait_seconds(const struct lock_sums *l)
 	return words_round_up(steps, durations_at(&l->waited, 0.9));
 }
 
-/* True if the clients send DEL without reading the value, but nothing shows that a DEL ever
- * removed another holder's lock, and no holder came near its expiry. */
+/* True if no DEL seems to have removed another holder's lock, and no holder came near its
+ * expiry. */
 static bool is_deleted_well(const struct lock_sums *l)
 {
 	bool alike = l->n[SEEN_FOREIGN] == l->n[SEEN_FOREIGN_ADDRESS] ||
@@ -81,7 +81,7 @@ static void put_lock_use(struct buf *out, const struct finding *f)
 	           checks ? "scripts or transactions that compare the value" : "");
 }
 
-/* Writes "12 holders ...", or nothing if `n` is 0. */
+/* Writes a line such as "12 holders ...", or nothing if `n` is 0. */
 static void put_fact(struct buf *out, uint64_t n, const char *what, const char *rest)
 {
 	if (n)
@@ -121,7 +121,7 @@ static void put_harm(struct buf *out, const struct lock_sums *l, const struct lo
 		put_fact(out, l->tries[WAY_INCR], "more count",
 		         "followed: only the key's name shows that this is a lock and not a "
 		         "counter");
-	/* Without harm, say why hasp proposes a section all the same. */
+	/* Explain why hasp proposes a section although it saw no harm. */
 	if (!verdict_is_harmed(l) && !l->n[SEEN_OVERWRITTEN] && !v->unreleased)
 		buf_printf(out,
 		           ";   no harm was seen: no holder outlived its lock or removed "
@@ -163,14 +163,16 @@ static void put_owner_reason(struct buf *out, const struct lock_sums *l,
 	buf_puts(out, "\n");
 }
 
-/* True if refusals must be errors, because the application expects the earlier value. */
+/* True if hasp must refuse by an error, because GETSET or SET has no reply that means
+ * "refused".
+ */
 static bool may_need_errors(const struct lock_sums *l)
 {
 	return l->n[SEEN_YIELDED] > 0 || 2 * l->taken[WAY_SET] > lock_taken(l);
 }
 
-/* Writes the questions that hasp cannot answer; until the user has, the section is a comment.
- * Returns true if there is one. */
+/* Writes the questions that only the user can answer; the section is a comment until then.
+ * Returns true if there is a question. */
 static bool put_questions(struct buf *out, const struct finding *f,
                           const struct lock_verdict *v)
 {
@@ -233,7 +235,7 @@ static bool put_questions(struct buf *out, const struct finding *f,
 	return buf_len(out) > before;
 }
 
-/* Writes as the lease the expiry that the application itself sets, rounded up a little. */
+/* Writes the option `lease`: in seconds if possible, else in milliseconds. */
 static void put_lease(struct buf *out, const char *mark, int64_t ms)
 {
 	bool whole = ms % 1000 == 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * discovery_merge: merges shapes that differ in one part only, and are used alike, to one
- * pattern, if that catches no key that is used otherwise.
+ * discovery_merge: merges the shapes of keys that differ in one part and are used alike into
+ * one pattern, unless it would also match keys that are used differently.
  *
  *   lock:order:user*  lock:order:guest  ->  lock:order:*
  */
@@ -13,12 +13,13 @@
 #include "watch/tracker_internal.h"
 #include "watch/key_pattern.h"
 
-/* Shapes that differ in only one word become one pattern if there are this many such words. */
+/* Shapes that differ in one word become one pattern if there are at least this many words. */
 #define WORDS_MANY 3
-/* Only the first parts of a shape may become `*`: hasp keeps a pattern for each of them. */
+/* Only the first parts of a shape may become `*`, because hasp keeps a pattern for each part.
+ */
 #define MERGED_PARTS 16
-
-#define LEASES_ALIKE 4 /* the longer is at most this many times the shorter */
+/* Two leases are alike if the longer is at most this many times the shorter. */
+#define LEASES_ALIKE 4
 
 /* Bytes of a pattern: a line of the file has at most 197, of which ";pattern = " takes 11. */
 #define PATTERN_MAX 180
@@ -28,20 +29,20 @@ struct candidate {
 	const struct key_group *group;
 	struct lock_verdict lock; /* FINDING_LOCK */
 	bool needs_rule; /* FINDING_LOCK: harm or risk was seen */
-	bool is_of_kind; /* has the kind that the search is for */
-	bool is_taken; /* is part of a finding already */
+	bool is_of_kind; /* the shape has the kind of merging.kind */
+	bool is_taken; /* the shape is already part of a finding */
 };
 
-/* The candidates that become the same pattern when one of their parts is replaced by `*`. */
+/* The candidates that become one pattern when one of their parts is replaced by `*`. */
 struct widening {
-	struct map_node node; /* key: that pattern */
+	struct map_node node; /* key: the pattern with the `*` */
 	size_t n;
-	struct candidate **v; /* in the order of their patterns */
+	struct candidate **v; /* sorted by pattern */
 };
 
 struct merging {
-	enum finding_kind kind;
-	struct candidate *v; /* in the order of their patterns */
+	enum finding_kind kind; /* the kind of findings that are sought */
+	struct candidate *v; /* sorted by pattern */
 	size_t n;
 	struct map widenings;
 };
@@ -93,7 +94,8 @@ static struct widening *widening_get(const struct merging *m, struct slice patte
 	return node ? container_of(node, struct widening, node) : NULL;
 }
 
-/* (A power of two is full.) Two parts of a candidate that are both `*` widen to the same. */
+/* Adds a candidate. If two of its parts are `*` already, both widen to the same pattern: then
+ * adds it once. The array doubles at each power of two. */
 static void widening_add(struct merging *m, struct slice pattern, struct candidate *c)
 {
 	struct widening *w = widening_get(m, pattern);
@@ -179,8 +181,8 @@ static bool are_used_alike(const struct candidate *a, const struct candidate *b)
 	       !k->n[SEEN_RETURNED] == !l->n[SEEN_RETURNED];
 }
 
-/* True if a section for one would be right for the other. If there is little evidence, the
- * harm that was seen is a matter of chance. */
+/* True if one section fits both. If there is little evidence, whether harm was seen is a matter
+ * of chance and does not count. */
 static bool are_locks_alike(const struct candidate *a, const struct candidate *b)
 {
 	return are_used_alike(a, b) && (lock_taken(a->group->lock) < TAKEN_ENOUGH ||
@@ -204,8 +206,8 @@ static bool matches_sample(struct slice pattern, const struct key_group *s)
 	return glob_match(pattern, slice_of(s->sample, s->nsample));
 }
 
-/* True if nothing shows how the keys are used, as after a DEL that found none. Also true for
- * locks if a few keys were taken and never released. */
+/* True if nothing shows how the keys are used, as after a DEL of a missing key. If locks are
+ * sought, also true if a few keys were taken and never released. */
 static bool may_be_alike(const struct merging *m, const struct key_group *s)
 {
 	if (!s->lock)
@@ -214,8 +216,8 @@ static bool may_be_alike(const struct merging *m, const struct key_group *s)
 	       lock_taken(s->lock) < MARKERS_ENOUGH && !verdict_is_lock(s);
 }
 
-/* Returns a shape that the pattern matches, of another kind or (`like`, if not NULL) used
- * otherwise than that one; NULL: there is none. */
+/* Returns a shape that the pattern should not match: one of another kind, or used differently
+ * from `like` (unless that is NULL). NULL: there is none. */
 static const struct key_group *caught_by(const struct merging *m, struct slice pattern,
                                          const struct candidate *like)
 {
@@ -229,7 +231,7 @@ static const struct key_group *caught_by(const struct merging *m, struct slice p
 	return NULL;
 }
 
-/* True if the candidate is one pattern with the shape, but for part `i`, and free. */
+/* True if the candidate is free, is used like `first` and differs from it in part `i` only. */
 static bool goes_with(const struct merging *m, const struct candidate *c,
                       const struct candidate *first, size_t i)
 {
@@ -237,8 +239,8 @@ static bool goes_with(const struct merging *m, const struct candidate *c,
 	       differ_in_part(first->group->node.key, c->group->node.key, i);
 }
 
-/* True if part `i` of the shape, not its first, is worth a `*`: returns that pattern. NULL: it
- * is not. */
+/* Returns the pattern that has a `*` for part `i` of `first`, if enough shapes differ there;
+ * else NULL. `i` is at least 1. */
 static const struct widening *widens(const struct merging *m, const struct candidate *first,
                                      size_t i, struct buf *pattern)
 {
@@ -321,7 +323,7 @@ static void add_key_pattern(struct finding *f, const struct key_group *s,
 		add_guards(&f->guard, s->guard);
 }
 
-/* Cuts a pattern that is too long for a line of the file, between two elements. */
+/* Cuts a pattern that is too long for a line of the ini file, between two elements. */
 static void fit_line(struct buf *pattern)
 {
 	struct slice p = buf_slice(pattern);
@@ -342,7 +344,8 @@ static void fit_line(struct buf *pattern)
 	*pattern = cut;
 }
 
-/* True if locks like these, whose names differ in part `i` only, are left to expire. */
+/* True if clients let locks expire whose names differ from `first` in part `i` only and that
+ * they use alike. */
 static bool are_likes_left(const struct merging *m, const struct candidate *first, size_t i)
 {
 	const struct lock_sums *l = first->group->lock;
@@ -408,8 +411,8 @@ static bool is_broader(const struct finding *a, const struct finding *b)
 	return matches_example(a, b) && !matches_example(b, a);
 }
 
-/* Returns the first finding, from `i` on, that is broader than none of the others from there;
- * `i` if each is broader than another, in a circle. */
+/* Returns the first finding, from `i` on, that is broader than none of the later ones; `i` if
+ * each is broader than another one, in a circle. */
 static size_t narrowest(const struct finding *found, size_t i, size_t n)
 {
 	for (size_t at = i; at < n; at++) {
@@ -422,8 +425,8 @@ static size_t narrowest(const struct finding *found, size_t i, size_t n)
 	return i;
 }
 
-/* The first section that matches wins. So a pattern comes after those whose keys it matches,
- * too. */
+/* Sorts a pattern behind the patterns whose keys it also matches, because the first section
+ * that matches a key wins. */
 static void put_narrow_first(struct finding *found, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {

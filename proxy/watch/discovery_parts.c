@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * discovery_parts: the parts of keys' names, between separators. Some places have too many
- * words to give each a shape, such as users' names. These words become `*`:
+ * discovery_parts: the parts of keys' names, between separators. If a place has too many words
+ * to give each its own shape, such as users' names, these words become `*`:
  *
- *   cart:alice  cart:bob  ... cart:zoe  ->  the next one is of the shape cart:*
+ *   cart:alice  cart:bob  ... cart:zoe  ->  the next key has the shape cart:*
  *
- * This file counts, for each place of each shape, the shapes that differ only there.
+ * For each place of each shape, this file counts the shapes that differ only there.
  */
 #include <stdlib.h>
 

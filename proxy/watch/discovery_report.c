@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * discovery_report: writes the ini: what was watched, the proposed sections, and the patterns
- * that need none.
- *
- * It is written from a snapshot of the sums: merging thousands of patterns takes a while, and
- * clients' commands must not wait for that.
+ * discovery_report: writes the ini file of discovery: what hasp watched, the sections that it
+ * proposes, and the patterns that need none. It works on a snapshot of the sums, because
+ * merging thousands of patterns takes a while and no client's command may wait for that.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -19,7 +17,8 @@
 
 /* --- the snapshot ------------------------------------------------------------------------- */
 
-/* Ends the holds that were removed or whose client has left: no more will be seen of them. */
+/* Sums up the holds that were removed or whose client has left: no later command concerns them.
+ */
 static void end_holds(struct tracker *d, double now)
 {
 	map_each (&d->keys, node) {
@@ -86,7 +85,7 @@ static bool is_word(char c)
 	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
 }
 
-/* Writes the words of the pattern, without one that says "lock". Returns the length. */
+/* Writes the words of the pattern other than "lock" and "mutex". Returns the length. */
 static size_t put_words(char *name, struct slice pattern)
 {
 	size_t n = 0, at = 0, end;
@@ -127,7 +126,7 @@ static bool is_name_taken(const struct section_names *given, const char *name)
 	return r->has_section && r->has_section(r->arg, given->are_guards, name);
 }
 
-/* Returns the next name that no section has yet. */
+/* Makes a name for the pattern's section that no other section has. */
 static const char *name_section(struct section_names *given, struct slice pattern)
 {
 	char *name = given->v[given->n];
@@ -193,13 +192,15 @@ static const char *const others[] = {
 };
 enum other { COVERED, MARKERS, LEADERS, SCRIPTED, RACED, HOPPED, REST, OTHERS };
 
-/* True for a lock, not a cache: most clients that set it after a look delete it unread. */
+/* True for a lock that clients take by a read and a SET. Unlike a cache, most clients that
+ * found no key and set it delete it unread. */
 static bool is_looked(const struct key_group *s)
 {
 	return s->looked > 0 && 2 * s->looked >= s->filled && s->reread < s->looked;
 }
 
-/* A look and a SET let two clients in. No section cures that without errors. */
+/* Reports locks that are taken by a read and a SET, which may let two clients in. No section
+ * cures that without errors. */
 static void put_looked(struct buf *out, const struct key_group *s)
 {
 	buf_printf(out,
@@ -256,7 +257,8 @@ static void put_others(struct buf *out, const struct discovery_snapshot *all)
 			buf_printf(out, ";   %s %s\n", COUNT(n[i], "pattern"), others[i]);
 }
 
-/* Uses the present sections: these keys were watched before a section in force matched them. */
+/* Marks patterns that a section in force matches: hasp watched them before it had the section.
+ */
 static void mark_covered(struct discovery_snapshot *all, const struct discovery_result *r)
 {
 	for (size_t i = 0; r->covers && i < all->n; i++) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * discovery_words: numbers and times, as people read them.
+ * discovery_words: prints numbers, times and keys for people who read the report of discovery.
  */
 #include <inttypes.h>
 #include <stdio.h>

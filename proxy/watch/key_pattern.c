@@ -24,8 +24,8 @@ static bool is_hex(char c)
 	return is_digit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
 }
 
-/* True if a pattern of the file can contain the byte, escaped or not: no blanks, quotes,
- * beginnings of comments, nor unprintable bytes. */
+/* True if a pattern in an ini file can contain the byte, escaped or not. Blanks, quotes, `;`,
+ * `#` and unprintable bytes cannot stand there. */
 static bool is_writable(char c)
 {
 	return c > ' ' && c < 127 && !strchr("\"'`;#", c);
@@ -91,7 +91,7 @@ static enum word word_kind(struct slice w)
 	return is_digit(w.p[w.n - 1]) ? WORD_NUMBERED : WORD_FIXED;
 }
 
-/* True if a number and `rest` are one varying part: 2026-11-22 and 10.0.0.7 are one each. */
+/* True if `rest` continues the number before it: 2026-11-22 and 10.0.0.7 are one part each. */
 static bool joins(struct slice rest)
 {
 	struct slice next = slice_of(rest.p + 1, rest.n - 1);
@@ -129,7 +129,7 @@ static size_t put_word(struct buf *out, struct slice rest, bool *varies)
 
 #define SCRAP_MAX ((size_t)3)
 
-/* Random bytes seldom contain one of the first; any of the second may precede them. */
+/* Random bytes seldom contain one of SEPARATORS. Any of SEPARATORS_BEFORE may precede them. */
 #define SEPARATORS ":/|"
 #define SEPARATORS_BEFORE ":/|.-{}"
 
@@ -161,8 +161,8 @@ static bool is_text(struct slice s)
 	return true;
 }
 
-/* A separator among random bytes is one of them, and so is what follows it up to the next one,
- * if that is short and no word. Returns true if the key goes on as text. */
+/* Returns true if the bytes after a separator are text again. If they are short and no word,
+ * the separator was a random byte, too. */
 static bool is_text_behind(struct slice behind)
 {
 	size_t n = part_length(behind, SEPARATORS_BEFORE);
@@ -174,7 +174,7 @@ static bool is_text_behind(struct slice behind)
 	return is_text(slice_of(behind.p, part)) && (part > SCRAP_MAX || part == behind.n);
 }
 
-/* Returns how many bytes at the head of `rest`, which begins a part, are no text. */
+/* Returns how many bytes at the head of `rest`, where a part begins, are not text. */
 static size_t binary_length(struct slice rest)
 {
 	size_t n = part_length(rest, SEPARATORS_BEFORE);

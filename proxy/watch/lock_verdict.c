@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * lock_verdict: judges by the sums of a group how its keys are used. Observe and discovery
- * report this one verdict.
+ * lock_verdict: concludes from a group's sums how clients use its keys: as locks of which
+ * owner, with which harm. Observe and discovery report the same verdict.
  */
 #include <ctype.h>
 
@@ -26,9 +26,8 @@ struct guard_sums *tracker_guard_sums(struct tracker *d, struct key_group *s)
 	return s->guard;
 }
 
-#define SHORTEST 1e-4 /* seconds: upper bound of the first bucket */
-/* The 79th bound is just over a day. */
-#define GROWTH 1.3
+#define SHORTEST 1e-4 /* upper bound of the first bucket, in seconds */
+#define GROWTH 1.3 /* each bound is this many times the one before; the 79th is over a day */
 
 void durations_add(struct durations *d, double seconds)
 {
@@ -88,8 +87,8 @@ uint64_t lock_tries(const struct lock_sums *l)
 	return sum_ways(l->tries);
 }
 
-/* Number of releases, by the owner or another connection, also after the owner's connection had
- * closed. */
+/* Returns the number of releases by the owner or another connection, including those after the
+ * owner's connection had closed. */
 static uint64_t lock_released(const struct lock_sums *l)
 {
 	return l->n[SEEN_RELEASED] + l->n[SEEN_CHECKED] + l->n[SEEN_FOREIGN] +
@@ -98,22 +97,23 @@ static uint64_t lock_released(const struct lock_sums *l)
 
 /* --- the owner of a lock ------------------------------------------------------------------ */
 
-/* Clients share a pool if at least one release in this many came over another connection. Fewer
- * leave it open: they may also be thefts, though each lock had one DEL. */
+/* Clients share a pool if at least one release in HOPS_SHARE came over another connection. If
+ * fewer did, they may also be thefts. */
 #define HOPS_SHARE 20
-/* If hasp is to renew locks, at most one in this many may be left to expire; */
+/* If more than one lock in UNRELEASED_SHARE expires unreleased, clients seem to leave locks to
+ * expire on purpose. */
 #define UNRELEASED_SHARE 20
-/* or at most one for every so many late holders. */
+/* Likewise if more than one lock expires unreleased for each LATE_SHARE_OPEN late holders. */
 #define LATE_SHARE_OPEN 4
-#define HELD_SHARE 0.5 /* fraction of the expiry: a longer hold is close to it */
-#define HELD_ENOUGH 10 /* fewer holds do not show how near the expiry they come */
-/* If scripts set more than one lock in this many, the section is for a lock of scripts. */
+#define HELD_SHARE 0.5 /* holds longer than this fraction of the expiry come close to it */
+#define HELD_ENOUGH 10 /* fewer holds do not show how close to the expiry they come */
+/* If scripts set more than one lock in SCRIPT_SHARE, the section is for locks of scripts. */
 #define SCRIPT_SHARE 20
-/* In a pool, at least one DEL in this many must not look like a takeover. */
+/* In a pool, at least one DEL in BROKEN_SHARE must not look like a takeover. */
 #define BROKEN_SHARE 4
-/* In a pool, at most one DEL in this many may have no lock of its own. */
+/* In a pool, at most one DEL in LOSERS_SHARE may come from a client that has no lock. */
 #define LOSERS_SHARE 100
-/* Values count as unique if clients set at least this many and none twice. */
+/* Values count as unique if clients set at least this many, and none twice. */
 #define VALUES_ENOUGH 3
 
 static uint64_t less(uint64_t a, uint64_t b)
@@ -140,8 +140,8 @@ bool verdict_compares(const struct lock_sums *l)
 	        l->n[SEEN_FOREIGN_VALUE] * 2 >= l->n[SEEN_FOREIGN]);
 }
 
-/* Number of DELs that no lock explains, if each lock that was kept until its release explains
- * one: those of losers and cleaners. */
+/* Returns how many DELs no lock explains: clients sent them that had not got the lock, or that
+ * cleaned up. Each lock that was held until its release explains one DEL. */
 static uint64_t extra_deletes(const struct lock_sums *l)
 {
 	return less(l->n[SEEN_DELETES],
@@ -150,9 +150,9 @@ static uint64_t extra_deletes(const struct lock_sums *l)
 	                                        l->n[SEEN_YIELDED]));
 }
 
-/* Sets `hopped` and `stolen`. In a pool the connection that took a lock often sends no DEL for
- * it, and another one does. Where a connection is the owner, a DEL by a connection without a
- * lock is one DEL too many. */
+/* Sets v->hopped and v->stolen. In a pool, another connection often sends the DEL for a lock,
+ * and the connection that took the lock sends none. If a connection is the owner, a DEL by
+ * another connection comes in addition. */
 static void judge_releases(struct lock_verdict *v, const struct lock_sums *l)
 {
 	uint64_t hops = less(l->n[SEEN_STRANGE], extra_deletes(l));
@@ -162,7 +162,7 @@ static void judge_releases(struct lock_verdict *v, const struct lock_sums *l)
 	v->stolen = l->n[SEEN_STOLEN] + l->n[SEEN_FOREIGN] - v->hopped;
 }
 
-/* Counts all but `never` of the unreleased locks as locks whose holders came late. */
+/* Counts the holders of unreleased locks, except `never` of them, as late holders. */
 static void count_as_late(struct lock_verdict *v, uint64_t never)
 {
 	uint64_t late = less(v->unreleased, never);
@@ -171,7 +171,8 @@ static void count_as_late(struct lock_verdict *v, uint64_t never)
 	v->unreleased -= late;
 }
 
-/* Decides whether the holders of locks that ended without a release came late, or never. */
+/* Decides how many holders of locks that expired unreleased came too late, and how many never
+ * came. */
 static void judge_expiry(struct lock_verdict *v, const struct lock_sums *l)
 {
 	uint64_t lapsed = l->n[SEEN_WORKED] < l->n[SEEN_LAPSED] ? l->n[SEEN_WORKED]
@@ -181,12 +182,12 @@ static void judge_expiry(struct lock_verdict *v, const struct lock_sums *l)
 		lapsed = l->n[SEEN_LAPSED];
 	v->late = l->n[SEEN_OUTLIVED] + lapsed;
 	v->unreleased = l->n[SEEN_UNRELEASED] + l->n[SEEN_LAPSED] - lapsed;
-	/* Holders that read the value before a DEL: one that finds another value, or none, was
-	 * late. */
+	/* If holders read the value before their DEL, one that finds another value, or none, is
+	 * late and sends no DEL. */
 	if (verdict_compares(l))
 		count_as_late(v, less(lock_taken(l), l->n[SEEN_LOOKS] + l->n[SEEN_ABANDONED] +
 		                                             l->n[SEEN_CHECKED]));
-	/* A pool sends the late DEL on a connection that does not have the lock. */
+	/* In a pool, another connection than the holder's sends the late DEL. */
 	if (v->hopped)
 		count_as_late(v, less(lock_taken(l), l->n[SEEN_DELETES] + l->n[SEEN_ABANDONED] +
 		                                             l->n[SEEN_CHECKED] +
@@ -198,8 +199,9 @@ static void judge_expiry(struct lock_verdict *v, const struct lock_sums *l)
 		v->longest = (double)l->lease_ms_min / 1e3;
 }
 
-/* True if `n`, the releases by other connections with a common trait, are most of them or all
- * of the pool's, and the rest is no more than the harm that was seen. */
+/* True if the trait of `n` releases by other connections, such as the holder's name, explains
+ * the pool: they are most releases or all of the pool's, and the rest is no more than the harm.
+ */
 static bool fits(const struct lock_verdict *v, const struct lock_sums *l, uint64_t n)
 {
 	uint64_t harm = extra_deletes(l) + v->late + v->unreleased + l->n[SEEN_VOIDS];
@@ -232,22 +234,23 @@ static const char *owner_of_pool(struct lock_verdict *v, const struct lock_sums 
 	return owner;
 }
 
-/* A DEL over another connection of a pool looks like one of a client that takes the lock away
- * from a holder of its own address or name. An owner that they share would let both pass. */
+/* Returns why the owner is open. A pool's DEL over another connection looks like that of a
+ * client that takes the lock away from a holder with the same address or name: an owner that
+ * both share would allow both. */
 static enum owner_open why_open(const struct lock_verdict *v, const struct lock_sums *l)
 {
 	bool by_value = strcmp(v->owner, "value") == 0;
 	uint64_t foreign = l->n[v->hopped && !by_value ? SEEN_FOREIGN : SEEN_FOREIGN_VALUE];
 	uint64_t losers = less(l->n[SEEN_DELETES] + l->n[SEEN_CHECKED], lock_taken(l));
 
-	/* In a pool, the connection that sends the DEL seldom takes the lock next. */
+	/* The connection of a pool that sends a DEL seldom takes the lock next. */
 	if (l->n[SEEN_BROKEN] * BROKEN_SHARE > foreign * (BROKEN_SHARE - 1) ||
 	    (v->hopped && l->n[SEEN_SEIZED]))
 		return OPEN_TAKEOVERS;
 	if (by_value)
 		return OPEN_NONE;
-	/* A pool sends one DEL for each lock, however late. Only a connection of several users
-	 * tries to take what it has. */
+	/* A pool sends one DEL for each lock, however late. Only a connection with several
+	 * users tries to take a lock that it already has. */
 	if ((v->hopped || l->n[SEEN_REFUSED_OWN]) && losers * LOSERS_SHARE > lock_taken(l))
 		return OPEN_LOSERS;
 	return v->hopped && v->hopped * HOPS_SHARE < v->own ? OPEN_RARE : OPEN_NONE;
@@ -290,10 +293,10 @@ struct lock_verdict lock_verdict(const struct lock_sums *l)
 		          l->held.total >= HELD_ENOUGH &&
 		          v.longest > HELD_SHARE * (double)l->lease_ms_min / 1e3;
 	}
-	/* Without any expiry, a holder may work for as long as its connection lives. */
+	/* If locks have no expiry, holders may work as long as their connections live. */
 	if (l->n[SEEN_BARE] > 0 && l->lease_ms_max == 0)
 		v.renew = true;
-	/* If hasp renewed a lock that its holder leaves to others, the lock would stay. */
+	/* Renewal would keep a lock that its holder leaves to other clients. */
 	v.renew_is_open |= l->n[SEEN_YIELDED] > 0;
 	return v;
 }
@@ -308,7 +311,8 @@ bool verdict_is_harmed(const struct lock_sums *l)
 
 /* --- locks and other keys ----------------------------------------------------------------- */
 
-/* A pattern of INCR locks needs at least one release for this many locks. */
+/* If clients count on what they had counted to 1, the keys are locks only if at least one in
+ * COUNTS_SHARE is released. */
 #define COUNTS_SHARE 2
 
 bool verdict_says_lock(struct slice pattern)
@@ -337,8 +341,8 @@ bool verdict_may_count(const struct lock_sums *l)
 	return l->taken[WAY_INCR] == lock_taken(l) && l->n[SEEN_REFUSED_OWN] > 0;
 }
 
-/* True if the keys are locks. A count that is begun again without an expiry after DEL is none;
- * nor is one that only goes on, unless its name says so. */
+/* Keys that only INCR sets, and that never get an expiry, are counters. So are those that are
+ * never released, unless their names have the word lock or mutex. */
 bool verdict_is_lock(const struct key_group *s)
 {
 	const struct lock_sums *l = s->lock;
@@ -356,8 +360,6 @@ bool verdict_is_lock(const struct key_group *s)
 	        (l->n[SEEN_REFUSED_OWN] == 0 || released * COUNTS_SHARE >= lock_taken(l)));
 }
 
-/* A counter is a lock only if it is released. A key that NX sets is one, unless many were set
- * and none was released: those are markers. */
 bool tracker_may_be_lock(const struct held_lock *h)
 {
 	const struct key_group *s = h->key->group;
@@ -366,7 +368,7 @@ bool tracker_may_be_lock(const struct held_lock *h)
 	                              lock_taken(s->lock) < MARKERS_ENOUGH);
 }
 
-/* If at most one write in this many is early, that might be a coincidence. */
+/* If at most one write in REFRESH_EARLY_SHARE comes early, the values look like a cache. */
 #define REFRESH_EARLY_SHARE 10
 
 bool verdict_is_refresh(const struct guard_sums *g)

@@ -2,12 +2,11 @@
  *
  * observe: writes the report on the rules and guards in mode OBSERVE.
  *
- * A guard counts two things. A write is stale when its client read the key before another
- * client's last write to it. An update is lost when the stored value does not descend from it:
- * each write descends from the value that its client had read. Stale writes lose updates, and a
- * chain of them may bring some back. The number of lost writes is the number of writes that the
- * chain to the last one leaves out. If the application counts, its sum is short by exactly this
- * number.
+ * For a guard, it reports two numbers. A write is stale if its client read the key before
+ * another client's last write. An update is lost if the stored value is not derived from it:
+ * each write is derived from the value that its client read. Lost updates are the writes that
+ * are not in the chain that led to the stored value. If the application counts, its sum is
+ * short by this number.
  */
 #include <stdlib.h>
 
@@ -15,7 +14,7 @@
 #include "base/quote.h"
 #include "watch/tracker_internal.h"
 
-#define KEYS_REPORTED 10 /* reported keys for each rule */
+#define KEYS_REPORTED 10 /* most keys that are reported for a rule */
 #define ULL(n) ((unsigned long long)(n))
 
 /* --- the keys of a report ----------------------------------------------------------------- */
@@ -86,7 +85,7 @@ static void report_keys(const struct observed_rule *rule, struct buf *out)
 	free(harmed);
 }
 
-/* Writes how many keys are followed, and which commands were not seen. */
+/* Writes the number of keys, and of commands on keys that hasp did not follow. */
 static void report_gaps(const struct key_group *group, struct buf *out)
 {
 	buf_printf(out, " keys=%llu", ULL(group->nkeys) << group->shift);
@@ -154,7 +153,7 @@ static void report_times(uint64_t n, const char *what, struct buf *out)
 		buf_printf(out, "%llu times %s; ", ULL(n), what);
 }
 
-/* Writes the verdict that discovery would give for such a pattern, in the rule's own terms. */
+/* Writes the same verdict as discovery, as advice on the rule's options. */
 static void report_verdict(const struct observed_rule *rule, const struct lock_sums *l,
                            struct buf *out)
 {

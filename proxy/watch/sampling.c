@@ -59,8 +59,8 @@ static inline uint64_t second_word(struct slice s)
 	return w >> 8 * (2 * WORD - s.n);
 }
 
-/* Sets the highest bit of the first byte whose xor with `c` is less than `n`. The bits of later
- * bytes mean nothing. */
+/* Returns a word in which the lowest bit set is the highest bit of the first byte whose xor
+ * with `c` is less than `n`. Later bytes mean nothing. */
 static inline uint64_t bytes_below(uint64_t w, uint8_t c, uint8_t n)
 {
 	uint64_t x = w ^ BYTES(c);
@@ -119,7 +119,7 @@ bool sampling_wants(struct sampling *s, struct slice key)
 	struct sampled *p = sampling_place(s, key);
 	uint64_t n;
 
-	/* The window that was open then stays open. */
+	/* Do not count: the window that was open stays open. */
 	if (atomic_load_explicit(&p->is_whole, memory_order_relaxed))
 		return true;
 	n = atomic_load_explicit(&p->n, memory_order_relaxed);

@@ -1,23 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * sampling: decides which commands on keys the tracker need not see. Most keys of an
- * application are neither locks nor written back by their readers. If the tracker saw each
- * command on them, that would cost several times as much as passing it.
+ * sampling: decides which commands the tracker sees. Most keys of an application are neither
+ * locks nor written back after a read, and tracking a command costs several times as much as
+ * passing it.
  *
  *   key --> its prefix, up to the first digit --> a place in a table: commands so far
  *
  *   commands  |--- SAMPLING_WHOLE ---|.................|window|.................|window|
  *              all are seen           skipped           seen
  *
- * Keys with the same beginning share a place, whether they have one shape or several. As soon
- * as a lock is taken there, or a value written back, the tracker sees all commands from then
- * on.
+ * Keys with the same beginning share a place. As soon as a client takes a lock there, or writes
+ * a value back, the tracker sees all commands of that place.
  *
- * The tracker misses all commands between two windows. So a read counts only for writes in the
- * same window, by the window's number. Only commands that neither take nor end a lock may be
- * skipped; the caller makes sure of that.
+ * The tracker misses all commands between two windows, so a read counts only for writes in the
+ * same window, by the window's number. The caller must not ask about commands that take or end
+ * a lock: the tracker needs them all.
  *
- * Any thread may ask at any time; a count may get lost when two threads ask at once.
+ * Any thread may call these functions. A count may get lost when two threads ask at once.
  */
 #ifndef HASP_WATCH_SAMPLING_H
 #define HASP_WATCH_SAMPLING_H
@@ -29,8 +28,8 @@
 #include "base/slice.h"
 
 #define SAMPLING_WHOLE ((uint64_t)1 << 14) /* commands */
-#define SAMPLING_CYCLE ((uint64_t)1 << 17) /* from window to window */
-#define SAMPLING_WINDOW ((uint64_t)1 << 11)
+#define SAMPLING_CYCLE ((uint64_t)1 << 17) /* commands from window to window */
+#define SAMPLING_WINDOW ((uint64_t)1 << 11) /* commands in a window */
 
 /* The counters of all keys with the same beginning. */
 struct sampled {
@@ -47,13 +46,13 @@ struct sampling {
 
 struct sampling *sampling_new(uint64_t secret);
 void sampling_free(struct sampling *s);
-/* Resets it. A concurrent count by another thread may survive. */
+/* Resets all counters. A count that another thread makes meanwhile may survive. */
 void sampling_clear(struct sampling *s);
 
 struct sampled *sampling_place(struct sampling *s, struct slice key);
-/* True if a command on the key, which is about to be sent, should be examined. */
+/* Counts a command on the key. Returns true if the tracker should see it. */
 bool sampling_wants(struct sampling *s, struct slice key);
-/* The key has shown something, so the next commands on it must be examined. */
+/* Lets the tracker see all later commands of the place. */
 void sampling_make_whole(struct sampled *p);
 /* Returns the window that is open now; 0: none is. */
 uint64_t sampling_window(const struct sampled *p);

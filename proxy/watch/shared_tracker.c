@@ -7,7 +7,7 @@
 #include "base/log.h"
 #include "base/random.h"
 
-/* Memory for observed keys, in addition to what discovery may use. */
+/* Bytes for observed keys, in addition to the memory of discovery. */
 #define OBSERVE_MEMORY ((size_t)48 << 20)
 
 struct shared_tracker *shared_tracker_new(double (*clock)(void))

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * shared_tracker: the tracker of a process, which all workers share behind a lock.
+ * shared_tracker: the process' only tracker, which all workers share, protected by a lock.
  */
 #ifndef HASP_WATCH_SHARED_TRACKER_H
 #define HASP_WATCH_SHARED_TRACKER_H
@@ -16,8 +16,8 @@ struct shared_tracker {
 	pthread_mutex_t lock; /* protects the tracker */
 	struct tracker *tracker;
 	bool discovers; /* follows all keys; else only observed ones */
-	bool observes; /* there was a rule in mode OBSERVE */
-	size_t memory; /* bytes, for discovery */
+	bool observes; /* there is or was a rule in mode OBSERVE */
+	size_t memory; /* limit for discovery, in bytes */
 	struct sampling *sampling; /* the tracker's; needs no lock */
 	double (*clock)(void); /* seconds; never goes back */
 	_Atomic uint64_t commands; /* commands with keys that discovery has seen */
@@ -28,11 +28,12 @@ void shared_tracker_free(struct shared_tracker *s); /* no clients are left */
 
 /* Any thread may call these functions. */
 
-/* Starts discovery afresh, or lets it go on if it may use no less memory than before. */
+/* Starts discovery, or changes its memory. Less memory than before starts it afresh. */
 void shared_tracker_discover(struct shared_tracker *s, size_t memory);
 /* Ends discovery, and forgets its findings. */
 void shared_tracker_stop(struct shared_tracker *s);
-/* Appends the ini, and fills in `r->commands`. `so_far`: as for discovery_snapshot_new(). */
+/* Appends the ini file, with its own count for r->commands. `so_far`: as for
+ * discovery_snapshot_new(). */
 void shared_tracker_report(struct shared_tracker *s, const struct discovery_result *r,
                            bool so_far, struct buf *out);
 void shared_tracker_progress(struct shared_tracker *s, struct discovery_progress *p);
@@ -41,11 +42,11 @@ struct key_group *shared_tracker_rule(struct shared_tracker *s, enum observed_ki
                                       const char *name, bool by_value);
 /* Like tracker_each_observed(); `fn` must not call this module. */
 void shared_tracker_each_observed(struct shared_tracker *s, observed_fn *fn, void *arg);
-/* Logs what was observed. Returns false if no rule ever observed. */
+/* Logs the report of observe.c. Returns false if no rule ever observed. */
 bool shared_tracker_log(struct shared_tracker *s);
 
-/* Finds or makes the client of this address and name (NULL: none). *client is NULL before the
- * first call. After it the client's own thread may read the label. */
+/* Counts the client, and makes it if *client is NULL. `name`: its present name; NULL: none.
+ * After the call, the client's own thread may read the label without the lock. */
 void shared_tracker_see(struct shared_tracker *s, struct tracker_client **client,
                         struct slice address, const char *name);
 void shared_tracker_label(struct shared_tracker *s, struct tracker_client *client,

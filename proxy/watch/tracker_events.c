@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * tracker_events: counts the events that enforcing a rule would have prevented, and writes
- * lines for the log about those of observed keys.
+ * tracker_events: counts the events that an enforced rule would have prevented, and logs those
+ * of observed keys.
  */
 #include <stdlib.h>
 
@@ -9,8 +9,8 @@
 #include "base/quote.h"
 #include "watch/tracker_internal.h"
 
-#define KEY_PRINTED_MAX 64
-#define LINES_BURST 10 /* in 10 seconds, for each rule and event */
+#define KEY_PRINTED_MAX 64 /* bytes of a key that a line shows */
+#define LINES_BURST 10 /* most lines in 10 seconds, for each rule and event */
 
 void client_label_set(struct client_label **at, struct client_label *label)
 {
@@ -21,7 +21,7 @@ void client_label_set(struct client_label **at, struct client_label *label)
 	*at = label;
 }
 
-/* The event's name, and the role of `of` in it. */
+/* The event's name in the log, and the name of the field for the other client. */
 static const struct {
 	const char *name;
 	const char *role;

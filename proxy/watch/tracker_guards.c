@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * tracker_guards: follows clients that read a value and write it back, and others that write
- * the value in between.
+ * tracker_guards: notices when a client reads a value and writes it back, and when another
+ * client writes it in between.
  */
 #include <stdlib.h>
 
 #include "base/fatal.h"
 #include "watch/tracker_internal.h"
 
-/* Carts and sessions are written back while they are used, caches near their end. */
+/* A read is late if this fraction of the value's expiry has passed. Caches are refreshed late,
+ * carts and sessions are written back while they are used. */
 #define LATE_SHARE 0.5
-/* Only so many of a key's readers, the latest ones, are checked. */
+/* was_read_like() checks only this many of the key's latest readers. */
 #define READERS_SEEN 16
 
 void tracker_read(const struct tracker_act *a, enum read_opts how)
@@ -29,8 +30,8 @@ void tracker_read(const struct tracker_act *a, enum read_opts how)
 	k->group->nread++;
 	k->group->reread += c->filled == k->hash;
 	window = key_window(k);
-	/* Another client's window may open and close unseen before the value is written
-	 * back. */
+	/* Outside a window, hasp would not see other clients' writes before the value is
+	 * written back. */
 	if (!window)
 		return;
 	r = tracker_last_read(k, c);
@@ -59,8 +60,8 @@ void tracker_read(const struct tracker_act *a, enum read_opts how)
 	r->at = a->now;
 	r->window = window;
 	r->hold = tracker_hold_over(a);
-	/* If the read was sent before the write was answered, on another link or by another
-	 * worker, it may have returned the value before. */
+	/* A read that arrived before the reply to the write, on another link, may have returned
+	 * the older value. */
 	r->had_ttl = k->life > 0 && k->written_window == window && a->sent >= k->written_at;
 	r->is_late = r->had_ttl && a->now - k->written_at >= LATE_SHARE * k->life;
 }
@@ -95,16 +96,16 @@ void tracker_missed(const struct tracker_act *a, bool is_look)
 		tracker_last_read_free(a->tracker, r);
 }
 
-/* The client has read one key and then another, and writes them back one after the other. With
- * guards, it and a client that does so in the other order would wait for each other. Keys that
- * one command reads get their guards at once. */
+/* True if the client read this key and then another one, and wrote that one back first. With
+ * guards, it would wait for a client that uses the keys in the other order, and that one for
+ * it. Keys that one command reads get their guards at once. */
 static bool is_nested(const struct tracker_client *c, const struct last_read *r)
 {
 	return r->at < c->wrote_at && r->at != c->wrote_read_at;
 }
 
-/* Counts a stale write: another client wrote what this client had read, and this client now
- * overwrites it. */
+/* Counts a stale write: another client wrote the key after this client had read it, and this
+ * client overwrites that. */
 static void note_stale(const struct tracker_act *a, struct key *k, const struct last_read *r)
 {
 	if (!seen_event(a, k, LOST_UPDATE, k->last))
@@ -115,8 +116,8 @@ static void note_stale(const struct tracker_act *a, struct key *k, const struct 
 	seen_event_end(a);
 }
 
-/* Notes whether the value was written back under a lock. In a pool, another connection may
- * hold that lock; and a value read under an earlier lock does not count. */
+/* Counts whether the client read and wrote the value under one lock, near a lock (that another
+ * connection of its pool may hold, or that ended between) or without any. */
 static void note_lock(const struct tracker_act *a, struct key *k, const struct last_read *r,
                       bool is_stale)
 {
@@ -170,7 +171,8 @@ static void note_written_back(const struct tracker_act *a, struct key *k,
 		k->harm->lost += lost;
 }
 
-/* True if a connection of the client's address or name has read the key and not written it. */
+/* True if a connection with the client's address or name read the present value, and has not
+ * written the key since. */
 static bool was_read_like(const struct tracker_act *a, const struct key *k)
 {
 	const struct tracker_client *c = a->client;

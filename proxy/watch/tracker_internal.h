@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * tracker_internal: the structs that the files of the tracker, observe and discovery share.
+ * tracker_internal: the structs that the tracker, observe and discovery share.
  *
  *   client --holds----> hold    <----holds-- key --> group
  *          --reads-> reading <-reads--
@@ -8,13 +8,12 @@
  * A hold begins when a client takes a lock, and ends in one of these states:
  *
  *   took --> HOLD_HELD --own DEL----------------------------------> released
- *             |  |`--one that knows the value--> HOLD_MAYBE --taken again--> released
+ *             |  |`--a client knows the value--> HOLD_MAYBE --taken again--> released
  *             |  `--a DEL by another owner-----> HOLD_REMOVED
  *             `--its connection closed---------> HOLD_LEFT
  *
- * A DEL by another owner is a theft; or the owner is a connection pool, and another of its
- * connections releases the lock. One hold does not show which, but all of them together do:
- * lock_verdict() decides.
+ * A DEL by another owner is a theft, or another connection of the owner's pool sent it. A
+ * single hold does not show which; lock_verdict() decides from all of them.
  */
 #ifndef HASP_WATCH_TRACKER_INTERNAL_H
 #define HASP_WATCH_TRACKER_INTERNAL_H
@@ -25,18 +24,15 @@
 #include "watch/sampling.h"
 #include "watch/tracker.h"
 
-/* Limits: locks of a client; clients that have read a key; keys that a client has read. */
-#define HOLDS_MAX 1024
-#define READS_MAX 4096
-#define READS_PER_CLIENT 128
-#define KIN_SLOTS 256
-/* Pairs of locks that are kept: a client had one when it asked for the other. */
-#define PAIRS_KEPT 256
-/* The latest values that are kept, to recognize one again. */
-#define VALUES_KEPT 64
+#define HOLDS_MAX 1024 /* most locks of a client */
+#define READS_MAX 4096 /* most clients in a key's list of readers */
+#define READS_PER_CLIENT 128 /* most keys in a client's list of reads */
+#define KIN_SLOTS 256 /* lists of locks, by the hash of an address or a name */
+#define PAIRS_KEPT 256 /* entries of tracker.pairs */
+#define VALUES_KEPT 64 /* entries of lock_sums.values */
 
-/* A histogram: counts in buckets whose bounds grow by a third, from a tenth of a millisecond to
- * a day. Single durations are not kept. */
+/* A histogram of durations: counts in buckets whose bounds grow by a factor of 1.3, from a
+ * tenth of a millisecond to a day. */
 #define DURATIONS_BUCKETS 80
 struct durations {
 	uint32_t n[DURATIONS_BUCKETS];
@@ -45,11 +41,11 @@ struct durations {
 };
 void durations_add(struct durations *d, double seconds);
 void durations_merge(struct durations *to, const struct durations *from);
-/* Returns a duration, in seconds, that at least this share of the durations did not exceed,
- * rounded up to a bucket's bound; 0: there are none. */
+/* Returns the duration, in seconds, that at least this fraction of the durations did not
+ * exceed, rounded up to a bucket's bound; 0: there are none. */
 double durations_at(const struct durations *d, double share);
 
-/* A client's name for the log, shared by the client and the records of its acts. */
+/* A client's name in the log, shared by the client and the records of what it did. */
 struct client_label {
 	unsigned refs;
 	char text[];
@@ -57,57 +53,57 @@ struct client_label {
 /* Replaces the label at *at by `label`; each may be NULL. */
 void client_label_set(struct client_label **at, struct client_label *label);
 
+/* Events of locks. */
 enum seen {
-	/* Events that observe logs. */
-	SEEN_BARE, /* taken without an expiry, or the expiry was taken away */
-	SEEN_DELETED, /* deleted by another owner, which probably is not in the holder's pool */
-	SEEN_CHANGED, /* set, extended or written by another owner */
-	SEEN_OUTLIVED, /* the holder still worked when the expiry had passed */
+	/* Events that observe logs: */
+	SEEN_BARE, /* a client took the lock without an expiry, or removed the expiry */
+	SEEN_DELETED, /* another owner, probably not in the holder's pool, deleted the lock */
+	SEEN_CHANGED, /* another owner set, extended or wrote the lock */
+	SEEN_OUTLIVED, /* the holder still worked after the expiry */
 	SEEN_LOGGED,
-	/* Refused tries. */
-	SEEN_RETRIED = SEEN_LOGGED, /* soon after another refused try of the same client */
+	/* Refused tries: */
+	SEEN_RETRIED = SEEN_LOGGED, /* a try soon after another refused try of the client */
 	SEEN_REFUSED_OWN, /* the owner itself had the lock */
-	/* Releases. */
-	SEEN_RELEASED, /* released by a DEL of the owner */
-	SEEN_COMPARED, /* SEEN_RELEASED where the connection had read the value before */
-	SEEN_CHECKED, /* released by a client that knew or watched the value */
-	SEEN_FOREIGN, /* released by a DEL of another owner */
-	SEEN_FOREIGN_ADDRESS, /* SEEN_FOREIGN from the address of the connection that took the
-	                       * lock */
-	SEEN_FOREIGN_NAME, /* SEEN_FOREIGN from a connection with the same name */
+	/* Releases: */
+	SEEN_RELEASED, /* a DEL of the owner */
+	SEEN_COMPARED, /* SEEN_RELEASED, and the connection had read the value before */
+	SEEN_CHECKED, /* a release by a client that knew or watched the value */
+	SEEN_FOREIGN, /* a DEL of another owner */
+	SEEN_FOREIGN_ADDRESS, /* SEEN_FOREIGN from the holder's address */
+	SEEN_FOREIGN_NAME, /* SEEN_FOREIGN from a connection with the holder's name */
 	SEEN_FOREIGN_VALUE, /* SEEN_FOREIGN from a connection that had read the value */
-	SEEN_FOREIGN_LATE, /* released by a connection unlike the holder, for a lock that its
-	                    * own pool had lost */
+	SEEN_FOREIGN_LATE, /* SEEN_FOREIGN from a connection unlike the holder, meant for a lock
+	                    * that its own pool had lost */
 	SEEN_POOLED, /* SEEN_FOREIGN without SEEN_DELETED */
-	SEEN_STOLEN, /* released by a DEL of an owner whose own hold had expired or was taken */
-	SEEN_OUTLASTED, /* released when the connection that took it had closed */
-	SEEN_BROKEN, /* released by a DEL of a client that was refused the lock, had read its
-	              * value, and took it next */
-	SEEN_NARROW, /* released (or extended) when little of the expiry was left */
-	/* DELs without WATCH. */
+	SEEN_STOLEN, /* a DEL of an owner whose own hold had expired or was taken */
+	SEEN_OUTLASTED, /* a release after the holder's connection had closed */
+	SEEN_BROKEN, /* a DEL of a client that was refused the lock, had read its value, and
+	              * took the lock next */
+	SEEN_NARROW, /* a release or extension when little of the expiry was left */
+	/* DELs without WATCH: */
 	SEEN_DELETES,
-	SEEN_VOIDS, /* SEEN_DELETES where there was no lock */
+	SEEN_VOIDS, /* SEEN_DELETES that found no lock */
 	SEEN_STRANGE, /* SEEN_DELETES of an owner that had no lock to release */
-	/* Holds that ended otherwise. */
-	SEEN_ABANDONED, /* their connection closed */
-	SEEN_UNRELEASED, /* expired and never released, though their connection lived on */
-	SEEN_LAPSED, /* SEEN_UNRELEASED where the owner read the lock or wrote its data after
-	              * the expiry */
-	SEEN_LOOKS, /* times that owners, or connections like theirs, looked at the value */
-	SEEN_LOST, /* the holder read its lock before the expiry, and it was gone */
-	SEEN_SEIZED, /* set to a new value by another client, which had read the value */
-	SEEN_YIELDED, /* SEEN_SEIZED where the holder never sent a DEL, though its connection
-	               * lived on */
-	SEEN_EXPIRED, /* unreleased, when the next client took the lock */
-	/* Work under the lock. */
-	SEEN_WORKED, /* a value that was read under it was written after its expiry */
-	SEEN_OVERWRITTEN, /* updates that were lost by holders */
-	/* Values and expiries. */
-	SEEN_BARE_STAYED, /* never given an expiry, and not released */
-	SEEN_BARE_LEFT, /* SEEN_BARE_STAYED where the client disconnected */
-	SEEN_EXPIRY_LATER, /* given an expiry by a later command */
+	/* Holds that ended in other ways: */
+	SEEN_ABANDONED, /* the holder's connection closed */
+	SEEN_UNRELEASED, /* the lock expired while the holder's connection stayed open */
+	SEEN_LAPSED, /* the same, but the owner read the lock or wrote its data after the
+	              * expiry; not counted as SEEN_UNRELEASED */
+	SEEN_LOOKS, /* an owner, or a connection like the owner's, read the value */
+	SEEN_LOST, /* the holder read its lock before the expiry, and the lock was gone */
+	SEEN_SEIZED, /* another client read the value and set a new one */
+	SEEN_YIELDED, /* SEEN_SEIZED, and the holder never sent a DEL, although its connection
+	               * stayed open */
+	SEEN_EXPIRED, /* the hold was not released when the next client took the lock */
+	/* Work under the lock: */
+	SEEN_WORKED, /* a client read a value under the lock and wrote it after the expiry */
+	SEEN_OVERWRITTEN, /* a holder lost another client's update */
+	/* Values and expiries: */
+	SEEN_BARE_STAYED, /* a hold ended that never got an expiry */
+	SEEN_BARE_LEFT, /* SEEN_BARE_STAYED, and the client disconnected without a release */
+	SEEN_EXPIRY_LATER, /* a later command set the expiry */
 	SEEN_REPEATED, /* another hold had the same value */
-	SEEN_RETURNED, /* released by the integer that the script had returned */
+	SEEN_RETURNED, /* a script compared the integer that the taking script had returned */
 	SEEN_EVENTS
 };
 
@@ -115,39 +111,38 @@ struct lock_sums {
 	uint64_t taken[WAYS];
 	uint64_t tries[WAYS]; /* refused tries */
 	uint64_t n[SEEN_EVENTS];
-	bool likes_left; /* in a finding: locks like these, of a name like theirs, were left to
-	                  * expire */
-	double least_left; /* least seconds of the expiry that were left at a release that was
+	bool likes_left; /* in a finding: clients let similar locks with similar names expire */
+	double least_left; /* fewest seconds of the expiry that were left at a release that was
 	                    * not SEEN_NARROW; 0: none */
-	double lapsed_longest; /* seconds from taking a lock to SEEN_LAPSED or SEEN_SEIZED */
-	double expiry_later_longest; /* most seconds until SEEN_EXPIRY_LATER */
-	int64_t lease_ms_min, lease_ms_max; /* as clients set it; 0: none did */
-	struct durations held;
-	struct durations waited; /* from the first refused try to the lock */
-	uint64_t values[VALUES_KEPT];
+	double lapsed_longest; /* most seconds from taking a lock to SEEN_LAPSED or SEEN_SEIZED
+	                        */
+	double expiry_later_longest; /* most seconds from taking a lock to SEEN_EXPIRY_LATER */
+	int64_t lease_ms_min, lease_ms_max; /* expiries that clients set; 0: none did */
+	struct durations held; /* from taking a lock to its release */
+	struct durations waited; /* from the first refused try to taking the lock */
+	uint64_t values[VALUES_KEPT]; /* the latest values, to notice repeated ones */
 };
 
 struct guard_sums {
 	uint64_t written_back; /* writes of a value that the same client had read before */
-	uint64_t stale; /* of written_back, over another client's write and without a lock */
-	int64_t lost; /* lost updates: observe.c */
-	uint64_t under_lock; /* of written_back, under one lock of the client's since the
-	                      * read */
-	uint64_t stale_under_lock; /* of under_lock, over another client's write */
-	uint64_t reread; /* of written_back, read several times before */
-	uint64_t near_lock; /* of written_back, read under a lock of the client's that is
-	                     * released, or of a connection of its address or name */
-	uint64_t stale_near_lock; /* of near_lock, over another client's write */
-	uint64_t in_turn; /* of written_back, outside any lock: another client had written the
-	                   * value back that was read */
-	uint64_t nested; /* of written_back: read before, and written after another key */
-	uint64_t lasting; /* of written_back, without an expiry */
-	uint64_t had_ttl; /* of written_back: the value that was read had an expiry, set at a
-	                   * known time */
-	uint64_t late; /* of had_ttl, when most of the expiry had passed */
-	double life_max; /* longest expiry, in seconds, that a client set when it wrote back */
+	/* Some of those writes: */
+	uint64_t stale; /* without a lock, and over another client's write since the read */
+	uint64_t under_lock; /* under one lock of the client from the read on */
+	uint64_t stale_under_lock; /* the same, and stale */
+	uint64_t near_lock; /* the client's lock ended after the read, or a connection with its
+	                     * address or name had a lock */
+	uint64_t stale_near_lock; /* the same, and stale */
+	uint64_t reread; /* the client had read the value several times */
+	uint64_t in_turn; /* without a lock, after another client had written back, not stale */
+	uint64_t nested; /* the client read another key after this one and wrote that first */
+	uint64_t lasting; /* without an expiry */
+	uint64_t had_ttl; /* the value that was read had an expiry, set at a known time */
+	uint64_t late; /* the same, and at least half of the expiry had passed */
+	int64_t lost; /* lost updates; see observe.c */
+	double life_max; /* longest expiry that a client set when it wrote back, in seconds */
 	unsigned how; /* enum read_opts of the reads that were written back */
-	uint32_t max_readers; /* the most clients that had read one key and not written it */
+	uint32_t
+		max_readers; /* most clients at a time that had read a key and not written it */
 	struct durations between; /* from read to write */
 };
 
@@ -157,35 +152,37 @@ struct key_group {
 	struct observed_rule *rule; /* NULL: the group is a pattern */
 	struct list keys;
 	size_t nkeys; /* keys followed now */
-	unsigned shift; /* one of 2^shift keys is followed */
-	bool covered; /* in a snapshot: a section in force has its keys */
-	bool varies; /* the pattern is one even if there is only one key */
-	bool many; /* there were several keys */
+	unsigned shift; /* the tracker follows one of 2^shift keys */
+	bool covered; /* in a snapshot: a section in force matches the keys */
+	bool varies; /* certainly a pattern, even if hasp saw only one key */
+	bool many; /* hasp saw several keys */
 	size_t nsample;
-	char sample[TRACKER_KEY_MAX]; /* one of its keys */
-	uint64_t nlocks; /* keys that were taken and released, or refused, like locks */
-	uint64_t nothers; /* keys that were never taken, and used otherwise */
+	char sample[TRACKER_KEY_MAX]; /* one of the keys */
+	uint64_t nlocks; /* keys that clients used as locks */
+	uint64_t nothers; /* keys that clients used, but not as locks */
 	uint64_t filled; /* times that a client found no key and then set it */
-	uint64_t met; /* of filled: while another such client had it */
-	uint64_t looked; /* of filled: the same client deleted it later */
-	uint64_t reread; /* reads by a client that had filled it, until it deleted it */
-	uint64_t prolonged; /* expiries that holders set again */
-	uint64_t nscripted; /* commands by scripts on keys that were never taken */
+	uint64_t met; /* the same, while another client had found no key and set it */
+	uint64_t looked; /* times that a client deleted a key that it had filled */
+	uint64_t reread; /* reads by a client of the key that it had filled last */
+	uint64_t prolonged; /* times that a lock's expiry was set again */
+	uint64_t nscripted; /* calls of scripts on keys that were not used as locks */
 	uint64_t nread, nwritten; /* values read, values written */
 	uint64_t nmissed; /* reads that found no value */
-	uint64_t hopped; /* written by a client that had not read it, when one of its address
-	                  * or name had */
-	uint64_t raced; /* set by several clients that had all found no key before */
-	uint64_t refilled; /* lists that a client read, deleted and filled again */
-	uint64_t refilled_stale; /* of those: another client had changed it since the read */
-	uint64_t opposed; /* times that a client asked for a lock and had another one, while a
-	                   * client before had them the other way round */
+	uint64_t hopped; /* writes by a client that had not read the key, when one with its
+	                  * address or name had */
+	uint64_t raced; /* times that a client set a key that another one had set since this
+	                 * client had found none */
+	uint64_t refilled; /* times that a client read a list, deleted it and filled it again */
+	uint64_t
+		refilled_stale; /* the same, and another client had changed it since the read */
+	uint64_t opposed; /* times that a client with one lock asked for another one, after
+	                   * another client had asked the other way round */
 	uint64_t passed_over; /* acts on keys that the tracker does not follow */
-	struct lock_sums *lock; /* NULL: no lock was taken */
-	struct guard_sums *guard; /* NULL: no value was written back */
+	struct lock_sums *lock; /* NULL: no client took a lock */
+	struct guard_sums *guard; /* NULL: no client wrote a value back */
 };
 
-#define LOST_UPDATE SEEN_LOGGED /* an event of a guard, which is logged like those of locks */
+#define LOST_UPDATE SEEN_LOGGED /* the only event of guards, logged like events of locks */
 #define LOGGED_EVENTS (LOST_UPDATE + 1)
 
 struct observed_rule {
@@ -197,41 +194,42 @@ struct observed_rule {
 	struct log_limit limits[LOGGED_EVENTS];
 };
 
-/* The harm that was done to an observed key. */
+/* The harmful events of an observed key. */
 struct key_harm {
-	struct slice name;
+	struct slice name; /* the key */
 	uint64_t n[LOGGED_EVENTS];
-	int64_t lost;
-	struct client_label *by,
-		*of; /* the client of the last event, and the other one; may be NULL */
+	int64_t lost; /* lost updates */
+	struct client_label *by; /* the client that caused the last event */
+	struct client_label *of; /* the client that it harmed; NULL: none */
 };
 
 struct key {
 	struct map_node node; /* key: `hash` */
 	uint64_t hash; /* hash of the database and the key */
 	struct key_group *group;
-	struct sampled *sampled; /* what sampling counts for the key; NULL: it sees all
-	                          * commands */
+	struct sampled *sampled; /* the key's place in sampling; NULL: an observed key, of which
+	                          * the tracker sees all commands */
 	struct key_harm *harm; /* NULL: no harm yet, or the key is not observed */
 	struct list in_group;
 	struct list holds; /* oldest first */
 	struct list reads;
-	uint32_t nreads;
-	uint32_t version; /* writes of other values */
-	uint64_t writes, depth; /* all writes; those that led to the stored value */
+	uint32_t nreads; /* length of `reads` */
+	uint32_t version; /* number of writes that changed the value */
+	uint64_t writes; /* number of all writes */
+	uint64_t depth; /* number of writes that led to the stored value; see observe.c */
 	struct client_label *last; /* label of the last writer; NULL: the key is not observed */
-	uint64_t written; /* hash of the value */
+	uint64_t written; /* hash of the value; 0: not known */
 	uint64_t writer; /* id of the last writer */
-	uint64_t updater; /* the client that wrote it back last, outside any lock; 0: none */
-	double written_at, life; /* time and expiry of the value, in seconds; life 0: no expiry,
-	                          * or not known */
-	uint64_t written_window; /* the window of that write */
-	uint64_t lost_address, lost_name; /* address and name of a holder that lost the lock and
-	                                   * took it again */
-	bool is_lock, is_other;
+	uint64_t updater; /* the last client that wrote back without a lock; 0: none */
+	double written_at; /* time of the last write */
+	double life; /* expiry that it set, in seconds; 0: none, or not known */
+	uint64_t written_window; /* sampling window of the last write */
+	uint64_t lost_address, lost_name; /* address and name of the last holder that had lost
+	                                   * the lock when it took it again */
+	bool is_lock, is_other; /* counted in group->nlocks, in group->nothers */
 	uint64_t looker; /* the client that found no key and then set it; 0: none */
-	double looker_at; /* when it set the key */
-	bool was_taken; /* taken by NX: then reads are not a use other than locking */
+	double looker_at; /* when the looker set the key */
+	bool was_taken; /* taken by NX: reads alone do not make it group->nothers */
 	uint64_t breaker; /* the client whose DEL may become SEEN_BROKEN; 0: none */
 	bool is_written; /* written by a command that neither takes nor releases a lock */
 };
@@ -244,136 +242,141 @@ enum theft { NOT_STOLEN, STOLEN_BY_SET, STOLEN_BY_DEL };
 struct held_lock {
 	struct list in_key, in_client;
 	struct list in_address, in_name; /* in tracker.by_address, .by_name */
-	uint64_t id; /* from 1 */
+	uint64_t id; /* counted from 1 */
 	struct key *key;
-	struct tracker_client *client; /* NULL: LEFT */
+	struct tracker_client *client; /* NULL: HOLD_LEFT */
 	struct client_label *label; /* label of the client; NULL: the lock is not observed */
-	uint64_t owner; /* see tracker_act.owner; or the client's id */
+	uint64_t owner; /* tracker_act.owner, or the client's id */
 	enum held_state state;
 	uint64_t address, name; /* the client's address and name when it took the lock */
-	uint64_t value;
-	double taken;
-	double begun; /* when its expiry was set */
-	double expires; /* at the latest; 0: not, or not known */
-	double soonest; /* the earliest time at which it may expire; 0: not, or not known */
-	double ended; /* MAYBE, REMOVED: the time of that */
-	bool no_ttl; /* it had no expiry so far */
+	uint64_t value; /* hash of the lock's value; 0: not known */
+	double taken; /* when the client took the lock */
+	double begun; /* when the present expiry was set */
+	double expires; /* latest time at which the lock expires; 0: never, or not known */
+	double soonest; /* earliest time at which it may expire; 0: never, or not known */
+	double ended; /* when HOLD_MAYBE or HOLD_REMOVED began */
+	bool no_ttl; /* the lock has no expiry */
 	bool compares; /* the client has read the key since it took the lock */
 	bool outlived; /* counted as SEEN_OUTLIVED */
 	bool expired; /* counted as SEEN_EXPIRED */
 	bool lost; /* counted as SEEN_LOST */
-	bool retaken; /* another call of the same script took it again after its expiry, which
-	               * hasp does not know */
-	double lapsed; /* when its client still used it after the expiry; 0: not seen */
+	bool retaken; /* a script took the lock, and a later command took it again: it expired
+	               * at a time that hasp does not know */
+	double lapsed; /* when the client first used the lock after its expiry; 0: not seen */
 	enum lock_way way;
 	uint64_t script; /* the script that took the lock; 0: none did */
 	uint64_t returned; /* hash of the integer that the script returned; 0: none */
-	enum theft stolen; /* REMOVED: counted as SEEN_STOLEN */
-	bool robbed; /* REMOVED: by a DEL that was SEEN_FOREIGN_LATE */
-	bool explains; /* the lock was lost, and explains a late DEL */
+	enum theft stolen;
+	bool robbed; /* a DEL that was SEEN_FOREIGN_LATE removed the lock */
+	bool explains; /* the lock was lost, and already explains a late DEL */
 };
 
 struct last_read {
 	struct list in_key, in_client;
 	struct key *key;
 	struct tracker_client *client;
-	uint32_t version; /* of the value that was read */
-	uint64_t writes, depth; /* of the key at that time */
+	uint32_t version; /* key.version at the time of the read */
+	uint64_t writes, depth; /* key.writes and key.depth at that time */
 	uint64_t value; /* hash of the value; 0: hasp has not seen its write */
 	enum read_opts how;
-	double at;
-	uint64_t window; /* the window of the read */
-	bool again; /* the client had read it before, and not written it since */
-	uint64_t hold; /* the lock over the read: tracker_hold_over(); 0: none */
+	double at; /* time of the read */
+	uint64_t window; /* sampling window of the read */
+	bool again; /* the client had read the key before, and not written it since */
+	uint64_t hold; /* the lock that tracker_hold_over() returned at the read; 0: none */
 	bool had_ttl, is_late; /* see guard_sums.had_ttl and guard_sums.late */
 };
 
 struct tracker_client {
-	uint64_t id; /* from 1 */
+	uint64_t id; /* counted from 1 */
 	struct client_label *label; /* NULL: not needed yet */
-	uint64_t round; /* the discovery's, when it was counted */
-	uint64_t address, name;
-	bool is_closing;
-	uint64_t missed; /* the hash of the key that it found missing last; 0: none */
-	double missed_at;
-	uint64_t filled; /* the hash of the key that it set last after a miss; 0: none */
+	uint64_t round; /* tracker.round when the client was counted */
+	uint64_t address, name; /* hashes; 0: none */
+	bool is_closing; /* tracker_client_free() is running */
+	uint64_t missed; /* hash of the last key that the client did not find; 0: none */
+	double missed_at; /* when that was */
+	uint64_t filled; /* hash of the last key that the client set after a miss; 0: none */
 	struct {
-		uint64_t key; /* hash of the list that it read last; 0: none */
-		uint64_t window; /* the window of that read */
-		uint32_t version; /* the key's version then */
-		bool emptied, stale; /* the client has deleted it; another had changed it
-		                      * before */
+		uint64_t key; /* hash of the list that the client read last; 0: none */
+		uint64_t window; /* sampling window of that read */
+		uint32_t version; /* key.version at that time */
+		bool emptied; /* the client has deleted the list since the read */
+		bool stale; /* another client had changed it between the read and the DEL */
 	} list;
-	bool has_locked; /* took a lock by NX, or released one that it took by INCR */
+	bool has_locked; /* the client has taken or released a lock; INCR alone does not count
+	                  */
 	struct list holds, reads;
-	uint32_t nholds, nreads;
-	double wrote_at, wrote_read_at; /* when it last wrote back a value; when it had read
-	                                 * that */
-	uint64_t tried; /* the key whose lock was refused last */
-	double tried_first, tried_last;
+	uint32_t nholds, nreads; /* lengths of `holds` and `reads` */
+	double wrote_at; /* when the client last wrote a value back */
+	double wrote_read_at; /* when it had read that value */
+	uint64_t tried; /* hash of the key whose lock the client was refused last */
+	double tried_first, tried_last; /* times of the first and the last try of that lock */
 };
 
 /* A client had one lock and asked for another one. */
 struct lock_pair {
 	uint64_t had, asked; /* hashes of the keys */
-	uint64_t client; /* its id */
+	uint64_t client; /* the client's id */
 };
 
 struct tracker {
-	uint8_t secret[SIPHASH_SECRET_SIZE];
-	size_t memory, used; /* bytes */
-	double began;
-	uint64_t nclients; /* clients ever seen */
+	uint8_t secret[SIPHASH_SECRET_SIZE]; /* key of all hashes */
+	size_t memory, used; /* limit and present use, in bytes */
+	double began; /* time of the last tracker_clear() */
+	uint64_t nclients; /* number of clients since the start; the last id */
 	uint64_t round; /* rises with each tracker_clear() */
-	uint64_t ncounted; /* clients counted since then */
+	uint64_t ncounted; /* clients counted in this round */
 	struct key_group covered; /* keys that a rule in force matches; not in `key_patterns` */
 	struct list rules; /* observed rules */
-	struct list by_address[KIN_SLOTS], by_name[KIN_SLOTS]; /* clients' locks */
-	struct lock_pair pairs[PAIRS_KEPT];
-	uint64_t nholds; /* holds ever seen */
-	uint64_t passed_over; /* commands on keys that are not followed */
-	struct map key_patterns, keys; /* groups that are patterns; keys of all groups */
-	struct map places; /* discovery_parts.c */
+	struct list by_address[KIN_SLOTS],
+		by_name[KIN_SLOTS]; /* holds, by the holder's hashes */
+	struct lock_pair pairs[PAIRS_KEPT]; /* the latest pairs of locks, by their keys */
+	uint64_t nholds; /* number of holds since the start; the last id */
+	uint64_t passed_over; /* commands on keys that the tracker does not follow */
+	struct map key_patterns; /* groups that are patterns */
+	struct map keys; /* keys of all groups */
+	struct map places; /* see discovery_parts.c */
 	struct sampling *sampling;
 };
 
 struct discovery_snapshot {
 	double now;
-	double seconds; /* how long the discovery has run */
-	uint64_t nclients;
-	uint64_t passed_over; /* see struct tracker */
+	double seconds; /* how long discovery has run */
+	uint64_t nclients; /* tracker.ncounted */
+	uint64_t passed_over; /* tracker.passed_over */
 	uint64_t passed_by; /* commands that sampling has skipped */
-	struct key_group *key_patterns; /* copies, without their keys */
-	size_t n;
+	struct key_group *key_patterns; /* copies of the groups, without their keys */
+	size_t n; /* length of `key_patterns` */
 	uint8_t secret[SIPHASH_SECRET_SIZE]; /* for hash maps */
 };
 
-/* Returns the bytes of the heap that a block takes, with malloc()'s own. */
+/* Returns how many bytes of the heap a block takes, with malloc()'s header. */
 static inline size_t tracker_cost(size_t nbytes)
 {
 	return (nbytes + sizeof(void *) + 15) & ~(size_t)15;
 }
 
-/* Returns the key of the act; NULL: not followed. tracker_known_key() adds no key. */
+/* Returns the key of the act; NULL: the tracker does not follow it. tracker_known_key() adds no
+ * new key. */
 struct key *tracker_key(const struct tracker_act *a);
 struct key *tracker_known_key(const struct tracker_act *a);
 uint64_t tracker_key_hash(const struct tracker_act *a);
 void tracker_key_free(struct tracker *d, struct key *k);
-/* Returns the window in which the tracker sees the key now; 0: it skips commands on it. */
+/* Returns the key's sampling window that is open now; 0: the tracker skips commands on the key.
+ */
 uint64_t key_window(const struct key *k);
-/* Notes that the client has written `value`; 0: not known. */
+/* Notes that the client has written a value with the hash `value`; 0: not known. */
 void key_note_write(struct key *k, const struct tracker_client *c, uint64_t value);
 void tracker_hold_free(struct tracker *d, struct held_lock *h);
 void tracker_last_read_free(struct tracker *d, struct last_read *r);
-/* The client will not release the hold: sums it up and frees it. */
+/* Sums up and frees a hold that its client will not release any more. */
 void tracker_hold_end(struct tracker *d, struct held_lock *h, double now);
-/* The client of the hold closes its connection. */
+/* Handles the end of the connection of the hold's client. */
 void tracker_hold_leave(struct tracker *d, struct held_lock *h, double now);
 struct lock_sums *tracker_lock_sums(struct tracker *d, struct key_group *s);
 struct guard_sums *tracker_guard_sums(struct tracker *d, struct key_group *s);
 
-/* Counts the event. If the key is observed, also logs it; `of`: the other client, or NULL.
- * Returns true if seen_event_end() has to end the line. */
+/* Counts the event. If the key is observed, also logs it; `of`: the client that it harms; NULL:
+ * none. Returns true if the caller may append to the line and must call seen_event_end(). */
 bool seen_event(const struct tracker_act *a, struct key *k, unsigned event,
                 struct client_label *of);
 void seen_event_end(const struct tracker_act *a);
@@ -381,33 +384,35 @@ void seen_event_end(const struct tracker_act *a);
 void seen_put_key(struct buf *out, struct slice key);
 void key_harm_free(struct tracker *d, struct key_harm *harm); /* NULL is allowed */
 
-/* Writes part number `i` of a shape, counted from 0. False: the shape has fewer. */
+/* Finds part number `i` of a shape, counted from 0. Returns false if the shape has fewer parts.
+ */
 bool parts_part_of(struct slice key_pattern, size_t i, struct slice *part);
-/* Writes the shape with a `*` as its part `i`. */
+/* Writes the shape with a `*` in place of part `i`. */
 void parts_put_widened(struct buf *out, struct slice key_pattern, size_t i);
-/* Puts a `*` into each place that has too many words already; false: no place has. */
+/* Puts a `*` into each place that already has too many words. Returns false if no place has. */
 bool parts_widen(const struct tracker *d, struct buf *key_pattern);
-/* Counts the words of a new shape. */
+/* Counts the words of a new shape at their places. */
 void parts_count_words(struct tracker *d, struct slice key_pattern);
 void parts_free_places(struct tracker *d);
 
-/* A pattern of the result, and the sums of the keys that it matches. */
+/* A pattern in the report, and the sums of the keys that it matches. */
 struct finding {
 	struct buf pattern;
-	uint64_t nkeys; /* keys that are followed */
+	uint64_t nkeys; /* estimated number of keys */
 	uint64_t nlocks, nothers, hopped, opposed; /* as in struct key_group */
-	uint64_t nread; /* reads, also those that found no value */
-	uint64_t unwritten; /* of those: the client did not write the key after them */
+	uint64_t nread; /* reads, including those that found no value */
+	uint64_t unwritten; /* reads after which the client did not write the key */
 	struct lock_sums lock; /* FINDING_LOCK */
 	struct guard_sums guard; /* FINDING_GUARD */
-	const struct key_group *example; /* one of its groups */
-	const struct key_group
-		*caught; /* a group used otherwise that it also matches; NULL: none */
+	const struct key_group *example; /* one of the merged groups; NULL: do not show one */
+	const struct key_group *caught; /* a group that is used differently, but that the
+	                                 * pattern also matches; NULL: none */
 };
 
 enum finding_kind { FINDING_LOCK, FINDING_GUARD };
 /* Finds all shapes of the kind, and merges those that differ in a word and are used alike.
- * Returns an array of *n, in the order of their patterns, for discovery_findings_free(). */
+ * Returns an array of *n findings, the narrowest patterns first, for discovery_findings_free().
+ */
 struct finding *discovery_find(const struct discovery_snapshot *s, enum finding_kind kind,
                                size_t *n);
 void discovery_findings_free(struct finding *f, size_t n);
@@ -419,10 +424,12 @@ void discovery_put_guard(struct buf *out, const struct finding *f, const char *n
 bool discovery_lock_needs_rule(const struct lock_sums *l);
 bool discovery_lock_is_proposed(const struct finding *f);
 bool discovery_guard_is_proposed(const struct finding *f);
-/* Appends why there is no section. */
+/* Append the report on a finding without a section, with the reason. */
 void discovery_put_lock_left(struct buf *out, const struct finding *f);
 void discovery_put_guard_left(struct buf *out, const struct finding *f);
-/* "1,204", "1,204 keys" or "1 key", "4.1 s", valid to the end of the enclosing block. */
+/* Return a text such as "1,204", "1,204 keys" or "4.1 s", valid to the end of the enclosing
+ * block.
+ */
 struct words {
 	char text[48];
 };
@@ -432,7 +439,8 @@ struct words {
 const char *words_number(struct words *w, uint64_t n);
 const char *words_count(struct words *w, uint64_t n, const char *what);
 const char *words_time(struct words *w, double seconds);
-/* Returns the first of `steps`, which end with 0, that is not less; or the last one. */
+/* Returns the first of `steps`, which end with 0, that is at least `least`; else the last one.
+ */
 int words_round_up(const int *steps, double least);
 /* The arguments of %.*s for the pattern. */
 #define PATTERN(f) (int)buf_len(&(f)->pattern), buf_head(&(f)->pattern)
@@ -441,37 +449,40 @@ bool finding_has_name(const struct finding *f);
 /* Appends an example of the finding's keys, if it has one. */
 void discovery_put_example(struct buf *out, const struct finding *f);
 
-/* Fewer locks than this prove little. */
+/* If clients took fewer locks than this, there is little evidence. */
 #define TAKEN_ENOUGH 20
-/* If this many keys of a pattern were taken by NX and none was released, they are markers. */
+/* If clients took this many locks of a pattern by NX and released none, the keys are markers.
+ */
 #define MARKERS_ENOUGH 20
-uint64_t lock_taken(const struct lock_sums *l);
-uint64_t lock_tries(const struct lock_sums *l); /* refused ones */
+uint64_t lock_taken(const struct lock_sums *l); /* all ways together */
+uint64_t lock_tries(const struct lock_sums *l); /* refused tries, all ways together */
 
 /* Why the evidence does not show the owner of a lock. */
 enum owner_open {
-	OPEN_NONE,
-	OPEN_UNLIKE, /* its holders and those that release it have no trait in common */
-	OPEN_RARE, /* hardly any release came over another connection than its holder's */
-	OPEN_LOSERS, /* a pool releases it, and so do clients that were refused the lock */
-	OPEN_TAKEOVERS, /* a pool releases it, or clients end the locks of slow holders */
+	OPEN_NONE, /* it does */
+	OPEN_UNLIKE, /* takers and releasers have neither name, address nor value in common */
+	OPEN_RARE, /* hardly any release came over another connection than the holder's */
+	OPEN_LOSERS, /* DELs come from a pool, or from clients that were refused the lock */
+	OPEN_TAKEOVERS, /* DELs come from a pool, or from clients that end slow holders' locks
+	                 */
 };
 
 /* The conclusions from the sums of a lock. */
 struct lock_verdict {
 	const char *owner; /* value of `owner` for the rule */
-	enum owner_open owner_open; /* not OPEN_NONE: `owner` is a guess */
-	bool renew;
-	bool is_left; /* too many locks are left to expire for renewal */
-	bool renew_is_open; /* some holders outlived their lock, others let it expire */
+	enum owner_open owner_open; /* if not OPEN_NONE, `owner` is a guess */
+	bool renew; /* hasp should renew the lock */
+	bool is_left; /* clients often leave locks to expire */
+	bool renew_is_open; /* hasp cannot tell whether they do so on purpose */
 	uint64_t own; /* releases by the connection that took the lock */
 	uint64_t hopped; /* releases by another connection of the owner's pool */
 	uint64_t stolen; /* releases that removed another owner's lock */
 	uint64_t late; /* holders that outlived the expiry of their lock */
-	uint64_t unreleased; /* locks that were left to expire while their connection lived */
-	double longest; /* most seconds that a lock was held or worked under */
+	uint64_t
+		unreleased; /* locks that expired while their holder's connection stayed open */
+	double longest; /* most seconds for which a client held a lock, or worked under it */
 };
-/* True if scripts set the lock: hasp follows them for owner = value only. */
+/* True if scripts set the lock, which needs owner = value. */
 bool verdict_is_scripted(const struct lock_sums *l);
 /* True if each holder stores a value of its own. */
 bool verdict_has_values(const struct lock_sums *l);
@@ -480,49 +491,51 @@ bool verdict_compares(const struct lock_sums *l);
 struct lock_verdict lock_verdict(const struct lock_sums *l);
 /* True if harm was seen that a rule prevents. */
 bool verdict_is_harmed(const struct lock_sums *l);
-/* The client's record of the value that it read last; NULL: there is none. */
+/* Returns the record of the client's last read of the key; NULL: there is none. */
 struct last_read *tracker_last_read(const struct key *k, const struct tracker_client *c);
-/* The client has deleted the key, or (`fills`) has written to it. The key may be a list that
- * the client had read. */
+/* Notices lists that are refilled: the client has deleted the key, or (`fills`) written to it.
+ */
 void tracker_list_written(struct key *k, struct tracker_client *c, bool fills);
-/* For locks that are taken by a read and a SET: the client has set the key. */
+/* Notices locks that are taken by a read and a SET: the client has set the key. */
 void tracker_looker_set(struct key *k, struct tracker_client *c, double now);
-/* Adds the sums of the group's locks that are held now, some of which have expired. */
+/* Adds the group's holds that are still open, some of which have expired. */
 void tracker_add_open_holds(struct lock_sums *l, const struct key_group *group, double now);
-/* True if the held key may be a lock; false if keys of its pattern look like markers (many were
- * taken, none was released) or like counters. */
+/* True if the key of the hold may be a lock. False if the keys of its pattern look like markers
+ * (many were taken by NX, none was released) or like counters. */
 bool tracker_may_be_lock(const struct held_lock *h);
-/* The client has asked for the value of the key, if that is a lock of its own. */
+/* Notices a client that reads the key, which may be a lock of its own. */
 void tracker_lock_read(const struct tracker_act *a, struct key *k, bool is_there);
-/* The client, which holds locks, writes a value back that it read at `read_at`; `stale`: it
- * overwrites another client's. */
+/* Notices a client that holds locks and writes a value back that it read at `read_at`; `stale`:
+ * the write overwrites another client's. */
 void tracker_lock_worked(const struct tracker_act *a, double read_at, bool stale);
-/* Returns the lock under which the client acts now: its own, one of LOCK's (HOLD_OTHER), or
- * one of a connection of its name or address. 0: none. */
+/* Returns the id of the lock under which the client works now: its own one, or one of a
+ * connection with its name or address. HOLD_OTHER: one that the tracker does not follow; 0:
+ * none. */
 #define HOLD_OTHER UINT64_MAX
 uint64_t tracker_hold_over(const struct tracker_act *a);
-/* True if the client still holds this lock, which was its own. */
+/* True if the client still has the lock with this id. */
 bool tracker_hold_lasts(const struct tracker_act *a, uint64_t hold);
-/* The client has set the key. Returns true if it holds the lock, and so has set its expiry. */
+/* Handles a SET of the key by the holder of its lock, which sets the lock's expiry. Returns
+ * false if the client does not hold the lock. */
 bool tracker_lock_set_again(const struct tracker_act *a, struct key *k, uint64_t value,
                             int64_t lease_ms);
-/* The client has set the key. Returns true if that took over the lock of another client, whose
- * value it had read. */
+/* Handles a SET of the key that takes another client's lock over, whose value the client had
+ * read. Returns false if it does not. */
 bool tracker_lock_seized(const struct tracker_act *a, struct key *k, uint64_t value,
                          int64_t lease_ms);
-/* True if a word in these names means that they are locks. */
+/* True if the pattern has the word lock, locks or mutex. */
 bool verdict_says_lock(struct slice pattern);
-/* True if a client counted to 1 and closed its connection, and others have counted on: they
- * wait for a lock that no client will release, or they just count. */
+/* True if a client counted to 1 and closed its connection, and others counted on: they wait for
+ * a lock that no client will release, or they only count. */
 bool verdict_was_left(const struct lock_sums *l);
-/* True if the key is taken by INCR, and a connection that had counted to 1 counted on: a
- * counter that is deleted now and then, or the lock of a pool. */
+/* True if only INCR sets the key, and a connection that had counted to 1 counted on: a counter
+ * that is deleted now and then, or the lock of a pool. */
 bool verdict_may_count(const struct lock_sums *l);
 /* True if the keys of the group were used like locks. */
 bool verdict_is_lock(const struct key_group *s);
 bool verdict_is_guard(const struct key_group *s);
-/* True if the values are those of a cache that is refreshed in time: each is replaced late in
- * its life, by a value that expires, too. */
+/* True if the values look like a cache that is refreshed before it expires: clients replace
+ * most values late in their life, and each new value has an expiry. */
 bool verdict_is_refresh(const struct guard_sums *g);
 
 #endif

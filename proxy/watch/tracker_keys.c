@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * tracker_keys: the keys that are followed, and their groups.
+ * tracker_keys: the keys that the tracker follows, their groups, and the limit of memory.
  */
 #include <stdlib.h>
 
@@ -29,7 +29,7 @@ void tracker_hold_free(struct tracker *d, struct held_lock *h)
 
 struct last_read *tracker_last_read(const struct key *k, const struct tracker_client *c)
 {
-	if (k->nreads < c->nreads) { /* the shorter list */
+	if (k->nreads < c->nreads) { /* Search the shorter list. */
 		list_each_back (struct last_read, r, &k->reads, in_key)
 			if (r->client == c)
 				return r;
@@ -90,8 +90,8 @@ static bool is_followed(const struct key_group *s, uint64_t hash)
 	return (hash >> 1 & ((UINT64_C(1) << s->shift) - 1)) == 0;
 }
 
-/* Memory is spent: follows only half of the keys that are most alike from now on. False: no
- * keys are alike. */
+/* Frees memory: follows only half of the keys of the largest group from now on. Returns false
+ * if no group has two keys. */
 static bool halve(struct tracker *d)
 {
 	struct key_group *largest = &d->covered;
@@ -113,11 +113,12 @@ static bool halve(struct tracker *d)
 	return true;
 }
 
-/* Bytes kept free, for holds and reads of known keys and for malloc()'s overhead in the largest
- * blocks. */
+/* Bytes kept free for holds and reads of known keys, and for malloc()'s overhead in large
+ * blocks.
+ */
 #define MEMORY_SPARE ((size_t)16 << 10)
 
-/* True if the memory is used up, counting the buckets of one more key. */
+/* True if one more key, with the growth of the map for it, may exceed the memory. */
 static bool is_spent(const struct tracker *d)
 {
 	size_t grown = d->keys.n >= d->keys.nbuckets
@@ -129,10 +130,10 @@ static bool is_spent(const struct tracker *d)
 	       d->memory;
 }
 
-/* Makes room for one more key. False: there is no memory. */
+/* Makes room for one more key. Returns false if there is not enough memory. */
 static bool tracker_make_room(struct tracker *d)
 {
-	/* Try again: halving frees nothing if all keys are in the half that stays. */
+	/* Halving may free nothing, if all keys of the group are in the half that stays. */
 	while (is_spent(d))
 		if (!halve(d))
 			return false;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * tracker_locks: how clients take locks, hold and release them, or lose them.
+ * tracker_locks: notices how clients take, hold, release and lose locks.
  */
 #include <stdlib.h>
 
@@ -9,11 +9,11 @@
 
 /* A try that follows a refused one within this time counts as a retry. */
 #define RETRY_SECONDS 2.0
-/* A holder that has less than LEFT_SECONDS of its expiry left, or has used more than USED_SHARE
- * of it, might outlive it another time: it may be paused, or have more to do. */
+/* A release is narrow if less than LEFT_SECONDS of the expiry is left, or if more than the
+ * fraction USED_SHARE has passed: another time, such a holder might outlive its lock. */
 #define LEFT_SECONDS 30.0
 #define USED_SHARE 0.1
-/* How many expired holds of one owner of a key are kept, besides its newest. */
+/* How many expired holds of a key and owner are kept, besides the newest. */
 #define LATE_KEPT 4
 
 /* --- holds -------------------------------------------------------------------------------- */
@@ -29,8 +29,8 @@ static struct held_lock *newest_hold(const struct key *k)
 	                             : container_of(k->holds.prev, struct held_lock, in_key);
 }
 
-/* Returns the newest hold that existed when the act's command was sent: replies of several
- * links may arrive out of order. */
+/* Returns the newest hold that existed when the act's command arrived: replies of several links
+ * may come out of order. */
 static struct held_lock *hold_then(const struct tracker_act *a, const struct key *k)
 {
 	list_each_back (struct held_lock, h, &k->holds, in_key) {
@@ -55,8 +55,8 @@ static bool has_run_out(const struct held_lock *h, double at)
 	return h->expires > 0 && at > h->expires;
 }
 
-/* True if the lock, which is gone, may have expired. hasp does not know the expiry that a
- * script has set. */
+/* True if the lock, which no longer exists, may have expired. hasp does not know the expiry of
+ * a lock that a script set. */
 static bool may_have_run_out(const struct held_lock *h, double now)
 {
 	return h->expires > 0 ? now >= h->soonest : h->way == WAY_SCRIPT;
@@ -72,7 +72,8 @@ static void begin_lease(struct held_lock *h, const struct tracker_act *a, int64_
 	h->no_ttl = lease_ms == 0;
 }
 
-/* Returns the hold if another owner has the lock by it when the act runs; else NULL. */
+/* Returns the hold if it belongs to another owner and has not expired when the act runs; else
+ * NULL. */
 static struct held_lock *of_another(const struct tracker_act *a, struct held_lock *h)
 {
 	return h && (h->state == HOLD_HELD || h->state == HOLD_LEFT) &&
@@ -98,7 +99,7 @@ static void note_lapse(struct lock_sums *l, double seconds)
 		l->lapsed_longest = seconds;
 }
 
-/* Counts a hold that was not released: it has ended, or still exists when discovery ends. */
+/* Counts a hold that was not released: it has ended, or the report counts open holds. */
 static void sum_up_unreleased(struct lock_sums *l, const struct held_lock *h, double now)
 {
 	if (h->outlived || h->state == HOLD_LEFT)
@@ -123,7 +124,7 @@ void tracker_add_open_holds(struct lock_sums *l, const struct key_group *group, 
 	}
 }
 
-/* Sums up a hold that was not released when its client ended or the tracker forgot it. */
+/* Sums up a hold that was not released when its client left or the tracker forgot it. */
 static void sum_up_held(struct held_lock *h, double now)
 {
 	struct lock_sums *l = h->key->group->lock;
@@ -135,7 +136,7 @@ static void sum_up_held(struct held_lock *h, double now)
 		mark_lock(h->key);
 }
 
-/* Sums up a hold that its client, or another connection of its pool, has released. */
+/* Sums up a hold that its client, or another connection, has released. */
 static void sum_up_hold(struct held_lock *h, double at)
 {
 	struct lock_sums *l = h->key->group->lock;
@@ -182,7 +183,8 @@ void tracker_hold_leave(struct tracker *d, struct held_lock *h, double now)
 	h->state = HOLD_LEFT;
 }
 
-/* The owner still works, but its lock has expired. `next`: the present holder; NULL: none. */
+/* Counts a hold that has expired while its owner still works. `next`: the present hold; NULL:
+ * the lock is free. */
 static void note_outlived(const struct tracker_act *a, struct held_lock *h,
                           const struct held_lock *next)
 {
@@ -199,7 +201,7 @@ static void note_outlived(const struct tracker_act *a, struct held_lock *h,
 
 /* --- work under a lock -------------------------------------------------------------------- */
 
-/* At most this many locks are compared with a connection's name or address. */
+/* kin_lock() compares at most this many locks with a connection's name or address. */
 #define KIN_SEEN 64
 
 static struct list *kin_by_address(struct tracker *t, uint64_t address)
@@ -212,13 +214,14 @@ static struct list *kin_by_name(struct tracker *t, uint64_t name)
 	return &t->by_name[name >> 1 & (KIN_SLOTS - 1)];
 }
 
-/* True if the client has not released the lock, as far as is known. */
+/* True if, as far as hasp knows, the client has not released the lock. */
 static bool is_worked_under(const struct held_lock *h)
 {
 	return (h->state == HOLD_HELD || h->stolen) && tracker_may_be_lock(h);
 }
 
-/* Returns the newest lock of a connection of that name, or address; 0: there is none. */
+/* Returns the id of the newest lock of a connection with the client's name, or its address; 0:
+ * there is none. */
 static uint64_t kin_lock(const struct tracker_act *a, bool by_name)
 {
 	uint64_t called = by_name ? a->client->name : a->client->address;
@@ -248,7 +251,7 @@ uint64_t tracker_hold_over(const struct tracker_act *a)
 		if (is_worked_under(h))
 			return h->id;
 	}
-	/* A client that never takes locks is of no pool that works under them. */
+	/* A client that never takes locks is not in a pool that works under them. */
 	if (!c->has_locked)
 		return 0;
 	id = kin_lock(a, true);
@@ -278,7 +281,9 @@ static void note_lease(struct lock_sums *l, int64_t lease_ms)
 		l->lease_ms_max = lease_ms;
 }
 
-/* Notes the time left when the holder releases its lock, or sets the expiry again. */
+/* Notes how much of the expiry is left when a holder releases the lock, or sets its expiry
+ * again.
+ */
 static void note_margin(const struct held_lock *h, double now)
 {
 	struct lock_sums *l = h->key->group->lock;
@@ -298,23 +303,24 @@ static void note_value(struct lock_sums *l, uint64_t value)
 	*slot = value;
 }
 
-/* True if an owner of one connection, maybe of several threads, may still use an expired lock
- * by this value: that is seen later. */
+/* True if the hold has probably expired, but its owner (a connection, perhaps of several
+ * threads) may still use its value, and the tracker wants to see that. */
 static bool may_come_late(const struct held_lock *h, uint64_t value, double now)
 {
 	return h->state == HOLD_HELD && h->value && h->value != value && !h->lapsed &&
 	       (h->way == WAY_SCRIPT || has_run_out(h, now));
 }
 
-/* True if the hold is over but its owner has not released it: it has expired, or a late DEL for
- * another lock ended it. */
+/* True if the hold is over but its owner has not released it: it expired, was stolen, or a late
+ * DEL for another lock removed it. */
 static bool hold_is_lost(const struct held_lock *h, double at)
 {
 	return !h->explains &&
 	       (h->robbed || h->stolen || (h->state == HOLD_HELD && has_run_out(h, at)));
 }
 
-/* The lock was free and is taken with this value: ends earlier holds with this value. */
+/* A client has taken the lock with this value: ends the earlier holds that this makes obsolete.
+ */
 static void end_earlier(const struct tracker_act *a, struct key *k, uint64_t value)
 {
 	size_t nlate = 0;
@@ -340,7 +346,7 @@ static void note_wait(struct lock_sums *l, struct tracker_client *c, const struc
 	c->tried = 0;
 }
 
-/* Notes a count as a write, for clients that read the key and write it back. */
+/* INCR also writes the key: notes that for clients that read the key and write it back. */
 static void note_count(struct key *k, const struct tracker_client *c, enum lock_way way)
 {
 	if (way == WAY_INCR)
@@ -374,8 +380,8 @@ static struct held_lock *take_hold(const struct tracker_act *a, struct key *k,
 	return h;
 }
 
-/* The client asks for the lock and has others: notes whether another client had this one and
- * asked for those. */
+/* If the client that asks for this lock has others, notes whether another client had this lock
+ * and asked for one of those. */
 static void note_order(const struct tracker_act *a, struct key *asked)
 {
 	list_each_back (struct held_lock, h, &a->client->holds, in_client) {
@@ -419,7 +425,7 @@ void tracker_took(const struct tracker_act *a, enum lock_way way, int64_t lease_
 		tracker_hold_end(a->tracker,
 		                 container_of(c->holds.next, struct held_lock, in_client),
 		                 a->now);
-	/* Sampling must never skip INCR and scripts, nor the commands that end their locks. */
+	/* The caller never samples INCR, scripts and the commands that end their locks. */
 	if (way != WAY_INCR && way != WAY_SCRIPT && k->sampled)
 		sampling_make_whole(k->sampled);
 	l->taken[way]++;
@@ -461,7 +467,7 @@ void tracker_refused(const struct tracker_act *a, enum lock_way way)
 	c->tried_last = a->now;
 }
 
-/* Notes the new expiry of a lock that is held. */
+/* Notes the new expiry of a lock. */
 static void set_expiry(const struct tracker_act *a, struct held_lock *h, int64_t lease_ms)
 {
 	struct lock_sums *l = h->key->group->lock;
@@ -496,14 +502,14 @@ static bool is_like_holder(const struct tracker_client *c, const struct held_loc
 	return (c->address && c->address == h->address) || (c->name && c->name == h->name);
 }
 
-/* True if the client was refused since the lock was taken, as far as is known. */
+/* True if hasp saw that the client was refused since the lock was taken. */
 static bool was_refused(const struct held_lock *h, const struct tracker_client *c)
 {
 	return c->tried == h->key->hash && c->tried_last >= h->taken;
 }
 
-/* True if the client, which has not taken the lock, is probably of the holder's pool. A client
- * that was refused the lock may as well delete it. */
+/* True if the client, which has not taken the lock, is probably in the holder's pool. A client
+ * that was refused the lock probably steals it, unless it has read the value. */
 static bool is_akin(const struct held_lock *h, const struct tracker_client *c)
 {
 	const struct observed_rule *rule = h->key->group->rule;
@@ -601,8 +607,8 @@ void tracker_looker_set(struct key *k, struct tracker_client *c, double now)
 	c->filled = k->hash;
 }
 
-/* Some applications take a lock by GETSET: the client that finds none has it. Others use it for
- * values: only the key's name shows which. */
+/* Some applications take locks by GETSET: the client that finds no value has the lock. Others
+ * set values by GETSET. Only the key's name shows which. */
 bool tracker_swapped(const struct tracker_act *a, uint64_t value, bool was_there)
 {
 	struct key *k = tracker_key(a);
@@ -630,7 +636,7 @@ static void looker_deleted(struct key *k, struct tracker_client *c)
 
 /* --- releasing ---------------------------------------------------------------------------- */
 
-/* The owner releases its own lock, as far as it knows. `there`: the hold at that time. */
+/* Handles the DEL of an owner that believes it has the lock. `there`: the hold at that time. */
 static void release_own(const struct tracker_act *a, struct held_lock *h,
                         struct held_lock *there, enum tracker_gone gone)
 {
@@ -638,8 +644,8 @@ static void release_own(const struct tracker_act *a, struct held_lock *h,
 	struct held_lock *n = of_another(a, there);
 
 	a->client->has_locked = true;
-	/* If the lock existed and was still the owner's, a script or a client that hasp does
-	 * not see has prolonged it. */
+	/* If the DEL removed the owner's own lock after its expiry, a script or a client that
+	 * hasp does not see has prolonged the lock. */
 	if (gone == TRACKER_GONE && there == h ? false
 	    : gone == TRACKER_WAS_GONE || n    ? may_have_run_out(h, a->now)
 	                                       : has_run_out(h, a->sent))
@@ -660,8 +666,7 @@ static void release_own(const struct tracker_act *a, struct held_lock *h,
 	tracker_hold_free(a->tracker, h);
 }
 
-/* Ends a hold that a client released which knew or watched the value, or whose value was made
- * to last. */
+/* Ends a hold that a client probably released, and that knew or watched the value. */
 static void release_known(struct held_lock *h, double now)
 {
 	h->state = HOLD_MAYBE;
@@ -670,15 +675,17 @@ static void release_known(struct held_lock *h, double now)
 	mark_lock(h->key);
 }
 
-/* True if the owner's own lock was deleted by another client, and it now deletes another's. */
+/* True if another client deleted the lock of the hold `h`, and the owner of `h` now deletes the
+ * lock `there` of another owner. */
 static bool is_foreign(const struct held_lock *h, const struct held_lock *there)
 {
 	return h->state == HOLD_REMOVED && !h->stolen && there && there != h &&
 	       there->state == HOLD_HELD;
 }
 
-/* True if the client, which releases the lock `h` of a holder unlike itself, is late: its DEL
- * was for a lock that a connection like it has lost. Each lost lock explains one DEL. */
+/* True if the DEL of the client, which removes the lock `h` of a holder unlike itself, comes
+ * late: it was meant for a lock that a connection with the client's address or name has lost.
+ * Each lost lock explains one DEL. */
 static bool comes_late(const struct tracker_act *a, const struct held_lock *h)
 {
 	const struct tracker_client *c = a->client;
@@ -723,7 +730,7 @@ static void remove_foreign(const struct tracker_act *a, struct held_lock *h)
 	mark_lock(h->key);
 }
 
-/* Counts the release of a lock that outlasted its connection; `h`: its hold, or NULL. */
+/* Counts the release of a lock whose connection had closed; `h`: its hold; NULL: not known. */
 static void release_outlasting(const struct tracker_act *a, struct key *k, struct held_lock *h)
 {
 	struct lock_sums *l = k->group->lock;
@@ -788,7 +795,7 @@ void tracker_lock_read(const struct tracker_act *a, struct key *k, bool is_there
 	if (!h || h->state == HOLD_LEFT)
 		return;
 	run_out = is_there && !next ? has_run_out(h, a->sent) : may_have_run_out(h, a->now);
-	/* The owner checks whether it still has the lock. */
+	/* The owner looks, and finds that it has lost the lock. */
 	if (!run_out && (!is_there || next) && !h->lost && h->state == HOLD_HELD) {
 		h->lost = true;
 		h->key->group->lock->n[SEEN_LOST]++;
@@ -798,7 +805,7 @@ void tracker_lock_read(const struct tracker_act *a, struct key *k, bool is_there
 	h->compares = true;
 	if (!h->lapsed && run_out)
 		h->lapsed = a->now;
-	/* Where a rule says that this is a lock, a single look shows it. */
+	/* For a rule's key, which is certainly a lock, a single look is enough. */
 	if (run_out && k->group->rule && (!is_there || next))
 		note_outlived(a, h, next);
 }
@@ -813,7 +820,8 @@ void tracker_lock_worked(const struct tracker_act *a, double read_at, bool stale
 		if (!is_worked_under(h) || read_at < h->taken)
 			continue;
 		l->n[SEEN_OVERWRITTEN] += stale;
-		/* The work spans the expiry. An older lock may have been forgotten. */
+		/* Count work that spans the expiry, but only of the newest lock: the client may
+		 * have forgotten an older one. */
 		if (is_newest && h->state == HOLD_HELD && has_run_out(h, a->sent) &&
 		    read_at <= h->expires) {
 			l->n[SEEN_WORKED]++;
@@ -837,8 +845,8 @@ static bool knows(const struct held_lock *h, const struct tracker_script *s)
 	return is_called_with(s, h->value) || is_called_with(s, h->returned);
 }
 
-/* True if a script that answered 0 or nil found the lock gone. Scripts that release a lock
- * mostly answer 1, but some answer 0. */
+/* True if a script that returned 0 or nil did not find the lock. Most scripts that release a
+ * lock return 1, but some return 0. */
 static bool found_it_gone(const struct tracker_act *a, const struct held_lock *h)
 {
 	const struct lock_sums *l = h->key->group->lock;
@@ -848,12 +856,12 @@ static bool found_it_gone(const struct tracker_act *a, const struct held_lock *h
 	return may_have_run_out(h, a->now);
 }
 
-/* Handles a script that was called with the value of the hold. */
+/* Handles a script that got the value of the hold as an argument. */
 static void script_compared(const struct tracker_act *a, struct held_lock *h,
                             const struct tracker_script *s)
 {
-	/* The script that took the lock prolongs it, or takes it once more. After the release,
-	 * the same value may be any argument. */
+	/* The script that took the lock prolongs it, or takes it again. After the release, the
+	 * argument may mean something else. */
 	if (h->script == s->id) {
 		h->key->group->lock->n[SEEN_REPEATED] += h->state == HOLD_MAYBE;
 		return;
@@ -872,8 +880,8 @@ static void script_compared(const struct tracker_act *a, struct held_lock *h,
 	release_known(h, a->now);
 }
 
-/* A script that is called with a new value, or returns one, takes a lock, if another script is
- * called with that value later: until then it may be anything. */
+/* A script with a new value, as its argument or its reply, may take a lock. It did if another
+ * script gets that value later. */
 void tracker_script(const struct tracker_act *a, const struct tracker_script *s)
 {
 	struct key *k = tracker_key(a);
