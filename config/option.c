@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "config/option.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -38,17 +37,23 @@ void strings_clear(struct strings *list)
 	*list = (struct strings){ .n = 0 };
 }
 
+/* How the types of numbers look in the file. */
+static const struct {
+	const char *form; /* NULL: the type is not a number */
+	int (*read)(const char *s, int64_t *out);
+	void (*print)(struct buf *out, int64_t v);
+} option_numbers[] = {
+	[OPTION_INT] = { "a whole number", value_int, value_print_int },
+	[OPTION_OCTAL] = { "an octal number", value_octal, value_print_octal },
+	[OPTION_DURATION] = { "a duration such as 500ms, 30s, 5m or 2h", value_duration,
+	                      value_print_duration },
+	[OPTION_SIZE] = { "a size such as 64kb, 64mb or 1gb", value_size, value_print_size },
+	[OPTION_ENUM] = { NULL, NULL, NULL },
+};
+
 static bool option_is_number(const struct option *o)
 {
-	switch (o->type) {
-	case OPTION_INT:
-	case OPTION_OCTAL:
-	case OPTION_DURATION:
-	case OPTION_SIZE:
-		return true;
-	default:
-		return false;
-	}
+	return option_numbers[o->type].form;
 }
 
 /* No option can have this value. */
@@ -82,39 +87,6 @@ void option_copy_number(const struct option *o, void *base, const struct option 
 	*option_number(o, base) = *(const int64_t *)field;
 }
 
-static int option_read_number(const struct option *o, const char *value, int64_t *out)
-{
-	switch (o->type) {
-	case OPTION_INT:
-		return value_int(value, out);
-	case OPTION_OCTAL:
-		return value_octal(value, out);
-	case OPTION_DURATION:
-		return value_duration(value, out);
-	case OPTION_SIZE:
-		return value_size(value, out);
-	default:
-		return -1;
-	}
-}
-
-static void option_print_number(const struct option *o, int64_t v, struct buf *out)
-{
-	switch (o->type) {
-	case OPTION_OCTAL:
-		value_print_octal(out, v);
-		break;
-	case OPTION_DURATION:
-		value_print_duration(out, v);
-		break;
-	case OPTION_SIZE:
-		value_print_size(out, v);
-		break;
-	default:
-		buf_printf(out, "%" PRId64, v);
-	}
-}
-
 static void option_print_choices(const struct option_choice *choices, struct buf *out)
 {
 	for (const struct option_choice *c = choices; c->name; c++) {
@@ -126,13 +98,6 @@ static void option_print_choices(const struct option_choice *choices, struct buf
 
 void option_print_expected(const struct option *o, struct buf *out)
 {
-	static const char *const forms[] = {
-		[OPTION_INT] = "a whole number",
-		[OPTION_OCTAL] = "an octal number",
-		[OPTION_DURATION] = "a duration such as 500ms, 30s, 5m or 2h",
-		[OPTION_SIZE] = "a size such as 64kb, 64mb or 1gb",
-	};
-
 	if (o->type == OPTION_ENUM) {
 		option_print_choices(o->choices, out);
 		return;
@@ -141,13 +106,13 @@ void option_print_expected(const struct option *o, struct buf *out)
 		buf_puts(out, o->expected);
 		return;
 	}
-	buf_printf(out, "%s, from ", forms[o->type]);
-	option_print_number(o, o->min, out);
+	buf_printf(out, "%s, from ", option_numbers[o->type].form);
+	option_numbers[o->type].print(out, o->min);
 	buf_puts(out, " to ");
-	option_print_number(o, o->max, out);
+	option_numbers[o->type].print(out, o->max);
 	if (o->step) {
 		buf_puts(out, " in steps of ");
-		option_print_number(o, o->step, out);
+		option_numbers[o->type].print(out, o->step);
 	}
 }
 
@@ -176,7 +141,7 @@ static int option_set_number(const struct option *o, int64_t *field, const char 
 {
 	int64_t v;
 
-	if (option_read_number(o, value, &v) < 0)
+	if (option_numbers[o->type].read(value, &v) < 0)
 		return option_wrong(o, value, NULL, why);
 	if (v < o->min)
 		return option_wrong(o, value, "too small", why);
@@ -290,7 +255,7 @@ void option_print(const struct option *o, const void *base, struct buf *out)
 		option_print_enum(o, field, out);
 		break;
 	default:
-		option_print_number(o, *(const int64_t *)field, out);
+		option_numbers[o->type].print(out, *(const int64_t *)field);
 	}
 }
 

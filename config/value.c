@@ -117,6 +117,11 @@ int value_size(const char *s, int64_t *bytes)
 	                            bytes);
 }
 
+void value_print_int(struct buf *out, int64_t v)
+{
+	buf_printf(out, "%" PRId64, v);
+}
+
 void value_print_octal(struct buf *out, int64_t v)
 {
 	buf_printf(out, "%04" PRIo64, v);

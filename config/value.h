@@ -22,6 +22,7 @@ int value_duration(const char *s, int64_t *ms) __attribute__((warn_unused_result
 int value_size(const char *s, int64_t *bytes) __attribute__((warn_unused_result));
 
 /* These print the shortest text that the functions above read back as the same number. */
+void value_print_int(struct buf *out, int64_t v);
 void value_print_octal(struct buf *out, int64_t v);
 void value_print_duration(struct buf *out, int64_t ms);
 void value_print_size(struct buf *out, int64_t bytes);
