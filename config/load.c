@@ -89,7 +89,7 @@ static char *password_file_read(const char *path, struct buf *why)
 	struct buf text = BUF_INIT;
 	char *password = NULL;
 
-	if (file_read(path, PASSWORD_FILE_MAX, &text, why) == 0)
+	if (file_read(path, PASSWORD_FILE_MAX, false, &text, why) == 0)
 		password = config_read_password(buf_slice(&text), why);
 	buf_release(&text);
 	return password;
@@ -435,8 +435,7 @@ static void load_file(struct loader *l, const char *path, int line)
 		.on_fault = load_on_fault,
 	};
 	struct buf text = BUF_INIT, why = BUF_INIT;
-	int rc = line ? file_read(path, FILE_MAX, &text, &why)
-	              : file_read_given(path, FILE_MAX, &text, &why);
+	int rc = file_read(path, FILE_MAX, line == 0, &text, &why);
 
 	if (line)
 		l->before = ++l->last;

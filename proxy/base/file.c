@@ -66,8 +66,7 @@ static int read_all(int fd, size_t max, struct buf *text, struct buf *why)
 		if (n > 0)
 			buf_append(text, slice_of(chunk, (size_t)n));
 		if (buf_len(text) - begin > max) {
-			buf_printf(why, "has more than %zu bytes; at most so many are allowed",
-			           max);
+			buf_printf(why, "has more than %zu bytes, which is the limit", max);
 			return -1;
 		}
 		if (n > 0 || errno == EINTR)
@@ -85,8 +84,7 @@ static int read_all(int fd, size_t max, struct buf *text, struct buf *why)
 	}
 }
 
-static int read_file(const char *path, size_t max, bool given_too, struct buf *text,
-                     struct buf *why)
+int file_read(const char *path, size_t max, bool given_too, struct buf *text, struct buf *why)
 {
 	int fd = file_open(path, max, given_too, why);
 	int rc;
@@ -96,16 +94,6 @@ static int read_file(const char *path, size_t max, bool given_too, struct buf *t
 	rc = read_all(fd, max, text, why);
 	close(fd);
 	return rc;
-}
-
-int file_read(const char *path, size_t max, struct buf *text, struct buf *why)
-{
-	return read_file(path, max, false, text, why);
-}
-
-int file_read_given(const char *path, size_t max, struct buf *text, struct buf *why)
-{
-	return read_file(path, max, true, text, why);
 }
 
 int file_check(const char *path, size_t max, struct buf *why)

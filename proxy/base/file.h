@@ -11,13 +11,10 @@
 
 #include "base/buf.h"
 
-/* Appends the bytes of a regular file to `text`, at most `max`. Returns 0; -1 with the fault
- * and its cure appended to `why`. */
-int file_read(const char *path, size_t max, struct buf *text, struct buf *why)
-	__attribute__((warn_unused_result));
-/* As file_read(), but also reads a pipe or a terminal at /dev/stdin, /dev/fd/N or
- * /proc/self/fd/N. It must end within ten seconds. */
-int file_read_given(const char *path, size_t max, struct buf *text, struct buf *why)
+/* Appends the bytes of a regular file to `text`, at most `max`. `given_too`: also reads a pipe
+ * or a terminal at /dev/stdin, /dev/fd/N or /proc/self/fd/N, which must end within ten seconds.
+ * Returns 0; -1 with the fault and its cure appended to `why`. */
+int file_read(const char *path, size_t max, bool given_too, struct buf *text, struct buf *why)
 	__attribute__((warn_unused_result));
 
 /* Checks a regular file that a library will read. Returns as file_read(). */
