@@ -69,9 +69,6 @@ struct rows {
 	const char *unknown;
 };
 
-/* Appends the header of a map of `n` pairs. */
-void rows_write_map(struct buf *out, int protocol, size_t n);
-
 void rows_init(struct rows *r, int protocol);
 void rows_fini(struct rows *r);
 

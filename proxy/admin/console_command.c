@@ -62,6 +62,7 @@ static void run_auth(struct console *c, const struct resp_view *req, struct buf 
 static void run_hello(struct console *c, const struct resp_view *req, struct buf *out)
 {
 	int protocol = c->protocol;
+	struct rows reply;
 	size_t i = 1;
 
 	if (req->argc > i) {
@@ -91,19 +92,16 @@ static void run_hello(struct console *c, const struct resp_view *req, struct buf
 		return;
 	}
 	c->protocol = protocol;
-	rows_write_map(out, protocol, 6);
-	resp_write_bulk_str(out, "server");
-	resp_write_bulk_str(out, "hasp");
-	resp_write_bulk_str(out, "version");
-	resp_write_bulk_str(out, PACKAGE_VERSION);
-	resp_write_bulk_str(out, "proto");
-	buf_printf(out, ":%d\r\n", protocol);
-	resp_write_bulk_str(out, "id");
-	buf_printf(out, ":%llu\r\n", (unsigned long long)c->id);
-	resp_write_bulk_str(out, "mode");
-	resp_write_bulk_str(out, "console");
-	resp_write_bulk_str(out, "role");
-	resp_write_bulk_str(out, "console");
+	rows_init(&reply, protocol);
+	rows_begin(&reply, 6);
+	rows_add_str(&reply, "server", "hasp");
+	rows_add_str(&reply, "version", PACKAGE_VERSION);
+	rows_add_int(&reply, "proto", protocol);
+	rows_add_int(&reply, "id", (int64_t)c->id);
+	rows_add_str(&reply, "mode", "console");
+	rows_add_str(&reply, "role", "console");
+	buf_append(out, buf_slice(&reply.bytes));
+	rows_fini(&reply);
 }
 
 /* --- commands that clients send when they connect --- */

@@ -269,7 +269,7 @@ static enum MHD_Result http_on_request(void *arg, struct MHD_Connection *c, cons
 		/* No page takes a request with a body. */
 		if (*nbody > 0)
 			return MHD_NO;
-		http_connection_begin_reply(h->connections, c);
+		http_connection_set_rank(h->connections, c, PLACE_BUSY);
 		reply_to_path(h, path, MHD_lookup_connection_value(c, MHD_HEADER_KIND, "Host"),
 		              &r);
 	} else {
@@ -277,7 +277,7 @@ static enum MHD_Result http_on_request(void *arg, struct MHD_Connection *c, cons
 		buf_puts(&r.body, "only GET and HEAD\n");
 	}
 	result = http_send(h, c, &r);
-	http_connection_end_reply(h->connections, c);
+	http_connection_set_rank(h->connections, c, PLACE_PROVEN);
 	buf_release(&r.body);
 	return result;
 }

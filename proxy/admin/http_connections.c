@@ -9,7 +9,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "admin/places.h"
 #include "base/clock.h"
 #include "base/fatal.h"
 #include "base/log.h"
@@ -125,8 +124,9 @@ static bool http_make_room(struct http_connections *hc)
 
 /* --- accepting ---------------------------------------------------------------------------- */
 
-static void http_log_failure(struct http_connections *hc, int error)
+static void http_on_exhausted(void *owner, int error)
 {
+	struct http_connections *hc = owner;
 	uint32_t dropped;
 
 	if (log_limit_pass(&hc->failed_line, clock_now(), 1, &dropped))
@@ -187,15 +187,10 @@ static void http_on_accept(void *owner, int fd, const struct sockaddr *peer, soc
 	if (MHD_add_connection(hc->server, fd, peer, len) == MHD_YES)
 		return;
 	/* libmicrohttpd has already closed the socket. */
-	http_log_failure(hc, errno);
+	http_on_exhausted(hc, errno);
 	pthread_mutex_lock(&hc->lock);
 	http_forget(hc, http_find(hc, fd));
 	pthread_mutex_unlock(&hc->lock);
-}
-
-static void http_on_exhausted(void *owner, int error)
-{
-	http_log_failure(owner, error);
 }
 
 static void http_on_stop(struct ev_loop *loop, struct ev_async *w, int revents)
@@ -230,8 +225,8 @@ void http_connections_notify(void *arg, struct MHD_Connection *c, void **context
 	pthread_mutex_unlock(&hc->lock);
 }
 
-static void http_set_rank(struct http_connections *hc, struct MHD_Connection *c,
-                          enum place_rank rank)
+void http_connection_set_rank(struct http_connections *hc, struct MHD_Connection *c,
+                              enum place_rank rank)
 {
 	struct http_connection *h =
 		MHD_get_connection_info(c, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
@@ -241,22 +236,12 @@ static void http_set_rank(struct http_connections *hc, struct MHD_Connection *c,
 	pthread_mutex_unlock(&hc->lock);
 }
 
-void http_connection_begin_reply(struct http_connections *hc, struct MHD_Connection *c)
-{
-	http_set_rank(hc, c, PLACE_BUSY);
-}
-
-void http_connection_end_reply(struct http_connections *hc, struct MHD_Connection *c)
-{
-	http_set_rank(hc, c, PLACE_PROVEN);
-}
-
 void http_connections_completed(void *arg, struct MHD_Connection *c, void **request,
                                 enum MHD_RequestTerminationCode code)
 {
 	(void)request;
 	(void)code;
-	http_set_rank(arg, c, PLACE_UNPROVEN);
+	http_connection_set_rank(arg, c, PLACE_UNPROVEN);
 }
 
 /* --- beginning and end -------------------------------------------------------------------- */

@@ -17,6 +17,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "admin/places.h"
+
 struct http_connections;
 
 /* `full`: counts the connections that found all places taken. */
@@ -43,9 +45,9 @@ void http_connections_notify(void *arg, struct MHD_Connection *c, void **context
 void http_connections_completed(void *arg, struct MHD_Connection *c, void **request,
                                 enum MHD_RequestTerminationCode code);
 
-/* The request has arrived, and hasp works on the reply: the connection keeps its place. */
-void http_connection_begin_reply(struct http_connections *hc, struct MHD_Connection *c);
-/* The reply waits for the peer to read it. */
-void http_connection_end_reply(struct http_connections *hc, struct MHD_Connection *c);
+/* Call it with PLACE_BUSY when a request has arrived, and with PLACE_PROVEN when the reply
+ * waits for the peer to read it. */
+void http_connection_set_rank(struct http_connections *hc, struct MHD_Connection *c,
+                              enum place_rank rank);
 
 #endif

@@ -13,58 +13,65 @@
 #include "net/loop_timers.h"
 #include "worker/worker_metrics.h"
 
-/* Together five minutes. */
+/* Samples of five minutes. */
 #define STEP_SECONDS 2
 #define SAMPLES 151
 
-/* Totals, which only rise. */
-enum total {
-	TOTAL_COMMANDS,
-	TOTAL_ACQUIRED,
-	TOTAL_REFUSED, /* tries, writes and updates */
-	TOTAL_WAITED,
-	TOTAL_LOST,
-	TOTAL_WAITS, /* waits that have ended */
-	TOTAL_WAITED_US, /* sum of their lengths, in microseconds */
+enum number {
+	NUMBER_AT, /* the time, by clock_now() */
+	/* Present numbers: */
+	NUMBER_CLIENTS,
+	NUMBER_HELD,
+	NUMBER_WAITING, /* clients that wait in line */
+	/* Totals, which only rise: */
+	NUMBER_COMMANDS,
+	NUMBER_ACQUIRED,
+	NUMBER_REFUSED, /* refused tries, writes and updates */
+	NUMBER_WAITED,
+	NUMBER_LOST,
+	NUMBER_WAITS, /* waits that have ended */
+	NUMBER_WAITED_US, /* sum of the lengths of these waits, in microseconds */
+	NUMBERS,
 };
-#define TOTALS (TOTAL_WAITED_US + 1)
 
 struct sample {
-	double at; /* time of the clock, in seconds */
-	long clients;
-	uint64_t held, waiting; /* locks held, clients waiting in line */
-	uint64_t totals[TOTALS]; /* by enum total */
+	double n[NUMBERS];
 };
 
 struct http_history {
 	struct worker_shared *shared;
 	struct loop_timer timer;
 	pthread_mutex_t lock; /* protects the fields below */
-	size_t n; /* samples so far, of which the last SAMPLES are kept */
-	struct sample samples[SAMPLES]; /* sample i at i % SAMPLES */
+	size_t n; /* number of samples so far; the last SAMPLES are kept */
+	struct sample samples[SAMPLES]; /* sample i is at i % SAMPLES */
 };
 
 /* --- taking samples ----------------------------------------------------------------------- */
 
 void http_history_sample(struct http_history *h, double now)
 {
-	struct sample s = { .at = now, .clients = atomic_load(&h->shared->clients) };
 	struct stats_sums all = stats_total(h->shared->stats);
+	struct sample s = { .n = {
+				    [NUMBER_AT] = now,
+				    [NUMBER_CLIENTS] = (double)atomic_load(&h->shared->clients),
+				    [NUMBER_HELD] = (double)all.now[STAT_HELD],
+				    [NUMBER_WAITING] = (double)all.now[STAT_WAITERS],
+				    [NUMBER_ACQUIRED] = (double)all.n[STAT_ACQUIRED],
+				    [NUMBER_REFUSED] = (double)(all.n[STAT_REFUSED] +
+		                                                all.n[STAT_WRITES_REFUSED] +
+		                                                all.n[STAT_UPDATES_REFUSED] +
+		                                                all.n[STAT_TIMED_OUT]),
+				    [NUMBER_WAITED] = (double)all.n[STAT_WAITED],
+				    [NUMBER_LOST] = (double)all.n[STAT_LOST],
+				    [NUMBER_WAITED_US] = (double)all.waited.total_us,
+			    } };
 	struct worker_counts counts;
 
 	workers_count(h->shared, &counts);
 	for (size_t i = 0; i < COMMAND_OUTCOMES; i++)
-		s.totals[TOTAL_COMMANDS] += counts.commands[i];
-	s.held = all.now[STAT_HELD];
-	s.waiting = all.now[STAT_WAITERS];
-	s.totals[TOTAL_ACQUIRED] = all.n[STAT_ACQUIRED];
-	s.totals[TOTAL_REFUSED] = all.n[STAT_REFUSED] + all.n[STAT_WRITES_REFUSED] +
-	                          all.n[STAT_UPDATES_REFUSED] + all.n[STAT_TIMED_OUT];
-	s.totals[TOTAL_WAITED] = all.n[STAT_WAITED];
-	s.totals[TOTAL_LOST] = all.n[STAT_LOST];
+		s.n[NUMBER_COMMANDS] += (double)counts.commands[i];
 	for (size_t i = 0; i < METRICS_BUCKETS; i++)
-		s.totals[TOTAL_WAITS] += all.waited.n[i];
-	s.totals[TOTAL_WAITED_US] = all.waited.total_us;
+		s.n[NUMBER_WAITS] += (double)all.waited.n[i];
 	pthread_mutex_lock(&h->lock);
 	h->samples[h->n % SAMPLES] = s;
 	h->n++;
@@ -102,70 +109,30 @@ void http_history_free(struct http_history *h)
 
 /* --- writing the history ------------------------------------------------------------------ */
 
-static double per_second(const struct sample *before, const struct sample *s, enum total what)
-{
-	return (double)(s->totals[what] - before->totals[what]) / (s->at - before->at);
-}
-
-/* Returns the mean length of the waits that ended between the samples, in ms; NAN: none. */
-static double mean_wait(const struct sample *before, const struct sample *s)
-{
-	uint64_t n = s->totals[TOTAL_WAITS] - before->totals[TOTAL_WAITS];
-	uint64_t us = s->totals[TOTAL_WAITED_US] - before->totals[TOTAL_WAITED_US];
-
-	return n ? (double)us / (double)n / 1000 : NAN;
-}
-
-/* The series of the history; each value compares two consecutive samples. */
-enum series {
-	SERIES_AGE,
-	SERIES_CLIENTS,
-	SERIES_HELD,
-	SERIES_WAITING,
-	SERIES_COMMANDS,
-	SERIES_ACQUIRED,
-	SERIES_REFUSED,
-	SERIES_WAITED,
-	SERIES_LOST,
-	SERIES_WAIT
+/* The series that the history shows: ages, present numbers, totals per second, mean waits. */
+static const char *const series[] = {
+	[NUMBER_AT] = "age_s",          [NUMBER_CLIENTS] = "clients",
+	[NUMBER_HELD] = "held",         [NUMBER_WAITING] = "waiting",
+	[NUMBER_COMMANDS] = "commands", [NUMBER_ACQUIRED] = "acquired",
+	[NUMBER_REFUSED] = "refused",   [NUMBER_WAITED] = "waited",
+	[NUMBER_LOST] = "lost",         [NUMBER_WAITS] = "mean_wait_ms",
 };
 
-static const struct {
-	const char *name;
-	int digits;
-} series[] = {
-	[SERIES_HELD] = { "held", 0 },         [SERIES_WAITING] = { "waiting", 0 },
-	[SERIES_COMMANDS] = { "commands", 1 }, [SERIES_AGE] = { "age_s", 1 },
-	[SERIES_CLIENTS] = { "clients", 0 },   [SERIES_ACQUIRED] = { "acquired", 1 },
-	[SERIES_REFUSED] = { "refused", 1 },   [SERIES_WAITED] = { "waited", 1 },
-	[SERIES_LOST] = { "lost", 1 },         [SERIES_WAIT] = { "mean_wait_ms", 1 },
-};
-
-static double value_of(enum series what, const struct sample *before, const struct sample *s,
+/* Returns the value of a series from two consecutive samples; NAN: no wait ended between them.
+ */
+static double value_of(size_t what, const struct sample *before, const struct sample *s,
                        double now)
 {
-	switch (what) {
-	case SERIES_AGE:
-		return now - s->at;
-	case SERIES_CLIENTS:
-		return (double)s->clients;
-	case SERIES_HELD:
-		return (double)s->held;
-	case SERIES_WAITING:
-		return (double)s->waiting;
-	case SERIES_COMMANDS:
-		return per_second(before, s, TOTAL_COMMANDS);
-	case SERIES_ACQUIRED:
-		return per_second(before, s, TOTAL_ACQUIRED);
-	case SERIES_REFUSED:
-		return per_second(before, s, TOTAL_REFUSED);
-	case SERIES_WAITED:
-		return per_second(before, s, TOTAL_WAITED);
-	case SERIES_LOST:
-		return per_second(before, s, TOTAL_LOST);
-	default:
-		return mean_wait(before, s);
-	}
+	double change = s->n[what] - before->n[what];
+
+	if (what == NUMBER_AT)
+		return now - s->n[what];
+	if (what <= NUMBER_WAITING)
+		return s->n[what];
+	if (what < NUMBER_WAITS)
+		return change / (s->n[NUMBER_AT] - before->n[NUMBER_AT]);
+	change = change > 0 ? change : NAN;
+	return (s->n[NUMBER_WAITED_US] - before->n[NUMBER_WAITED_US]) / change / 1000;
 }
 
 void http_history_write(struct http_history *h, double now, struct json *j)
@@ -177,12 +144,12 @@ void http_history_write(struct http_history *h, double now, struct json *j)
 	json_open(j, "history", '{');
 	json_count(j, "step_s", STEP_SECONDS);
 	for (size_t what = 0; what < sizeof(series) / sizeof(series[0]); what++) {
-		json_open(j, series[what].name, '[');
+		json_open(j, series[what], '[');
 		for (size_t i = first + 1; i < h->n; i++)
 			json_number(j, NULL,
-			            value_of((enum series)what, &h->samples[(i - 1) % SAMPLES],
+			            value_of(what, &h->samples[(i - 1) % SAMPLES],
 			                     &h->samples[i % SAMPLES], now),
-			            series[what].digits);
+			            what == NUMBER_AT || what > NUMBER_WAITING);
 		json_close(j, ']');
 	}
 	json_close(j, '}');

@@ -6,14 +6,6 @@
 #include "base/fatal.h"
 #include "resp/write.h"
 
-void rows_write_map(struct buf *out, int protocol, size_t n)
-{
-	if (protocol == 3)
-		buf_printf(out, "%%%zu\r\n", n);
-	else
-		resp_write_array(out, 2 * n);
-}
-
 void rows_init(struct rows *r, int protocol)
 {
 	*r = (struct rows){ .protocol = protocol, .bytes = BUF_INIT };
@@ -29,7 +21,10 @@ void rows_begin(struct rows *r, size_t columns)
 	HASP_ASSERT(r->left == 0);
 	r->n++;
 	r->left = columns;
-	rows_write_map(&r->bytes, r->protocol, columns);
+	if (r->protocol == 3)
+		buf_printf(&r->bytes, "%%%zu\r\n", columns);
+	else
+		resp_write_array(&r->bytes, 2 * columns);
 }
 
 static void add_name(struct rows *r, const char *name)
