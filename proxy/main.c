@@ -86,15 +86,12 @@ static void main_block_signals(sigset_t *blocked, sigset_t *before)
 	signal(SIGXFSZ, SIG_IGN);
 }
 
-static void main_use_log_level(const struct process *p)
+/* Sets the level and the format of the log. */
+static void main_use_log(const struct process *p)
 {
 	int level = (int)p->config->log_level + p->cmdline.verbose;
 
 	log_set_level(level > LOG_SEV_DEBUG ? LOG_SEV_DEBUG : (enum log_severity)level);
-}
-
-static void main_use_log_format(const struct process *p)
-{
 	log_set_format(p->config->log_format == LOG_AS_JSON ? LOG_FORMAT_JSON
 	                                                    : LOG_FORMAT_LOGFMT);
 }
@@ -113,20 +110,11 @@ static int main_open_log(const char *target)
 	return -1;
 }
 
-static struct config *main_load(const struct cmdline *cmdline, struct buf *faults,
-                                struct buf *warnings)
-{
-	if (cmdline->discover)
-		return settings_load_discover(cmdline->file, cmdline->discover, faults,
-		                              warnings);
-	return settings_load(cmdline->file, faults, warnings);
-}
-
 /* Loads the file again. If it has faults, appends the first one to `why`. */
 static struct config *main_load_again(const struct cmdline *cmdline, struct buf *why)
 {
 	struct buf faults = BUF_INIT, warnings = BUF_INIT;
-	struct config *config = main_load(cmdline, &faults, &warnings);
+	struct config *config = settings_load(cmdline, &faults, &warnings);
 
 	log_lines(LOG_SEV_ERROR, buf_slice(&faults));
 	log_lines(LOG_SEV_WARNING, buf_slice(&warnings));
@@ -229,8 +217,7 @@ static bool main_try_reload(struct process *p, struct buf *why)
 	main_use_discover(p, next);
 	main_use_config(p, next);
 	password_renewal_reset(&p->renewal, clock_now());
-	main_use_log_level(p);
-	main_use_log_format(p);
+	main_use_log(p);
 	log_info("reloaded rules=%zu guards=%zu verbs=%s", next->nrules, next->nguards,
 	         main_on_off(next->verbs.enabled));
 	return true;
@@ -579,8 +566,7 @@ static int main_with_config(struct process *p, const struct buf *warnings, sigse
 {
 	const char *log = p->config->log;
 
-	main_use_log_level(p);
-	main_use_log_format(p);
+	main_use_log(p);
 	if (log_open(log) < 0) {
 		log_error("log path=%s reason=\"%s\"", log, strerror(errno));
 		return 1;
@@ -631,7 +617,7 @@ int main(int argc, char **argv)
 	status = cmdline_parse(&p.cmdline, argc, argv);
 	if (status >= 0)
 		return status;
-	p.config = main_load(&p.cmdline, &faults, &warnings);
+	p.config = settings_load(&p.cmdline, &faults, &warnings);
 	if (!p.config || p.cmdline.test) {
 		status = main_tell(&p, &faults, &warnings);
 	} else {

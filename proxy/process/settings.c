@@ -21,7 +21,7 @@ static size_t settings_on_commands(void *arg, const redisReply *reply)
 	return learn_commands(arg, reply);
 }
 
-/* Returns the number of faults. */
+/* Asks Redis for its commands and checks those of guards. Returns the number of faults. */
 static size_t settings_check_guards(const struct config *c, struct buf *faults,
                                     struct buf *warnings)
 {
@@ -149,7 +149,7 @@ void settings_print(const struct buf *faults, const struct buf *warnings)
 	settings_print_lines("warning: ", buf_slice(warnings));
 }
 
-/* Sets the options that --discover needs; rejects a file with options that it cannot combine.
+/* Sets the options that --discover needs. Rejects a file with sections that exclude --discover.
  * Returns the number of faults. */
 static size_t settings_use_discover(struct config *c, const char *address, struct buf *faults)
 {
@@ -175,34 +175,19 @@ static size_t settings_use_discover(struct config *c, const char *address, struc
 	return 0;
 }
 
-/* Completes `config`, and takes it; NULL: there were faults. */
-static struct config *settings_finish(struct config *config, struct buf *faults,
-                                      struct buf *warnings)
+struct config *settings_load(const struct cmdline *cmdline, struct buf *faults,
+                             struct buf *warnings)
 {
-	if (config && (password_command_load(config, faults) < 0 ||
-	               encryption_load(config, faults) > 0 || check_verbs(config, faults) > 0 ||
-	               settings_check_guards(config, faults, warnings) > 0)) {
-		config_unref(config);
+	struct config *c = config_load(cmdline->file, faults, warnings);
+
+	if (!c)
+		return NULL;
+	if ((cmdline->discover && settings_use_discover(c, cmdline->discover, faults) > 0) ||
+	    password_command_load(c, faults) < 0 || encryption_load(c, faults) > 0 ||
+	    check_verbs(c, faults) > 0 || settings_check_guards(c, faults, warnings) > 0) {
+		config_unref(c);
 		return NULL;
 	}
-	if (config)
-		settings_check_access(config, warnings);
-	return config;
-}
-
-struct config *settings_load(const char *file, struct buf *faults, struct buf *warnings)
-{
-	return settings_finish(config_load(file, faults, warnings), faults, warnings);
-}
-
-struct config *settings_load_discover(const char *file, const char *address, struct buf *faults,
-                                      struct buf *warnings)
-{
-	struct config *config = config_load(file, faults, warnings);
-
-	if (config && settings_use_discover(config, address, faults) > 0) {
-		config_unref(config);
-		config = NULL;
-	}
-	return settings_finish(config, faults, warnings);
+	settings_check_access(c, warnings);
+	return c;
 }

@@ -8,15 +8,14 @@
 
 #include "base/buf.h"
 #include "config/types.h"
+#include "process/cmdline.h"
 
-/* Loads `file`; NULL: all defaults. Appends a line for each problem to `faults` or `warnings`.
- * If the file has guards, waits for Redis, some seconds at most; if Redis does not answer,
- * that is only a warning. Returns NULL if there is a fault. */
-struct config *settings_load(const char *file, struct buf *faults, struct buf *warnings);
-
-/* As settings_load(), for `hasp --discover`: the server at `address`, one worker, no rules. */
-struct config *settings_load_discover(const char *file, const char *address, struct buf *faults,
-                                      struct buf *warnings);
+/* Loads the file of the command line, or the settings of `hasp --discover`: the server that it
+ * names, one worker, no rules. Appends a line for each problem to `faults` or `warnings`. If
+ * the file has guards, waits for Redis, some seconds at most; if Redis does not answer, that is
+ * only a warning. Returns NULL if there is a fault. */
+struct config *settings_load(const struct cmdline *cmdline, struct buf *faults,
+                             struct buf *warnings);
 
 /* Checks this machine. Appends a line to `warnings` for each obstacle to hasp's start, and one
  * to `good` if the configuration locks nothing. */
