@@ -164,7 +164,7 @@ static void admin_on_pause(void *arg)
 	else if (now == WORKERS_SERVE)
 		log_info("resumed");
 	answer_pauses(a, now, nbound);
-	/* (After its answer, a console may have sent the next command of this kind.) */
+	/* A console that got its answer may have sent the next PAUSE or RESUME already. */
 	if (is_there && workers_pause_state(a->shared, NULL) == now)
 		loop_timer_stop(&a->pause);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * admin: the thread that serves the console, beside the workers, so that the console delays no
- * request.
+ * admin: the thread that serves the console. It is not a worker, so the console delays no
+ * client's request.
  */
 #ifndef HASP_ADMIN_ADMIN_H
 #define HASP_ADMIN_ADMIN_H
@@ -16,16 +16,17 @@
 
 struct admin;
 
-/* Actions of the process that the console asks for. They run on the admin thread and return at
- * once: they do not wait until the action is done. */
+/* How the console ends hasp. */
 enum admin_shutdown {
-	ADMIN_DRAIN, /* waits for lame_duck first */
-	ADMIN_SHUTDOWN, /* does not wait for lame_duck */
-	ADMIN_SHUTDOWN_NOW, /* does not let clients finish their work */
+	ADMIN_DRAIN, /* after lame_duck, and after clients have finished their work */
+	ADMIN_SHUTDOWN, /* without lame_duck */
+	ADMIN_SHUTDOWN_NOW, /* without waiting for clients */
 };
 
+/* Actions of the process that the console starts. They run on the admin thread, and return
+ * before the action is done. */
 struct admin_ops {
-	void (*reload)(void *arg); /* admin_reloaded() must follow */
+	void (*reload)(void *arg); /* the process calls admin_reloaded() when it is done */
 	void (*shut_down)(void *arg, enum admin_shutdown how);
 };
 
@@ -35,19 +36,20 @@ struct admin *admin_new(struct config *config, const int *fds, size_t nfds,
                         struct worker_shared *shared, const struct admin_ops *ops, void *arg);
 /* Starts the thread. Returns 0, or an errno. */
 int admin_start(struct admin *a) __attribute__((warn_unused_result));
-/* Returns how many reloads the console has asked for so far. Call it before the file is read:
- * a request after that needs another reload. From any thread. */
+/* Returns how many RELOAD commands have come so far. Call it before the file is read: a later
+ * RELOAD needs another reload. From any thread. */
 uint64_t admin_reloads(const struct admin *a);
-/* Reports that `reloads` of them are done. `config`: in force from now on; NULL: the old one is
- * kept, for the reason `why`, in one line. From any thread, while the admin thread runs. */
+/* Answers the first `reloads` RELOAD commands. `config`: the new configuration; NULL: the
+ * reload failed for the reason `why`, in one line. From any thread, while the admin thread
+ * runs. */
 void admin_reloaded(struct admin *a, uint64_t reloads, struct config *config, struct slice why);
-/* Accepts no more connections, because the next hasp takes the sockets over. Open connections
+/* Stops accepting connections, because the next hasp takes the sockets over. Open connections
  * stay. */
 void admin_leave(struct admin *a);
 /* Ends the thread. Call it before any worker is joined. */
 void admin_stop(struct admin *a);
-/* Call it after admin_stop(), and when all workers are joined: until then a worker may send an
- * answer. */
+/* Frees `a`. Call it after admin_stop() and after all workers are joined: until then a worker
+ * may send an answer. */
 void admin_free(struct admin *a);
 
 #endif

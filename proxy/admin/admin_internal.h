@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * admin_internal: the admin thread, and one connection to the console.
+ * admin_internal: the structs and functions that the files of the admin thread share.
  *
- *   admin.c             beginning and end, the connections
- *   console.c           a connection: bytes in, bytes out, the login
- *   console_command.c   the table of the commands; those that a client sends when it connects
+ *   admin.c             start and end of the thread; accepts connections
+ *   console.c           a connection: bytes in, bytes out
+ *   console_command.c   the table of commands; the login and other commands of client libraries
  *   console_show.c      SHOW
- *   console_locks.c     the locks, guards and waiters of all workers
- *   console_unlock.c    a lock that an operator frees
- *   console_totals.c    the numbers of all workers together
- *   console_clients.c   the clients of all workers, whose rows the workers write in steps
- *   console_pause.c     commands that hold requests back, let them go on, reload, or end hasp
- *   console_state.c     a connection's state: it serves, awaits or ends
- *   admin_post.c        jobs on other threads, and what other threads send to the admin thread
- *   rows.c              how rows are written
+ *   console_locks.c     SHOW LOCKS, GUARDS and WAITERS
+ *   console_unlock.c    UNLOCK
+ *   console_totals.c    SHOW STATS, NODES and LINKS
+ *   console_clients.c   SHOW CLIENTS and KILL
+ *   console_pause.c     PAUSE, RESUME, RECONNECT, RELOAD, DRAIN and SHUTDOWN
+ *   console_state.c     the state of a connection
+ *   admin_post.c        messages to the admin thread; jobs, which run on threads of their own
+ *   rows.c              writes the rows of an answer
  *
  * Each file calls only those below it.
  */
@@ -42,13 +42,13 @@
 #define ADMIN_SCRATCH ((size_t)16 * 1024)
 /* The longest request that the console takes, in bytes. */
 #define CONSOLE_REQUEST_MAX ((size_t)64 * 1024)
-/* How long a worker may take no step before the console gives it up, in milliseconds. */
+/* How long the console waits for a worker that makes no progress, in milliseconds. */
 #define CONSOLE_ASK_MS 10000
-/* Connections at one time. */
+/* Most connections at a time. */
 #define CONSOLES_MAX 64
-/* Seconds that a connection may take to log in, or to read its last answer. */
+/* How long a connection may take to log in, or to read its last answer. */
 #define CONSOLE_PATIENCE_SECONDS 10.0
-/* The least delay of the answer to a wrong password; it limits how many can be tried. */
+/* Least delay of the answer to a wrong password, which limits the number of tries. */
 #define CONSOLE_REFUSAL_SECONDS 1.0
 
 /* --- rows.c --- */
@@ -61,20 +61,19 @@
 
 struct rows {
 	int protocol; /* 2 or 3 */
-	size_t n; /* rows begun so far */
-	size_t left; /* columns that the last row still lacks */
+	size_t n; /* number of rows begun so far */
+	size_t left; /* number of columns that the last row still lacks */
 	struct buf bytes; /* the rows, without the array's header */
-	/* If a console_show_fn returns false: why the rows are not known; NULL: a worker did
-	 * not answer. */
-	const char *unknown;
+	const char *unknown; /* after a console_show_fn returned false, the reason; NULL: a
+	                      * worker did not answer */
 };
 
 void rows_init(struct rows *r, int protocol);
 void rows_fini(struct rows *r);
 
-/* Begins a row; its `columns` must all follow. The row before must be complete. */
+/* Begins a row of `columns` columns. The previous row must be complete. */
 void rows_begin(struct rows *r, size_t columns);
-/* Add a column; a string that is NULL becomes nil. */
+/* Add a column to the row; NULL becomes nil. */
 void rows_add_text(struct rows *r, const char *name, struct slice value);
 void rows_add_str(struct rows *r, const char *name, const char *value);
 void rows_add_int(struct rows *r, const char *name, int64_t value);
@@ -84,7 +83,7 @@ void rows_add_ms(struct rows *r, const char *name, double seconds);
 /* Adds "yes" or "no". */
 void rows_add_bool(struct rows *r, const char *name, bool value);
 
-/* Appends `n` rows that were written elsewhere, for the same protocol. */
+/* Appends `n` rows that another struct rows with the same protocol has. */
 void rows_append(struct rows *r, size_t n, struct slice bytes);
 
 /* Appends the whole array to `out`. */
@@ -110,37 +109,36 @@ struct admin_cmd {
 	struct message message;
 	struct admin *admin;
 	enum admin_event event;
-	struct config *config; /* RELOADED: in force; NULL: the old one still is */
-	uint64_t reloads; /* RELOADED: how many reloads are done */
-	uint64_t question; /* ANSWER: to this question, if a console still awaits it */
-	struct buf answer; /* RELOADED: for the consoles that asked for one of these reloads */
-	struct console_job *job; /* JOB: its thread has written the answer */
+	struct config *config; /* RELOADED: the new configuration; NULL: the old one stays */
+	uint64_t reloads; /* RELOADED: as in admin_reloaded() */
+	uint64_t question; /* ANSWER: console.question of the console that gets it */
+	struct buf answer; /* RELOADED, ANSWER: bytes for the console */
+	struct console_job *job; /* JOB: the job that has finished */
 };
 
 struct admin {
 	pthread_t thread;
 	struct ev_loop *loop;
 	struct mailbox mailbox;
-	void (*deliver)(struct message *m); /* a struct admin_cmd, from `mailbox` */
+	void (*deliver)(struct message *m); /* handles a struct admin_cmd from `mailbox` */
 	struct stream_flusher flusher;
 	struct loop_timer sweep;
-	struct loop_timer pause; /* runs while a console awaits that all workers pause, or
-	                          * resume */
+	struct loop_timer pause; /* runs while a console awaits the end of PAUSE or RESUME */
 	struct ev_check check;
-	struct config *config; /* in force */
+	struct config *config; /* the configuration in force */
 	struct worker_shared *shared;
 	const struct admin_ops *ops;
 	void *arg;
 	struct admin_listener *listeners;
 	size_t nlisteners;
-	struct list consoles; /* places of the open consoles */
-	struct list jobs; /* struct console_job */
+	struct list consoles; /* open consoles, by their places */
+	struct list jobs; /* list of struct console_job */
 	struct list dead; /* closed consoles, to be freed */
-	size_t nconsoles; /* in `consoles` */
-	uint64_t last_id; /* of a console, or of a question */
-	_Atomic uint64_t reloads; /* reloads that the console has asked for */
-	struct request_args args; /* of the request that is being read */
-	struct log_limit full, failed; /* of the lines console_full, console_login_failed */
+	size_t nconsoles; /* length of `consoles` */
+	uint64_t last_id; /* last number given to a console or a question */
+	_Atomic uint64_t reloads; /* number of RELOAD commands so far */
+	struct request_args args; /* arguments of the request that is served */
+	struct log_limit full, failed; /* for the lines console_full, console_login_failed */
 	char scratch[ADMIN_SCRATCH];
 };
 
@@ -157,9 +155,10 @@ enum console_state {
 	CONSOLE_SERVING, /* takes requests */
 	CONSOLE_AWAITING, /* awaits the answer to the last request, and reads nothing */
 	CONSOLE_ENDING, /* closed when its last bytes are written */
-	CONSOLE_DEAD, /* in admin->dead */
+	CONSOLE_DEAD, /* closed, and in admin->dead */
 };
 
+/* Which answer to PAUSE or RESUME a console awaits. */
 enum console_awaits {
 	AWAITS_NO_PAUSE,
 	AWAITS_PAUSED,
@@ -173,32 +172,33 @@ struct console {
 	struct stream stream;
 	struct buf in; /* bytes of a request that is not complete yet */
 	struct buf held; /* AWAITING: the beginning of the answer */
-	uint64_t reload; /* AWAITING: the reload that is awaited; 0: none */
-	enum console_awaits awaits; /* AWAITING: the step of a pause that brings the answer */
-	struct console_job *job; /* AWAITING: the job that brings the answer; NULL: none */
-	uint64_t question; /* AWAITING: whose answer admin_answer() may bring; 0: none */
-	double answer_at; /* AWAITING: when `held` is sent, by clock_now(); 0: not by time */
+	/* AWAITING: one of these brings the rest of the answer: */
+	uint64_t reload; /* the reload with this number; 0: none */
+	enum console_awaits awaits; /* the workers that pause or resume */
+	struct console_job *job; /* this job; NULL: none */
+	uint64_t question; /* admin_answer() with this number; 0: none */
+	double answer_at; /* this time, by clock_now(); 0: none */
 	struct request_scan scan;
-	size_t scanned; /* bytes of `in` that `scan` has seen */
+	size_t scanned; /* number of bytes of `in` that `scan` has seen */
 	uint64_t id;
 	int protocol; /* 2 or 3 */
 	bool logged_in;
 	double since; /* when the connection was opened, or ENDING began, by clock_now() */
-	char peer[128]; /* the peer's address; for a unix socket, its process */
+	char peer[128]; /* the peer's address; on a unix socket, its user and process */
 };
 
 /* --- admin_post.c, and the posting functions of admin.h --- */
 
 void admin_post_stop(struct admin *a);
-/* Sends the answer to the console that still awaits it, if there is one. From any thread,
+/* Sends an answer to the console with this question, if it still awaits one. From any thread,
  * before admin_free(). */
 void admin_answer(struct admin *a, uint64_t question, struct slice answer);
 
 struct show_env {
 	struct worker_shared *shared;
-	struct config *config; /* in force */
+	struct config *config; /* the configuration in force */
 };
-/* Asks workers, on a thread of its own, and appends the answer; if it appends nothing,
+/* Runs on a thread of its own. Asks the workers, and appends the answer; if it appends nothing,
  * admin_answer() brings the answer later. */
 typedef void console_job_fn(const struct show_env *env, const void *arg, struct buf *out);
 
@@ -206,53 +206,55 @@ struct console_job {
 	struct list node; /* in admin->jobs */
 	struct admin *admin;
 	console_job_fn *fn;
-	void *arg; /* owned by the job */
-	size_t size; /* of `arg`, in bytes */
-	bool runs; /* false: it waits for the end of the same job */
-	bool has_thread; /* the thread must be joined */
+	void *arg; /* argument of `fn`, owned by the job */
+	size_t size; /* size of `arg`, in bytes */
+	bool runs; /* false: the job waits until an earlier job with the same argument ends */
+	bool has_thread; /* `thread` must be joined */
 	pthread_t thread;
-	struct config *config; /* in force when it began; NULL: it has not */
-	struct buf out; /* the answer; the thread's until ADMIN_JOB */
+	struct config
+		*config; /* the configuration when the job began; NULL: it has not begun */
+	struct buf out; /* the answer; only the thread uses it until ADMIN_JOB */
 };
 
-/* Runs `fn`; the console awaits the answer. `arg`: `size` bytes, which are copied. Consoles
- * that ask for the same before it begins get the same answer. */
+/* Runs `fn` for the console, which awaits the answer. `arg`: `size` bytes, which are copied.
+ * All consoles that ask for the same job before it begins get its answer. */
 void console_job_begin(struct console *c, console_job_fn *fn, const void *arg, size_t size);
-/* Call it when its consoles have the answer: frees the job, and starts the next one. */
+/* Frees the job, and starts the next one with the same argument. Call it when the job's
+ * consoles have their answer. */
 void console_job_end(struct console_job *j);
-/* Waits for the jobs in progress. Consoles that asked get no answer. */
+/* Waits for the jobs in progress. Their consoles get no answer. */
 void console_jobs_stop(struct admin *a);
 
 /* --- console.c --- */
 
-/* Takes the connection `fd`. */
+/* Makes a console for the connection `fd`, which it owns. */
 void console_new(struct admin *a, int fd, const struct sockaddr *peer);
-void console_free(struct console *c); /* for a dead console */
+void console_free(struct console *c); /* `c` must be dead */
 /* Ends AWAITING: appends `bytes` to the answer, sends it and goes on. */
 void console_answer(struct console *c, struct slice bytes);
 
 /* --- console_state.c --- */
 
-void console_close(struct console *c); /* harmless when closed */
-/* Serves no request after the present one, and closes the console after its answer. */
+void console_close(struct console *c); /* does nothing if `c` is closed */
+/* Serves no more requests, and closes the console when its answers are sent. */
 void console_end(struct console *c);
-/* Awaits the answer to the present command; until then keeps the bytes that the command has
- * appended. */
+/* Keeps the answer that the present command has appended until console_answer(). */
 void console_await(struct console *c);
-void console_go_on(struct console *c);
+void console_go_on(struct console *c); /* ends AWAITING */
 
 /* --- console_command.c --- */
 
-/* Carries the request out, and appends its answer, if there is one, to `out`. */
+/* Carries out the request. Appends its answer to `out`, unless the answer comes later. */
 void console_command_run(struct console *c, const struct resp_view *req, struct buf *out);
 
 /* --- console_show.c --- */
 
 void console_show(struct console *c, const struct resp_view *req, struct buf *out);
-/* Returns the i-th word that SHOW takes, counted from 0, with its help text; NULL: there are no
- * more. */
+/* Returns argument number `i` of SHOW, counted from 0, and its help text; NULL: there are no
+ * more.
+ */
 const char *console_show_name(size_t i, const char **help);
-/* Writes the rows. Returns true if all workers that were asked have answered. */
+/* Writes the rows. Returns false if they are not known; see rows.unknown. */
 typedef bool console_show_fn(const struct show_env *env, struct rows *rows);
 
 /* --- console_locks.c --- */
@@ -283,8 +285,9 @@ void console_drain(struct console *c, const struct resp_view *req, struct buf *o
 void console_pause(struct console *c, const struct resp_view *req, struct buf *out);
 void console_resume(struct console *c, const struct resp_view *req, struct buf *out);
 void console_reconnect(struct console *c, const struct resp_view *req, struct buf *out);
-/* Appends the answer to the PAUSE or RESUME that `c` awaits. Returns false if some workers
- * have not followed yet, or `c` awaits neither. `nbound` as in workers_pause_state(). */
+/* Appends the answer to the PAUSE or RESUME that `c` awaits. Returns false if `c` awaits
+ * neither, or some workers have not paused or resumed yet. `nbound`: as in
+ * workers_pause_state(). */
 bool console_pause_answer(const struct console *c, enum workers_pause now, size_t nbound,
                           struct buf *out);
 

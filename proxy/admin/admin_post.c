@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * admin_post: messages from other threads to the admin thread, and the jobs that send them. A
- * command that asks the workers waits for them on a thread of its own, so that it delays no
- * other console, even if a worker hangs:
+ * admin_post: messages from other threads to the admin thread, and jobs. A command that asks
+ * the workers is a job, which waits for them on a thread of its own: even if a worker hangs, no
+ * other console waits.
  *
  *   console_job_begin() --> AWAITING --> thread: asks, writes --> ADMIN_JOB: console_job_end()
  *                                                                     |
  *      consoles that had asked before it began <-- console_answer() <-'
  *      the others <-- the next one, which begins now
  *
- * So an answer is never older than its question, and the same job runs once at a time, however
+ * So an answer is never older than its question, and a job runs only once at a time, however
  * many consoles ask for it.
  */
 #include <stdatomic.h>
@@ -21,7 +21,7 @@
 #include "base/fatal.h"
 #include "config/config.h"
 
-/* Writing 100,000 rows takes a while: if processors are short, the workers come first. */
+/* Nice value of the thread: writing 100,000 rows takes a while, and workers come first. */
 #define JOB_NICE 10
 
 static struct admin_cmd *cmd_new(struct admin *a, enum admin_event event)
@@ -95,7 +95,7 @@ static void console_job_start(struct console_job *j)
 	j->runs = true;
 	j->config = config_ref(j->admin->config);
 	j->has_thread = pthread_create(&j->thread, NULL, console_job_thread, j) == 0;
-	/* If no thread can be made, run it here: the other consoles wait. */
+	/* If no thread can be started, run the job here, although the other consoles wait. */
 	if (!j->has_thread)
 		console_job_main(j);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * console: one connection. hasp answers its small requests one after the other, at once, and
- * reads no more while the client does not read the answers.
+ * console: one connection to the console. hasp serves its requests one after the other, and
+ * stops reading while the client does not read the answers.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -39,7 +39,7 @@ static void print_peer(struct console *c, int fd)
 		address_print((struct sockaddr *)&ss, len, c->peer, sizeof(c->peer));
 }
 
-/* True if the bytes are longer, or have more arguments, than any request to the console. */
+/* True if the request is longer, or has more arguments, than the console takes. */
 static bool exceeds_limits(const struct console *c)
 {
 	return buf_len(&c->in) > CONSOLE_REQUEST_MAX || c->scan.bulk > CONSOLE_REQUEST_MAX ||
@@ -56,7 +56,8 @@ static void console_refuse(struct console *c, const char *why)
 	console_end(c);
 }
 
-/* Only a logged-in client counts as busy: others would only have to try passwords. */
+/* A client that has not logged in can lose its place even while it awaits an answer: otherwise
+ * it could keep the place by trying passwords. */
 static void update_place(struct console *c)
 {
 	if (c->logged_in)
@@ -88,7 +89,7 @@ static void serve(struct console *c, size_t n)
 	buf_release(&out);
 }
 
-/* Stops reading while the console awaits an answer, or the client does not read one. */
+/* Stops reading while the console awaits an answer, or the client does not read its answers. */
 static void steer(struct console *c)
 {
 	if (c->state == CONSOLE_ENDING && stream_pending(&c->stream) == 0)

@@ -29,7 +29,7 @@ static void add_client(void *arg, const struct client_figures *f)
 	rows_add_int(rows, "memory", (int64_t)f->nbytes);
 }
 
-/* `arg`: the protocol, an int. The answer's `n`: the number of rows. */
+/* Writes the rows of some clients. `arg`: the protocol, an int. a->n: the number of rows. */
 static bool tell_clients(const struct worker_view *w, void *arg, struct worker_answer *a)
 {
 	struct rows rows;

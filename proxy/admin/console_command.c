@@ -9,15 +9,15 @@
 struct console_command {
 	const char *name;
 	const char *args; /* the arguments, as HELP shows them */
-	const char *help; /* NULL: clients send it when they connect; users need not type it */
-	size_t argc_min, argc_max; /* limits, the name included */
-	bool before_login;
+	const char *help; /* NULL: HELP does not show the command, which only libraries send */
+	size_t argc_min, argc_max; /* limits of the number of arguments, with the name */
+	bool before_login; /* the command is allowed before a login */
 	void (*run)(struct console *c, const struct resp_view *req, struct buf *out);
 };
 
 /* --- logging in --- */
 
-/* Compares in constant time, for passwords of one length. */
+/* Compares the passwords. The time depends only on their lengths. */
 static bool is_password(const struct console *c, struct slice given)
 {
 	struct slice is = slice_str(c->admin->config->admin_password);
@@ -30,7 +30,7 @@ static bool is_password(const struct console *c, struct slice given)
 	return differs == 0;
 }
 
-/* `argv`: the arguments of AUTH. Appends only errors. */
+/* Logs in with the arguments of AUTH. Returns false, with an error appended, if that fails. */
 static bool log_in(struct console *c, const struct slice *argv, size_t argc, struct buf *out)
 {
 	uint32_t dropped;
@@ -141,7 +141,7 @@ static void run_select(struct console *c, const struct resp_view *req, struct bu
 	         slice_is(req->argv[1], "0") ? "+OK\r\n" : "-ERR DB index is out of range\r\n");
 }
 
-/* Answers COMMAND with an empty list: redis-cli does without. */
+/* Answers COMMAND with an empty list, with which redis-cli can work. */
 static void run_command(struct console *c, const struct resp_view *req, struct buf *out)
 {
 	(void)c;

@@ -16,8 +16,7 @@ static void add_what(struct rows *rows, const struct live_row *row)
 	rows_add_int(rows, "client_id", (int64_t)row->client_id);
 }
 
-/* `trouble`: why Redis cannot serve now, which does not matter to the locks of a quorum; NULL:
- * it can. */
+/* `trouble`: why Redis cannot serve; NULL: it can. Locks of a quorum do not depend on that. */
 static void add_lock(struct rows *rows, const struct live_row *row, const char *trouble,
                      double now)
 {
@@ -52,7 +51,7 @@ static bool show_held(const struct show_env *env, enum live_what what, struct ro
 	for (size_t i = 0; i < held.n; i++)
 		add_lock(rows, &held.rows[i], trouble, now);
 	whole = held.whole;
-	/* No rows would mean that no lock is held. */
+	/* An answer without rows would mean that no lock is held. */
 	if (whole && trouble && held.n == 0) {
 		rows->unknown = trouble;
 		whole = false;

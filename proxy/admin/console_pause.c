@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * console_pause: the commands that change how hasp serves: PAUSE and RESUME, RECONNECT, RELOAD,
- * DRAIN, SHUTDOWN. PAUSE and RESUME are answered when all workers have followed (a->pause
- * checks every few milliseconds). Closing the console before that does not cancel its command.
+ * console_pause: the commands that change how hasp serves: PAUSE, RESUME, RECONNECT, RELOAD,
+ * DRAIN and SHUTDOWN. The console answers PAUSE and RESUME when all workers have paused or
+ * resumed, which the timer a->pause checks. Closing the console before that does not cancel its
+ * command.
  */
 #include <stdatomic.h>
 
 #include "admin/admin_internal.h"
 #include "config/types.h"
 
-/* How often hasp checks how far a pause is. */
+/* How often hasp checks whether all workers have paused or resumed. */
 #define PAUSE_SECONDS 0.01
 
 static void write_paused(size_t nbound, struct buf *out)

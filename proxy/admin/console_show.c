@@ -12,7 +12,7 @@ struct show {
 	const char *name;
 	const char *help;
 	console_show_fn *run; /* NULL: show_discovered(), which has no rows */
-	bool asks; /* it asks the workers, which may take a while: on a thread of its own */
+	bool asks; /* `run` asks the workers, so it runs as a job */
 };
 
 static bool show_version(const struct show_env *env, struct rows *rows)
@@ -68,7 +68,7 @@ static bool show_rules(const struct show_env *env, struct rows *rows)
 	return true;
 }
 
-/* One worker's answer to SHOW. */
+/* One worker's answer to SHOW MEMORY. */
 struct worker_figures {
 	size_t clients, memory, memory_limit, closed_for_memory;
 };
@@ -110,8 +110,8 @@ static bool show_workers(const struct show_env *env, struct rows *rows)
 	return true;
 }
 
-/* Answers with a whole file, which can be saved. Runs on the admin thread: a thread of low
- * priority could keep the tracker's lock from the workers. */
+/* Answers with the text of an ini file. Runs on the admin thread, because a job's low priority
+ * could make workers wait for the tracker's lock. */
 static void show_discovered(const struct show_env *env, int protocol, struct buf *out)
 {
 	struct buf ini = BUF_INIT;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * console_totals: the sums of all workers, and their servers: the numbers of /metrics.
+ * console_totals: SHOW STATS, NODES and LINKS: numbers of all workers together, as in /metrics.
  */
 #include "admin/admin_internal.h"
 #include "lock/events/stats.h"

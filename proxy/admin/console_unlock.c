@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * console_unlock: an operator frees a lock that its owner does not release. One worker does it
- * over hasp's own connection to Redis; the answer comes back by the admin thread's mailbox:
+ * console_unlock: UNLOCK, by which an operator frees a lock that its owner does not release.
+ * Worker 0 frees it over hasp's own connection to Redis, and sends the answer to the admin
+ * thread:
  *
  *   console --console_job--> worker 0 --script_job_run()--> Redis, or a quorum's servers
  *      ^                                                        |
@@ -24,7 +25,7 @@
 /* How long hasp tries to free the lock. */
 #define FORCE_SECONDS 5.0
 
-/* A request to one worker. */
+/* The argument of UNLOCK's job. */
 struct force {
 	struct admin *admin;
 	uint64_t question; /* see admin_answer() */
@@ -33,7 +34,7 @@ struct force {
 	char key[];
 };
 
-/* The question that is answered when Redis has answered. */
+/* Whose answer Redis' reply brings. */
 struct forcing {
 	struct admin *admin;
 	uint64_t question;
@@ -66,8 +67,8 @@ static void on_quorum_forced(void *arg, struct slice reply)
 	free(f);
 }
 
-/* Identifies the lock or guard of `key` in this configuration; writes the guard's key to
- * `name`. False: hasp keeps no lock for this key. */
+/* Identifies the lock or guard of `key` in this configuration; writes the guard's own key to
+ * `name`. Returns false if no rule, guard or verb applies to `key`. */
 static bool identify(const struct policy_env *env, enum key_naming naming, struct slice key,
                      struct buf *name, struct lock_ident *id)
 {

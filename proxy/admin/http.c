@@ -15,11 +15,11 @@
 #include "base/random.h"
 #include "config/config.h"
 
-/* Memory of a connection, in bytes: for a request line, its headers, and the reply's. */
+/* Memory of a connection for the headers of requests and replies, in bytes. */
 #define HTTP_CONNECTION_MEMORY ((size_t)16 * 1024)
 /* The stack of a connection's thread, in bytes. */
 #define HTTP_STACK ((size_t)512 * 1024)
-/* How long open connections may go on after another process has taken over. */
+/* How long open connections may stay after another process has taken over. */
 #define LEAVE_SECONDS 5.0
 
 #define TEXT_PLAIN "text/plain; charset=utf-8"
@@ -27,17 +27,16 @@
 #define TEXT_JSON "application/json"
 #define TEXT_HTML "text/html; charset=utf-8"
 
-/* How long /status.json is served from memory, so that many open pages cost no more than one.
- */
+/* Age at which hasp writes /status.json again: many open pages cost no more than one. */
 #define STATUS_SECONDS 0.5
 /* hasp writes the discovered file at most once in FOUND_SECONDS, and spends at most
  * FOUND_SHARE of the time on it, because it compares each pattern with all others. */
 #define FOUND_SECONDS 1.0
 #define FOUND_SHARE 0.02
 
-/* The policy of all replies but the page. */
+/* Content-Security-Policy of all replies but the page: they load nothing. */
 #define POLICY_NOTHING "default-src 'none'; frame-ancestors 'none'"
-/* The page's policy: nothing from elsewhere, and only hasp's own script and style. */
+/* Content-Security-Policy of the page: only hasp's own script and style. */
 #define POLICY_PAGE                                                                            \
 	"default-src 'none'; script-src 'nonce-%s'; style-src 'nonce-%s'; img-src data:; "     \
 	"connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -86,7 +85,7 @@ static void reply_readyz(struct http *h, struct reply *r)
 	buf_printf(&r->body, "%s\n", why ? why : "ok");
 }
 
-/* (If several clients ask at once, the others wait for the first one's answer.) */
+/* If several clients ask at once, the first one's answer serves the others. */
 static void reply_status(struct http *h, struct reply *r)
 {
 	r->type = TEXT_JSON;
@@ -155,7 +154,7 @@ static void reply_page(struct http *h, struct reply *r)
 
 static const struct path {
 	const char *path;
-	bool names_keys; /* only allowed hosts get it */
+	bool names_keys; /* the reply is for allowed hosts only */
 	void (*reply)(struct http *h, struct reply *r);
 } http_paths[] = {
 	{ "/", true, reply_page },
@@ -203,8 +202,8 @@ static void reply_to_path(struct http *h, const char *path, const char *host, st
 
 /* --- libmicrohttpd ------------------------------------------------------------------------ */
 
-/* Headers of every reply: no other site may embed it, no cache keeps it, and no browser
- * guesses another type. */
+/* Headers of each reply: no other site may embed the reply, no cache may store it, and no
+ * browser may guess another type. */
 static const char *const headers[][2] = {
 	{ "Cache-Control", "no-store" },
 	{ "Cross-Origin-Resource-Policy", "same-origin" },
@@ -212,7 +211,8 @@ static const char *const headers[][2] = {
 	{ "X-Content-Type-Options", "nosniff" },
 };
 
-/* If memory is short, libmicrohttpd closes the connection. */
+/* Sends the reply. If there is too little memory, returns MHD_NO, and libmicrohttpd closes the
+ * connection. */
 static enum MHD_Result http_send(struct http *h, struct MHD_Connection *c,
                                  const struct reply *r)
 {
@@ -240,7 +240,7 @@ static enum MHD_Result http_send(struct http *h, struct MHD_Connection *c,
 	return result;
 }
 
-/* Leaves paths as they were sent: no path in the table has a byte that needs %. */
+/* Keeps libmicrohttpd from decoding %XX: no path in the table has a byte that needs it. */
 static size_t http_on_quoted(void *arg, struct MHD_Connection *c, char *text)
 {
 	(void)arg;
@@ -248,8 +248,9 @@ static size_t http_on_quoted(void *arg, struct MHD_Connection *c, char *text)
 	return strlen(text);
 }
 
-/* Called when the headers have arrived, and again when the request is complete. An answer to
- * the first call ends the connection: so hasp refuses methods without reading a body. */
+/* libmicrohttpd calls this when the headers have arrived, and again when the request is
+ * complete. A reply to the first call ends the connection: so hasp refuses methods without
+ * reading a body. */
 static enum MHD_Result http_on_request(void *arg, struct MHD_Connection *c, const char *path,
                                        const char *method, const char *version,
                                        const char *body, size_t *nbody, void **state)

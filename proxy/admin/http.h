@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * http: the pages of `[http] listen`, read-only, on threads of its own, away from commands:
+ * http: the read-only HTTP server of `[http] listen`, on threads of its own:
  *
- *   /              a page that shows /status.json (page/)
- *   /metrics       Prometheus' text format (http_metrics.c)
- *   /healthz       200: the process runs
- *   /readyz        200: hasp serves, and Redis can be reached; else 503, and why
- *   /status.json   locks, waiters, contended keys (http_status.c)
- *   /discovered.ini  a configuration with the sections discovered so far
+ *   /                a page that shows /status.json (page/)
+ *   /metrics         Prometheus' text format (http_metrics.c)
+ *   /healthz         200 while the process runs
+ *   /readyz          200 while hasp serves and Redis can be reached; else 503, with the reason
+ *   /status.json     locks, waiters, contended keys (http_status.c)
+ *   /discovered.ini  an ini file with the sections discovered so far
  *
- * libmicrohttpd reads requests and writes replies, on a thread for each connection: a reply
- * that takes long does not delay the others. http_connections.h bounds the number of
- * connections and how long a peer may take; a connection's memory is bounded, too. Replies
- * that name keys are only for names that http_host.c allows; hasp asks the workers for them
- * now and then, however many pages are open.
+ * libmicrohttpd serves each connection on a thread, so a slow reply delays no other.
+ * http_connections.h bounds the number of connections and how long a peer may take; a
+ * connection's memory is bounded, too. hasp sends replies that name keys only to hosts that
+ * http_host.c allows, and writes each at most twice a second, however many pages are open.
  */
 #ifndef HASP_ADMIN_HTTP_H
 #define HASP_ADMIN_HTTP_H
@@ -27,7 +26,7 @@
 #include "config/types.h"
 #include "worker/worker.h"
 
-/* Addresses that a host name in `listen` may stand for. */
+/* Most addresses to which the host name in `listen` may resolve. */
 #define HTTP_LISTEN_MAX 4
 
 struct MHD_Daemon;
@@ -43,30 +42,31 @@ struct http {
 	struct http_connections *connections;
 	_Atomic bool leaving; /* each connection ends with its next reply */
 	struct worker_shared *shared;
-	double started; /* clock_now() */
+	double started; /* start of the server, by clock_now() */
 	struct http_history *history; /* NULL before http_serve() */
 	pthread_mutex_t lock; /* protects `config`; exists from http_serve() on */
-	struct config *config; /* in force */
+	struct config *config; /* the configuration in force */
 	pthread_mutex_t asking; /* protects the fields below; held while workers are asked */
 	struct buf status; /* the last /status.json */
-	double status_at; /* when that was written, by clock_now() */
+	double status_at; /* when `status` was written, by clock_now() */
 	struct buf found; /* the last /discovered.ini */
-	double found_at, found_seconds; /* when that was written, and how long it took */
+	double found_at; /* when `found` was written, by clock_now() */
+	double found_seconds; /* how long writing `found` took */
 };
 
-/* Takes the listening sockets `fds`, which it owns from now on, if there are any. Returns 0; -1
- * when it cannot serve there, and the reason is logged. */
+/* Takes the listening sockets `fds`, if there are any, which it owns from now on. Returns 0;
+ * -1, with the reason logged, if it cannot serve there. */
 int http_open(struct http *h, const int *fds, size_t n) __attribute__((warn_unused_result));
 
-/* Answers requests about these workers, which run. Returns 0; -1 with the reason logged. */
+/* Starts to serve. The workers must run already. Returns 0; -1 with the reason logged. */
 int http_serve(struct http *h, struct worker_shared *shared, struct config *config)
 	__attribute__((warn_unused_result));
 
-/* Uses another configuration from now on. New addresses to listen at need a restart. */
+/* Uses another configuration from now on. A new `listen` needs a restart. */
 void http_reload(struct http *h, struct config *config);
 
-/* Leaves the sockets to another process. Open connections get their replies within five
- * seconds, or none; then as http_close(). */
+/* Leaves the sockets to another process. Waits up to five seconds for the replies of open
+ * connections, then acts as http_close(). */
 void http_leave(struct http *h);
 
 /* Ends its threads and closes its sockets. */

@@ -17,9 +17,9 @@
 #include "net/watch.h"
 
 #define CONNECTIONS_MAX 64u
-/* Open connections, and those that libmicrohttpd is closing. */
+/* Most connections, including those that libmicrohttpd has not closed yet. */
 #define OPEN_MAX (2 * CONNECTIONS_MAX)
-/* How long the acceptor waits until libmicrohttpd has closed one, in seconds. */
+/* How long the acceptor waits until libmicrohttpd has closed a connection, in seconds. */
 #define END_SECONDS 1
 /* How long a peer may take to send a request, counted from the start of the connection or from
  * the end of the previous reply. */
@@ -53,7 +53,7 @@ struct http_connections {
 
 /* --- closing ------------------------------------------------------------------------------ */
 
-/* Call it with the lock held. libmicrohttpd's thread notices, and closes the connection. */
+/* Makes libmicrohttpd close the connection. Call it with the lock held. */
 static void http_shut_down(struct http_connections *hc, struct http_connection *c)
 {
 	list_remove(&c->place.node);
@@ -98,7 +98,7 @@ static void http_await_end(struct http_connections *hc)
 		;
 }
 
-/* Returns false if hasp is answering requests on all connections. */
+/* Makes room for a new connection. Returns false if there is none. */
 static bool http_make_room(struct http_connections *hc)
 {
 	struct peer_place *weakest = NULL;
@@ -157,8 +157,8 @@ static void http_forget(struct http_connections *hc, struct http_connection *c)
 	free(c);
 }
 
-/* If libmicrohttpd lacks memory for a socket that it has taken, it closes the socket without a
- * callback: forget the old connection when the kernel gives out its number again. */
+/* Adds a connection. Forgets an old one with the same number: if libmicrohttpd lacks memory for
+ * a socket, it closes the socket without a callback. */
 static void http_remember(struct http_connections *hc, int fd, const struct sockaddr *peer)
 {
 	struct http_connection *c = xcalloc(1, sizeof(*c)), *old;
@@ -298,8 +298,6 @@ int http_connections_start(struct http_connections *hc, struct MHD_Daemon *serve
 	return 0;
 }
 
-/* After this no peer is too slow: open connections end by libmicrohttpd, or its own
- * time-out. */
 void http_connections_stop(struct http_connections *hc)
 {
 	if (hc->runs) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * http_connections: accepts HTTP connections on a thread of its own and gives them to
- * libmicrohttpd. It closes a connection if its peer is too slow, or if a new peer needs its
+ * http_connections: accepts HTTP connections on a thread of its own and hands them to
+ * libmicrohttpd. It closes a connection if the peer is too slow, or if a new peer needs the
  * place.
  *
  *   acceptor ──> libmicrohttpd, on a thread for each connection
@@ -21,24 +21,25 @@
 
 struct http_connections;
 
-/* `full`: counts the connections that found all places taken. */
+/* `full`: counts the connections that come while all places are taken. */
 struct http_connections *http_connections_new(_Atomic uint64_t *full);
 
 /* Returns the loop of the thread that accepts. */
 struct ev_loop *http_connections_loop(struct http_connections *hc);
-/* Starts to accept from the sockets `fds`, which it owns from now on whatever it returns, for
- * `server`. Returns 0; -1 with the reason logged. */
+/* Starts to accept connections for `server` from the sockets `fds`, which it owns from now on,
+ * even if it fails. Returns 0; -1 with the reason logged. */
 int http_connections_start(struct http_connections *hc, struct MHD_Daemon *server,
                            const int *fds, size_t n) __attribute__((warn_unused_result));
-/* Stops accepting, and closes the listening sockets. May be called again. */
+/* Stops accepting, closes the listening sockets, and no longer closes slow connections. May be
+ * called again. */
 void http_connections_stop(struct http_connections *hc);
-size_t http_connections_count(struct http_connections *hc); /* open connections */
-/* Call it when the thread and libmicrohttpd have ended. */
+size_t http_connections_count(struct http_connections *hc); /* number of open connections */
+/* Call it when libmicrohttpd has ended. */
 void http_connections_free(struct http_connections *hc);
 
 /* Returns how many connections libmicrohttpd must allow. */
 unsigned http_connections_limit(void);
-/* Callback for MHD_OPTION_NOTIFY_CONNECTION and MHD_OPTION_NOTIFY_COMPLETED; `arg`: struct
+/* Callbacks for MHD_OPTION_NOTIFY_CONNECTION and MHD_OPTION_NOTIFY_COMPLETED. `arg`: the struct
  * http_connections. */
 void http_connections_notify(void *arg, struct MHD_Connection *c, void **context,
                              enum MHD_ConnectionNotificationCode code);

@@ -32,7 +32,7 @@ static struct slice without_port(const char *host, bool *v6)
 	return slice_of(host, end ? (size_t)(end - host) : strlen(host));
 }
 
-/* Names may end with a dot. All names below localhost mean this machine (RFC 6761). */
+/* True for localhost and all names below it, which mean this machine (RFC 6761). */
 static bool is_localhost(struct slice name)
 {
 	static const struct slice end = { ".localhost", 10 };

@@ -27,7 +27,7 @@ enum section_histogram { WAITED, HELD };
 struct section_family {
 	uint32_t kinds;
 	enum metrics_type type;
-	int field; /* enum stats_field, stats_gauge or section_histogram */
+	int field; /* of enum stats_field, stats_gauge or section_histogram, by `type` */
 	const char *name, *help;
 };
 
@@ -222,7 +222,7 @@ static void write_state(struct worker_shared *shared, struct buf *out)
 	            "When the process was started, in seconds since 1970.", shared->started_at);
 }
 
-/* A limit of 0 is none. */
+/* Writes the limits; 0 stands for no limit and is left out. */
 static void write_limits(const struct config *c, struct buf *out)
 {
 	const struct {
@@ -371,8 +371,8 @@ static bool node_evicts(const struct worker_node_gauges *n)
 	return *n->evicts;
 }
 
-/* Writes a sample for each server of a quorum, or for each of the others. `is` NULL: the
- * latency. */
+/* Writes a sample for each server of a quorum, or for each other server. `is` gives the value;
+ * NULL: writes the latency. */
 static void write_node_family(const struct worker_gauges *g, bool of_quorum, const char *family,
                               const char *help, bool (*is)(const struct worker_node_gauges *n),
                               struct buf *out)
@@ -421,8 +421,8 @@ static void write_nodes(const struct worker_gauges *g, struct buf *out)
 	                  node_is_up, out);
 }
 
-/* Leaves out sums if a worker did not answer: they would be too low, as if a counter had been
- * reset. */
+/* Writes what the workers answer. If one does not answer, leaves out the sums, which would be
+ * too low. */
 static void write_gauges(struct worker_shared *shared, struct buf *out)
 {
 	struct worker_gauges g;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * http_none: in place of http.c where hasp was built without libmicrohttpd.
+ * http_none: replaces http.c in a hasp that is built without libmicrohttpd.
  */
 #include "admin/http.h"
 #include "base/log.h"

@@ -84,7 +84,7 @@ static void write_event(void *arg, const char *kind, const char *rule, const cha
 struct section_facts {
 	enum stats_kind kind;
 	const char *name;
-	const struct strings *patterns; /* NULL: it has none */
+	const struct strings *patterns; /* NULL: the section has none */
 	enum owner_kind owner;
 	enum rule_mode mode;
 	int64_t lease_ms, wait_ms, max_hold_ms;
@@ -188,7 +188,7 @@ static void write_upstream(struct json *j, struct worker_shared *shared, const s
 	json_close(j, '}');
 }
 
-/* Writes null if hasp does not watch. */
+/* Writes the progress of discovery, or null if hasp does not discover. */
 static void write_discover(struct json *j, struct worker_shared *shared, const struct config *c)
 {
 	if (!c->discover) {
@@ -217,7 +217,7 @@ static void write_row(struct json *j, const struct live_row *row, double now)
 	json_number(j, "left_ms", left > 0 ? left * 1000 : 0, 0);
 }
 
-/* `trouble`: why Redis cannot serve, and may have lost the locks; NULL: it can. */
+/* `trouble`: why Redis cannot serve, so that it may have lost the locks; NULL: it can. */
 static void write_locks(struct json *j, const struct live *locks, const char *trouble,
                         double now)
 {
