@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * buf: a growable byte queue: appended at the tail, consumed at the head. One contiguous block,
- * so that all of it can be scanned or written at once. A new buffer, and one after
- * buf_release(), is a null pointer and owns no memory: that is how an idle client costs
- * nothing.
+ * buf: a growable queue of bytes, which are appended at the tail and consumed at the head. They
+ * are contiguous, so that they can be scanned or written at once. A new buffer, and one after
+ * buf_release(), owns no memory: the buffers of an idle client cost nothing.
  */
 #ifndef HASP_BASE_BUF_H
 #define HASP_BASE_BUF_H
@@ -45,7 +44,7 @@ static inline struct slice buf_slice(const struct buf *b)
 	return slice_of(buf_head(b), buf_len(b));
 }
 
-/* Returns the size of its memory in bytes; 0: it owns none. */
+/* Returns the size of the buffer's memory, in bytes; 0: it owns none. */
 static inline size_t buf_cap(const struct buf *b)
 {
 	return b->block ? b->block->cap : 0;
@@ -57,7 +56,7 @@ static inline size_t buf_space(const struct buf *b)
 	return b->block ? b->block->cap - b->block->tail : 0;
 }
 
-/* For buf_reserve() and buf_release() only: the parts of them that are not inline. */
+/* The parts of the functions below that are not inline. */
 char *buf_grow(struct buf *b, size_t n);
 char *buf_try_grow(struct buf *b, size_t n);
 void buf_free(struct buf *b);
@@ -71,7 +70,7 @@ static inline char *buf_reserve(struct buf *b, size_t n)
 	return k && k->cap - k->tail >= n ? k->bytes + k->tail : buf_grow(b, n);
 }
 
-/* As buf_reserve(); NULL if there is not enough memory: the buffer stays as it is. */
+/* As buf_reserve(); NULL: there is not enough memory, and the buffer is unchanged. */
 static inline char *buf_try_reserve(struct buf *b, size_t n)
 {
 	struct buf_block *k = b->block;
@@ -87,7 +86,7 @@ static inline void buf_added(struct buf *b, size_t n)
 		b->block->tail += n;
 }
 
-/* As buf_added(), up to `end`; the buffer had space for at least one byte. */
+/* As buf_added(), for the bytes up to `end`. The buffer must own memory. */
 static inline void buf_added_to(struct buf *b, const char *end)
 {
 	struct buf_block *k = b->block;
@@ -141,10 +140,10 @@ static inline void buf_clear(struct buf *b)
 		b->block->head = b->block->tail = 0;
 }
 
-/* Bytes of memory that a scratch buffer keeps for its next use, at most. */
+/* Most bytes of memory that a scratch buffer keeps for its next use. */
 #define BUF_SCRATCH_KEPT ((size_t)64 * 1024)
 
-/* Frees memory that the bytes do not need, before they are kept for a while. */
+/* Frees the memory that the bytes do not need. */
 void buf_fit(struct buf *b);
 
 /* Empties the buffer and frees its memory. */
@@ -154,15 +153,15 @@ static inline void buf_release(struct buf *b)
 		buf_free(b);
 }
 
-/* For buffers that are mostly small and live for one request: they take their first memory
- * from a freelist of blocks of BUF_FIRST_SIZE bytes, and return it there. */
+/* Gives an empty buffer its first memory from a freelist of blocks of BUF_FIRST_SIZE bytes. For
+ * buffers that are mostly small and live for one request. */
 #define BUF_FIRST_CAP ((size_t)256)
 #define BUF_FIRST_SIZE (sizeof(struct buf_block) + BUF_FIRST_CAP)
 void buf_take(struct buf *b, struct freelist *f);
-/* As buf_release(), but returns such memory to the freelist. */
+/* As buf_release(), but returns memory of that size to the freelist. */
 void buf_give(struct buf *b, struct freelist *f);
 
-/* Frees the memory of a scratch buffer whose last use took much. */
+/* Frees the memory of a scratch buffer if it is more than BUF_SCRATCH_KEPT bytes. */
 static inline void buf_trim(struct buf *b)
 {
 	if (buf_cap(b) > BUF_SCRATCH_KEPT)

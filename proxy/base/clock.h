@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * clock: seconds that only go forward, even if the machine's date is changed; the loop's time
- * jumps then. Code that a unit test drives takes the time, or a clock, as an argument.
+ * clock: a time in seconds that never goes back, even if the machine's date is changed.
+ * (libev's time jumps then.) Code that a unit test drives takes the time, or a clock, as an
+ * argument.
  */
 #ifndef HASP_BASE_CLOCK_H
 #define HASP_BASE_CLOCK_H

@@ -8,7 +8,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
-/* In bytes. The blocks of most requests are shorter. */
+/* free() returns blocks of this many bytes to the kernel. Blocks of most requests are shorter.
+ */
 #define LONG_BLOCK (256 * 1024)
 
 void hasp_assert_failed(const char *cond, const char *file, int line)
@@ -17,8 +18,8 @@ void hasp_assert_failed(const char *cond, const char *file, int line)
 	abort();
 }
 
-/* hasp never writes to the reserve, so that it takes only addresses. It is mapped, not
- * allocated, because a leak checker reads all of the heap. */
+/* hasp never writes to the reserve, so it takes only address space. It is not on the heap,
+ * because a leak checker would read it there. */
 static _Atomic(void *) reserve;
 static atomic_uint shortages;
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * fatal: asserts that stay in release builds, and allocation that cannot fail. Asserts are for
- * hasp's own bugs only, never for input, network or memory. Their condition has no effect.
+ * hasp's own bugs only, never for input, network or memory. Their condition must not change
+ * anything.
  */
 #ifndef HASP_BASE_FATAL_H
 #define HASP_BASE_FATAL_H
@@ -29,18 +30,19 @@ void memory_return_long(void);
 
 /* --- when memory runs out ----------------------------------------------------------- */
 
-/* Bytes reserved for allocations that must not fail. If an allocation of the functions above
- * fails, it releases the reserve, and tries once more. Do not take more than this at once for
- * a peer without memory_has() or try_realloc(). */
+/* Bytes that hasp reserves for allocations that must not fail: if one of the functions above
+ * gets no memory, it releases the reserve and tries again. Take more than this at once for a
+ * peer only by try_realloc() or after memory_has(). */
 #define MEMORY_RESERVE ((size_t)16 * 1024 * 1024)
 
-/* Takes the reserve, if there is none and there is memory for it. From any thread. */
+/* Makes the reserve, unless it exists or there is no memory for it. From any thread. */
 void memory_reserve(void);
 /* Returns how often memory ran short. When the number changes, a caller with much memory to
  * free should do so, and call memory_reserve(). From any thread. */
 unsigned memory_shortages(void);
 
-/* As realloc(); NULL: too little memory, which counts as a shortage, and `p` stays. */
+/* As realloc(). NULL: there is too little memory, which counts as a shortage; `p` stays valid.
+ */
 void *try_realloc(void *p, size_t n) __attribute__((warn_unused_result));
 /* True if `n` bytes could be allocated now. If not, that counts as a shortage. */
 bool memory_has(size_t n);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * file: reads a file whole, in bounded time and memory. A FIFO or a device in a file's place
- * cannot stop hasp.
+ * file: reads a whole file in bounded time and memory, even if the path leads to a FIFO or a
+ * device.
  */
 #ifndef HASP_BASE_FILE_H
 #define HASP_BASE_FILE_H

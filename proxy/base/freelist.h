@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * freelist: blocks of one size; each request of a client takes one and releases it. A released
- * block is kept for the next request: malloc() keeps only a few small blocks ready,
- * splits and joins the others, and took longer than what was done with the block. Under
- * AddressSanitizer none is kept, so that it finds uses of released blocks.
+ * freelist: keeps released blocks of one size for later use, such as one block for each request
+ * of a client. malloc() keeps only a few small blocks ready, and takes longer than what is done
+ * with a block. Under AddressSanitizer the list keeps none, so that uses of released blocks are
+ * found.
  */
 #ifndef HASP_BASE_FREELIST_H
 #define HASP_BASE_FREELIST_H
@@ -21,7 +21,7 @@
 #define FREELIST_KEPT_MAX ((size_t)0)
 #endif
 #ifndef FREELIST_KEPT_MAX
-/* About as many requests as a busy worker has in flight. */
+/* Most blocks in a list: about as many as a busy worker has requests in flight. */
 #define FREELIST_KEPT_MAX ((size_t)512)
 #endif
 

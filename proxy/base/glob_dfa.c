@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Two rules keep states few and small, and do not change which keys they match:
+ * Two rules keep states few and small without changing which keys match:
  *
- *  - A star takes any byte, so the nodes above it, from which all ways lead through it, can
- * find no key that the star does not find (glob_node.top). They are left out.
- *  - When a pattern's last element is a star that was reached, the answer is its number or a
- *    lower one: nodes that lead to no lower one are left out. If none is left, the answer is
- *    known.
+ *  - A star takes any byte. So the nodes above the star from which all ways lead through it
+ * find no key that the star does not find (glob_node.top): a state leaves them out.
+ *  - If a pattern ends with a star that was reached, the answer is this pattern's number or a
+ * lower one: a state leaves out nodes that lead to no lower number. If none is left, the answer
+ * is known.
  */
 #include "base/glob_dfa.h"
 
@@ -35,12 +35,13 @@ struct state {
 struct glob_dfa {
 	const struct glob_set *set;
 	size_t max_bytes;
-	size_t nbytes; /* bytes of all states and their rows */
+	size_t nbytes; /* memory of all states and their rows */
 	struct map by_nodes;
 	struct state **states;
 	size_t nstates;
-	/* A row for each state, after an unused one: the step for each kind of byte, and last
-	 * the answer if the key ends there. A step to a state is the index of its row. */
+	/* A row for each state, after an unused row. A row has the step for each kind of byte,
+	 * and last the answer for a key that ends there. A step to a state is its row's index.
+	 */
 	int32_t *rows;
 	size_t row; /* length of a row */
 	size_t capacity; /* number of states that fit */
@@ -53,7 +54,7 @@ struct glob_dfa {
 
 /* --- the nodes of a state --------------------------------------------------------------- */
 
-/* Adds the node, and the star after it, because the star may match nothing. */
+/* Adds the node and, because a star may match nothing, the star after it. */
 static void add(struct glob_dfa *dfa, uint32_t at)
 {
 	const struct glob_node *nodes = dfa->set->nodes;
@@ -87,7 +88,8 @@ static int compare_nodes(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* Returns the number that any key with this beginning finds; GLOB_SET_NONE: there is none. */
+/* Returns the number that each key with the bytes read so far finds, unless it finds a lower
+ * one; GLOB_SET_NONE: there is none. */
 static int32_t find_certain(const struct glob_dfa *dfa)
 {
 	int32_t certain = GLOB_SET_NONE;
@@ -215,7 +217,8 @@ static int32_t find_step(struct glob_dfa *dfa)
 static int32_t make_start(struct glob_dfa *dfa)
 {
 	dfa->nscratch = 0;
-	/* The nodes above have one child each, so node n is reached after n bytes. */
+	/* The nodes of the prefix have one child each, so a match reaches node n after n bytes.
+	 */
 	add(dfa, (uint32_t)dfa->set->prefix_len);
 	return find_step(dfa);
 }
@@ -266,8 +269,8 @@ void glob_dfa_free(struct glob_dfa *dfa)
 	free(dfa);
 }
 
-/* Continues from the step `at`, and makes missing states. Not inline, so that the loop over
- * existing states saves no registers. */
+/* Continues from the step `at`, and makes missing states. Not inline: otherwise the loop over
+ * existing states would save registers. */
 __attribute__((noinline)) static int32_t find_making(struct glob_dfa *dfa, int32_t at,
                                                      const char *p, const char *end)
 {

@@ -8,7 +8,7 @@
  *   key --byte by byte--> the state's table --> the next state, made when it is first needed
  *                                          `--> no other byte changes the answer: done
  *
- * The automaton keeps states up to a size; beyond it, it drops all and makes them again. A
+ * When the states exceed a limit, the automaton drops all of them and makes them again. A
  * search changes the automaton, so each thread has its own.
  */
 #ifndef HASP_BASE_GLOB_DFA_H
@@ -22,8 +22,8 @@
 
 struct glob_dfa;
 
-/* Makes the automaton of `set`, which is complete and outlives it. States of more than
- * `max_bytes` are dropped. GLOB_DFA_LIKELY: no limit that a set is likely to reach. */
+/* Makes the automaton of `set`, which is complete and must outlive it. `max_bytes`: limit of
+ * all states together. GLOB_DFA_LIKELY: a limit that the set is unlikely to reach. */
 #define GLOB_DFA_LIKELY SIZE_MAX
 struct glob_dfa *glob_dfa_new(const struct glob_set *set, size_t max_bytes);
 void glob_dfa_free(struct glob_dfa *dfa); /* NULL is allowed */

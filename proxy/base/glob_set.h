@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * glob_set: many patterns at once, as data that never changes once it is complete, so that all
- * threads may read it. Each pattern has a number; glob_dfa.h finds the lowest number whose
- * pattern matches a key.
+ * glob_set: a set of many patterns. Once complete, it never changes, so all threads may read
+ * it. Each pattern has a number; glob_dfa.h finds the lowest number whose pattern matches a
+ * key.
  *
  * The patterns form a tree of their elements (a byte, a class, `?`, `*`), which stores common
  * beginnings once:
@@ -30,13 +30,13 @@ enum glob_node_kind { GLOB_NODE_ROOT, GLOB_NODE_BYTE, GLOB_NODE_CLASS, GLOB_NODE
 struct glob_node {
 	enum glob_node_kind kind;
 	uint32_t what; /* BYTE: the byte; CLASS: its index in glob_set.classes */
-	uint32_t parent; /* parent node; the root's is itself */
+	uint32_t parent; /* parent node; the root is its own parent */
 	uint32_t child; /* first child; 0: none */
 	uint32_t sibling; /* next sibling; 0: none */
-	uint32_t top; /* STAR: the highest node above it from which all ways lead through it */
-	int32_t number; /* lowest number of the patterns that end here; GLOB_SET_NONE: none
-	                 * ends here */
-	int32_t best; /* lowest number of this node and those below it */
+	uint32_t top; /* STAR: the highest node above the star from which all ways lead through
+	               * the star */
+	int32_t number; /* lowest number of the patterns that end here; GLOB_SET_NONE: none */
+	int32_t best; /* lowest `number` of this node and all nodes below it */
 };
 
 struct glob_class {
@@ -51,9 +51,9 @@ struct glob_set {
 	int32_t on_empty; /* the number for the empty key */
 	char *prefix; /* the bytes with which all matching keys begin */
 	size_t prefix_len;
-	/* The kind of each byte, < nkinds. Bytes of one kind are the same to all patterns. */
-	uint8_t kind_of[256];
-	size_t nkinds;
+	uint8_t kind_of[256]; /* kind of each byte; no pattern distinguishes bytes of one kind
+	                       */
+	size_t nkinds; /* number of kinds */
 	uint8_t example[256]; /* a byte of each kind */
 };
 

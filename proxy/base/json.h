@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * json: writes JSON (RFC 8259) that is valid for any input: in texts, bytes that are not UTF-8
- * become U+FFFD; a number that JSON cannot express becomes null. The caller must open and
- * close objects and arrays in pairs.
+ * json: writes valid JSON (RFC 8259) from any input: bytes of a text that are not UTF-8 become
+ * U+FFFD, and a number that JSON cannot express becomes null. The caller must open and close
+ * objects and arrays in pairs.
  */
 #ifndef HASP_BASE_JSON_H
 #define HASP_BASE_JSON_H
@@ -14,12 +14,12 @@
 
 struct json {
 	struct buf *out;
-	bool follows; /* the object or array has an earlier element */
+	bool follows; /* the next element needs a comma before it */
 };
 
-/* `name`, a plain word, is that of a member of an object; NULL in an array. */
-
-/* Open and close an object or an array: `bracket` is '{' or '[', then '}' or ']'. */
+/* In all functions, `name` is the name of a member, a plain word; NULL for an element of an
+ * array. These two open and close an object or an array: `bracket` is '{' or '[', then '}' or
+ * ']'. */
 void json_open(struct json *j, const char *name, char bracket);
 void json_close(struct json *j, char bracket);
 

@@ -21,13 +21,13 @@
 
 /* hasp's only mutable global state. */
 static _Atomic int sink_fd = STDERR_FILENO;
-/* The descriptor for files and syslogd, once opened; -1: never. Its number stays the same,
- * because another thread may be writing to it. */
+/* The descriptor for files and syslogd; -1: none was opened yet. Once opened, it keeps its
+ * number, because another thread may be writing to it. */
 static int own_fd = -1;
 static _Atomic bool sink_is_syslog; /* sink_fd is a socket to syslogd */
 static _Atomic int sink_level = LOG_SEV_INFO;
 static _Atomic int sink_format = LOG_FORMAT_LOGFMT;
-static _Atomic unsigned dropped; /* lines that syslog has not taken */
+static _Atomic unsigned dropped; /* number of lines that syslogd has not taken */
 
 static const struct {
 	const char *name;
@@ -39,9 +39,9 @@ static const struct {
 	[LOG_SEV_DEBUG] = { "debug", LOG_DEBUG },
 };
 
-/* syslog(3) blocks a worker while syslogd does not read. So hasp sends lines itself, and drops
- * those that the socket does not take at once. A reconnected socket keeps its descriptor, so
- * that no thread needs a lock. */
+/* Connects to syslogd. syslog(3) would block a worker while syslogd does not read, so hasp
+ * sends lines itself, and drops those that the socket does not take at once. Connecting a
+ * socket again keeps its descriptor, so no thread needs a lock. */
 static int connect_syslog(int fd)
 {
 	static const struct sockaddr_un sun = { .sun_family = AF_UNIX,
@@ -60,7 +60,8 @@ static int open_syslog(void)
 	return fd;
 }
 
-/* Opens the file. A FIFO without a reader is an error, because open() would wait for one. */
+/* Opens the file for appending. A FIFO without a reader is an error: hasp does not wait for
+ * one. */
 static int open_file(const char *path)
 {
 	int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_NONBLOCK | O_NOCTTY | O_CLOEXEC,
@@ -72,7 +73,8 @@ static int open_file(const char *path)
 }
 
 /* Makes `own_fd` write to the file of `fd`, and closes `fd` unless it is the standard error. A
- * line that another thread is writing goes to one of the files. Returns 0; -1 with errno. */
+ * line that another thread writes meanwhile goes to the old or the new file. Returns 0; -1 with
+ * errno. */
 static int replace_own(int fd)
 {
 	int rc = dup3(fd, own_fd, O_CLOEXEC), saved = errno;
@@ -132,7 +134,7 @@ static size_t write_time(char *p, size_t n)
 	                        ts.tv_nsec / 1000000);
 }
 
-/* The format of syslog(3), which every syslogd understands. */
+/* Writes the beginning of a line as syslog(3) does, which every syslogd understands. */
 static size_t write_syslog_stamp(char *p, size_t n, enum log_severity level)
 {
 	time_t now = time(NULL);
@@ -147,7 +149,8 @@ static size_t write_syslog_stamp(char *p, size_t n, enum log_severity level)
 
 /* --- the formats -------------------------------------------------------------------------- */
 
-/* Space for a text of which each byte is replaced by three. */
+/* A line as it is written. Replacing a byte may take three bytes, so it may be longer than its
+ * text. */
 struct log_text {
 	char text[4 * LINE_MAX_BYTES];
 	size_t n;
@@ -185,7 +188,8 @@ static size_t value_length(const char *s)
 	return s[n] ? n + 1 : n;
 }
 
-/* Cuts " key=value" off `*s`, which is not empty. Returns false if that is not there. */
+/* Cuts " key=value" off `*s`, which is not empty. Returns false if `*s` does not begin like
+ * that. */
 static bool cut_pair(const char **s, struct slice *key, struct slice *value)
 {
 	const char *p = *s + 1;
@@ -212,8 +216,8 @@ static bool is_event(const char *text)
 	return is;
 }
 
-/* Puts `s` in quotes. `quoted`: quote() has escaped it. JSON has no \x, and a path of the
- * operator's may contain any byte. */
+/* Writes `s` in quotes. `quoted`: quote() has escaped `s`; a backslash of its \xNN is escaped
+ * again, because JSON has no \x. */
 static void put_quoted(struct log_text *l, struct slice s, bool quoted)
 {
 	line_puts(l, "\"");
@@ -295,7 +299,7 @@ static void put_logfmt(struct log_text *l, const char *text)
 	}
 }
 
-/* syslogd adds its own time. */
+/* Writes the line. `timed`: with the time, which syslogd adds itself. */
 static void put_line(struct log_text *l, enum log_severity level, const char *text, bool timed)
 {
 	bool json = atomic_load(&sink_format) == LOG_FORMAT_JSON;
@@ -320,7 +324,7 @@ static int send_to_syslog(int fd, const char *line, size_t n)
 {
 	if (send(fd, line, n, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0)
 		return 0;
-	/* syslogd may have been started, or restarted, in between. */
+	/* syslogd may have been started, or restarted, since the last line. */
 	if (errno == EAGAIN || connect_syslog(fd) < 0)
 		return -1;
 	return send(fd, line, n, MSG_NOSIGNAL | MSG_DONTWAIT) < 0 ? -1 : 0;
@@ -375,8 +379,8 @@ void log_line(enum log_severity level, const char *fmt, ...)
 	}
 	put_line(&line, level, text, true);
 	line.text[line.n++] = '\n';
-	/* One write per line, so that lines of several threads don't mix. When it fails, there
-	 * is no other place to report that. */
+	/* Write each line at once, so that lines of several threads do not mix. There is no
+	 * place to report a failure. */
 	if (write(fd, line.text, line.n) < 0)
 		return;
 }

@@ -36,7 +36,8 @@ void map_fini(struct map *m)
 
 /* --- growing ---------------------------------------------------------------------------- */
 
-/* Entries of the same key stay in one bucket, in their order, because they move together. */
+/* Returns the bucket for the hash: in `old` if that bucket has not moved yet. Entries of one
+ * key move together, so they stay in one bucket, in their order. */
 static struct map_node **bucket_of(const struct map *m, uint64_t hash)
 {
 	size_t old = hash & (m->nbuckets / 2 - 1);
@@ -81,7 +82,8 @@ static void map_grow(struct map *m)
 {
 	bool many = m->nbuckets >= BUCKETS_MANY;
 
-	/* There were as many puts as there are entries since, and each put has moved two. */
+	/* Since the last growth there was a put for each old bucket, and each put has moved
+	 * two. */
 	HASP_ASSERT(!m->old);
 	m->old = m->buckets;
 	m->moved = 0;
@@ -203,6 +205,6 @@ uint64_t map_scan(const struct map *m, uint64_t cursor, map_scan_fn *fn, void *a
 		if (m->old)
 			scan_bucket(m->buckets[i + n], fn, arg);
 	}
-	/* With all bits above the bucket's number set, the sum carries into that number. */
+	/* All bits above the bucket's number are set, so adding 1 carries into that number. */
 	return reversed(reversed(cursor | ~(uint64_t)(n - 1)) + 1);
 }

@@ -37,7 +37,7 @@ struct map {
 void map_init(struct map *m);
 /* Initializes the map with this secret, which decides the order of the entries. */
 void map_init_with(struct map *m, const uint8_t secret[SIPHASH_SECRET_SIZE]);
-void map_fini(struct map *m); /* entries are left as they are */
+void map_fini(struct map *m); /* does not touch the entries */
 
 /* Return the first entry, in no useful order, and the one after `node`; NULL: none. */
 struct map_node *map_first(struct map *m);
@@ -50,7 +50,7 @@ struct map_node *map_after(const struct map *m, const struct map_node *node);
 	for (struct map_node *node = map_first(m), *node##_next;                               \
 	     node && (node##_next = map_after(m, node), true); node = node##_next)
 
-/* Returns the bytes of memory of the buckets. */
+/* Returns the memory of the buckets, in bytes. */
 static inline size_t map_nbytes(const struct map *m)
 {
 	return (m->nbuckets + (m->old ? m->nbuckets / 2 : 0)) * sizeof(struct map_node *);

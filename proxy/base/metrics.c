@@ -63,7 +63,8 @@ static void write_value(struct buf *out, const char *value)
 	}
 }
 
-/* `suffix`: of the name; `le`: the upper bound, if the sample is a bucket; else NULL. */
+/* Writes a sample's name and labels. `suffix`: end of the name; `le`: upper bound of a bucket;
+ * NULL: the sample is not a bucket. */
 static void write_name(struct buf *out, const char *name, const char *suffix,
                        const struct metrics_label *labels, size_t nlabels, const char *le)
 {

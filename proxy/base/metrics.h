@@ -2,8 +2,8 @@
  *
  * metrics: counters, histograms of durations, and Prometheus' text format.
  *
- * A counter or a histogram has one writer, for which it costs one plain addition, or two for a
- * duration. Other threads may read it at any time, and add up those of several threads:
+ * A counter or a histogram has one writer, which needs one plain addition, or two for a
+ * duration. Other threads may read at any time, and add up the numbers of several threads:
  *
  *   one thread each --metrics_observe()--> metrics_histogram --metrics_add_up()--> metrics_sums
  *
@@ -41,7 +41,7 @@ static inline uint64_t metrics_counted(const struct metrics_counter *c)
 #define METRICS_BUCKETS 19
 
 struct metrics_histogram {
-	struct metrics_counter n[METRICS_BUCKETS]; /* durations in each bucket alone */
+	struct metrics_counter n[METRICS_BUCKETS]; /* number of durations in each bucket */
 	struct metrics_counter total_us; /* sum of all durations */
 };
 
@@ -58,7 +58,7 @@ void metrics_add_up(struct metrics_sums *sums, const struct metrics_histogram *h
 
 enum metrics_type { METRICS_COUNTER, METRICS_GAUGE, METRICS_HISTOGRAM };
 
-/* Begins a family: the samples after it belong to it. `help` is one line of plain ASCII. */
+/* Begins a family, to which the next samples belong. `help` is one line of plain ASCII. */
 void metrics_family(struct buf *out, const char *name, enum metrics_type type,
                     const char *help);
 
@@ -67,7 +67,8 @@ struct metrics_label {
 	const char *value; /* any bytes; those that are not UTF-8 become U+FFFD */
 };
 
-/* Writes a sample of the family `name`, with labels that no other sample of it has. */
+/* Writes a sample of the family `name`. No other sample of the family may have the same labels.
+ */
 void metrics_sample(struct buf *out, const char *name, const struct metrics_label *labels,
                     size_t nlabels, double value);
 void metrics_histogram_sample(struct buf *out, const char *name,

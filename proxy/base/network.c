@@ -5,7 +5,7 @@
 #include <netinet/in.h>
 #include <string.h>
 
-/* Returns the number from 0 to `max`; -1: `text` is none. */
+/* Returns the number in `text`; -1: it is not a number from 0 to `max`. */
 static int parse_bits(const char *text, int max)
 {
 	int n = 0;

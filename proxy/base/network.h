@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * network: addresses that begin with the same bits, as `10.0.0.0/8`, `fd00::/8` or `10.1.2.3`
- * name them.
+ * network: a range of addresses that begin with the same bits, such as `10.0.0.0/8`, `fd00::/8`
+ * or the single address `10.1.2.3`.
  */
 #ifndef HASP_BASE_NETWORK_H
 #define HASP_BASE_NETWORK_H
@@ -11,7 +11,7 @@
 
 struct network {
 	unsigned char bits[16]; /* bits after the first `n` mean nothing */
-	unsigned n; /* number of bits that count, at most 32 or 128 */
+	unsigned n; /* number of common bits, at most 32 or 128 */
 	int family; /* AF_INET or AF_INET6 */
 };
 

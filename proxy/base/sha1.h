@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * sha1: the digest that redis.sha1hex() computes, so that hasp can check what a script has
- * hashed. Source: RFC 3174.
+ * sha1: the SHA-1 digest (RFC 3174), as redis.sha1hex() computes it in scripts.
  */
 #ifndef HASP_BASE_SHA1_H
 #define HASP_BASE_SHA1_H
@@ -17,8 +16,9 @@
 #define SHA1_BLOCK 64
 struct sha1 {
 	uint32_t h[5];
-	unsigned char block[SHA1_BLOCK]; /* nbytes % SHA1_BLOCK bytes, not hashed yet */
-	uint64_t nbytes;
+	unsigned char
+		block[SHA1_BLOCK]; /* the last nbytes % SHA1_BLOCK bytes, not hashed yet */
+	uint64_t nbytes; /* number of bytes added so far */
 };
 void sha1_begin(struct sha1 *s);
 void sha1_add(struct sha1 *s, const void *bytes, size_t n);

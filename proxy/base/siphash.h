@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * siphash: SipHash-2-4, a short hash with a secret. Without the secret, a peer can neither find
- * out what was hashed nor construct bytes with a given hash.
+ * siphash: SipHash-2-4, a hash of 64 bits with a secret. Without the secret, a peer can neither
+ * find out which bytes were hashed nor construct bytes with a given hash.
  * Source: https://www.aumasson.jp/siphash/siphash.pdf, whose test vector the unit test has.
  */
 #ifndef HASP_BASE_SIPHASH_H

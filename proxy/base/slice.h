@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * slice: bytes that something else owns. Binary-safe, not NUL-terminated, valid only as long as
- * that memory.
+ * slice: a reference to bytes in memory that other code owns. Binary-safe, not NUL-terminated,
+ * valid only as long as that memory.
  */
 #ifndef HASP_BASE_SLICE_H
 #define HASP_BASE_SLICE_H
@@ -72,8 +72,8 @@ static inline bool slice_is(struct slice a, const char *s)
 	return slice_is_alike(a, slice_str(s));
 }
 
-/* Moves the bytes before the first `end`, or all, from the head of *s to *out, and drops that
- * `end`. Returns false if *s was empty. */
+/* Cuts the bytes before the first `end`, or all bytes, off the head of *s into *out, and drops
+ * the `end`. Returns false if *s was empty. */
 static inline bool slice_cut(struct slice *s, char end, struct slice *out)
 {
 	const char *at;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * timers: a clock, and functions that run when the clock reaches a certain time. They use no
- * event loop and never sleep: their owner asks when the first timer is due, and runs those that
- * are due.
+ * timers: a clock, and functions that run when the clock reaches their time. There is no event
+ * loop: the owner of the timers asks when the first timer is due, and then runs all that are
+ * due.
  *
  *   net/loop_timers (a libev loop and the machine's clock), or a unit test (a clock of its own)
  *         |                        ^
@@ -10,8 +10,8 @@
  *         v                        |
  *   struct timers <-- timers_now(), timer_start(), timer_stop() -- lock/
  *
- * A heap of pointers, the earliest first: a timer that is due after all others, as those of
- * leases mostly are, costs one comparison. Times are seconds of the clock, not of the day.
+ * The timers are in a heap, the earliest first: starting a timer that is due after all others,
+ * as the timers of leases mostly are, costs one comparison.
  */
 #ifndef HASP_BASE_TIMERS_H
 #define HASP_BASE_TIMERS_H
@@ -22,24 +22,25 @@
 
 struct timer;
 
-/* `now`: the time for which timers_run() was called. The function may restart the timer, and
- * may free its memory. */
+/* `now`: the argument of timers_run(). The function may restart the timer, and may free it
+ * after timer_stop(). */
 typedef void timer_fn(struct timer *t, double now);
 
 /* Embedded in the struct that it belongs to. All zero: a timer that does not run. */
 struct timer {
 	timer_fn *fn;
 	double at; /* when it is due */
-	float every; /* seconds from one run to the next; 0: it runs only once */
-	uint32_t slot; /* index in timers.heap; 0: it does not run */
+	float every; /* seconds from one run to the next; 0: the timer runs only once */
+	uint32_t slot; /* index in timers.heap; 0: the timer does not run */
 };
 
 struct timers {
 	double (*clock)(void *arg); /* seconds; never goes back */
-	/* Called when a timer is started that is due first of all, at `at`. May be NULL. */
+	/* Called when a timer is started that is due before all others, at `at`. May be NULL.
+	 */
 	void (*on_earlier)(void *arg, double at);
 	void *arg; /* argument of both callbacks */
-	struct timer **heap; /* entries 1 to n */
+	struct timer **heap; /* entries 1 to n are used */
 	uint32_t n, size;
 };
 
@@ -51,8 +52,8 @@ static inline double timers_now(const struct timers *ts)
 	return ts->clock(ts->arg);
 }
 
-/* Runs `fn` at the time `at`, or as soon as possible if that has passed; then every `every`
- * seconds, unless that is 0. Restarts a timer that runs. */
+/* Runs `fn` at the time `at`, or in the next timers_run() if that has passed; then every
+ * `every` seconds, unless that is 0. Restarts a timer that is running. */
 void timer_start(struct timers *ts, struct timer *t, timer_fn *fn, double at, double every);
 /* Stops the timer. Does nothing if it does not run. */
 void timer_stop(struct timers *ts, struct timer *t);

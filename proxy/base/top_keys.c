@@ -14,7 +14,7 @@ struct entry {
 	struct top_key_counts counts;
 };
 
-/* A table of counts, for a period of time. */
+/* The counts of a period of time. */
 struct table {
 	double began; /* when the period began */
 	struct map by_key;
@@ -166,8 +166,8 @@ void top_keys_free(struct top_keys *t)
 	free(t);
 }
 
-/* When the current table has counted for long enough, it becomes the last one, and the former
- * last one is dropped. */
+/* If the present table has counted for TOP_KEYS_SECONDS, it replaces the one before. Drops
+ * tables that are older. */
 static void take_turns(struct top_keys *t, double now)
 {
 	while (t->now && now - t->now->began >= TOP_KEYS_SECONDS) {

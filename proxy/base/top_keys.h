@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * top_keys: finds the keys with the most events, of any number of keys, in memory that does not
- * grow: the space-saving algorithm (Metwally, Agrawal, El Abbadi: Efficient Computation of
- * Frequent and Top-k Elements in Data Streams, 2005). A new key replaces the one with the
+ * top_keys: finds the keys with the most events, among any number of keys, in bounded memory.
+ * It uses the space-saving algorithm (Metwally, Agrawal, El Abbadi: Efficient Computation of
+ * Frequent and Top-k Elements in Data Streams, 2005): a new key replaces the key with the
  * smallest count, and may have had up to that many events before:
  *
- *   n <= how often it happened <= n + missed
+ *   n <= number of the key's events <= n + missed
  *
- * and of `all` additions, each key with more than all / TOP_KEYS is there.
+ * A key with more than 1 / TOP_KEYS of all events is certainly in the table.
  *
- * Two such tables take turns, so that the result covers the last minutes: at least
- * TOP_KEYS_SECONDS, at most twice that. One thread owns a top_keys; it costs nothing before the
- * first addition.
+ * Two tables take turns, so that the result covers the last minutes: at least TOP_KEYS_SECONDS,
+ * at most twice as long. One thread owns a top_keys, which takes almost no memory before the
+ * first event.
  */
 #ifndef HASP_BASE_TOP_KEYS_H
 #define HASP_BASE_TOP_KEYS_H
@@ -28,23 +28,24 @@
 /* Number of kinds of events, which are counted separately. */
 #define TOP_KEYS_KINDS 2
 
-/* Bytes kept of a key: longer keys are compared by length, first and last bytes. */
+/* Number of first and last bytes kept of a long key. Keys are compared by these and by length.
+ */
 #define TOP_KEYS_HEAD 128
 #define TOP_KEYS_TAIL 32
 
 /* A key, as far as it is kept. */
 struct top_key {
 	const void *of; /* the key's owner, which the caller keeps valid */
-	long db; /* a long, so that there is no gap between the members */
+	long db; /* database; a long, so that the struct has no gaps */
 	size_t len; /* length of the whole key */
-	char head[TOP_KEYS_HEAD]; /* its first bytes, min(len, TOP_KEYS_HEAD) */
-	char tail[TOP_KEYS_TAIL]; /* its last ones, if it is longer than `head` */
+	char head[TOP_KEYS_HEAD]; /* the first bytes of the key, min(len, TOP_KEYS_HEAD) */
+	char tail[TOP_KEYS_TAIL]; /* the last bytes of the key, if it is longer than `head` */
 };
 
 /* The number of events of a key. */
 struct top_key_counts {
-	uint64_t n[TOP_KEYS_KINDS]; /* at least so many */
-	uint64_t missed; /* at most so many more, of both kinds together */
+	uint64_t n[TOP_KEYS_KINDS]; /* counted events of each kind */
+	uint64_t missed; /* upper bound of the events that were not counted */
 };
 
 struct top_keys;
