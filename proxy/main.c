@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * main: the process from its options to its end: the order of the start, and the signals.
+ * main: starts hasp's parts in their order, handles signals, and ends the parts again.
  *
  *   load config -> open listeners -> start workers
  *
- *   SIGHUP       load again -> all workers
- *   SIGTERM      drain all workers -> join -> leave
- *   SIGUSR1      log the observations
- *   SIGUSR2      start the next hasp, and give it the clients when it serves
- *   others       that would end hasp are logged
+ *   SIGHUP       load the file again, and give it to all workers
+ *   SIGTERM      drain all workers, join them, and exit
+ *   SIGUSR1      log the reports of mode = observe
+ *   SIGUSR2      start the next hasp, and hand the clients over when it serves
+ *   others       log those that would end hasp
  *
- *   --discover   prints a line now and then, and the result when the workers have left
+ *   --discover   prints its progress now and then, and the result when the workers have ended
  *   [discover]   writes the result to a file
  *
- * Workers that drain end one by one: from then on main sends them no command but to stop.
+ * While workers drain, they end one by one, so main sends them no command but to stop.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -47,12 +47,12 @@
 
 struct process {
 	struct cmdline cmdline;
-	struct config *config; /* in force */
-	struct config *first; /* the configuration at the start: a reload changes no socket */
+	struct config *config; /* the configuration in force */
+	struct config *first; /* the configuration at the start, which opened the sockets */
 	struct inherited_fds inherited_fds;
 	struct listeners listeners, console, pages;
 	struct admin *admin; /* NULL: there is no console */
-	_Atomic int shutdown; /* enum admin_shutdown: how the console wants hasp to end */
+	_Atomic int shutdown; /* greatest enum admin_shutdown that the console has asked for */
 	double drain_at; /* clock_now() at which lame_duck ends; 0: it has not begun */
 	struct upgrade upgrade;
 	struct supervision supervision;
@@ -68,8 +68,8 @@ struct process {
 static const int main_unused_signals[] = { SIGQUIT, SIGALRM, SIGVTALRM, SIGPROF,
 	                                   SIGIO,   SIGPWR,  SIGSTKFLT };
 
-/* Blocks signals from the first moment: an early signal waits until hasp serves. But SIGTERM
- * and SIGINT end a hasp that does not serve yet. */
+/* Blocks signals, so that an early signal waits until hasp serves. SIGTERM and SIGINT are not
+ * blocked yet: they end a hasp that does not serve. */
 static void main_block_signals(sigset_t *blocked, sigset_t *before)
 {
 	sigemptyset(blocked);
@@ -81,7 +81,7 @@ static void main_block_signals(sigset_t *blocked, sigset_t *before)
 	for (int sig = SIGRTMIN; sig <= SIGRTMAX; sig++)
 		sigaddset(blocked, sig);
 	pthread_sigmask(SIG_BLOCK, blocked, before);
-	/* Let write() fail instead: each caller handles that. */
+	/* write() fails instead, and each caller handles that. */
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGXFSZ, SIG_IGN);
 }
@@ -143,7 +143,7 @@ static void main_log_restart(const struct config *first, const struct config *ne
 /* Returns why the process needs a restart to use `next`; NULL: it does not. */
 static const char *main_needs_restart(const struct process *p, const struct config *next)
 {
-	/* The clients' state is made for a cluster, or for one server. */
+	/* Clients keep other state for a cluster than for one server. */
 	if ((p->first->cluster.n > 0) != (next->cluster.n > 0))
 		return "adding or removing 'cluster' in [upstream] needs a restart";
 	if (next->discover && p->nworkers > 1)
@@ -174,7 +174,7 @@ static void main_use_config(struct process *p, struct config *next)
 	p->config = next;
 }
 
-/* Renews the password if that is due. Returns the seconds until the next check. */
+/* Renews the password if it is due. Returns the seconds until the next check. */
 static double main_renew_password(struct process *p)
 {
 	struct config *next = password_renewal_tick(&p->renewal, p->config, &p->shared,
@@ -202,7 +202,7 @@ static bool main_try_reload(struct process *p, struct buf *why)
 		config_unref(next);
 		return false;
 	}
-	/* The only step that may fail comes first, so a reload is never half done. */
+	/* Do the only step that may fail first, so that a reload is never half done. */
 	if (main_open_log(next->log) < 0) {
 		log_error("reload kept=\"the old configuration\" reason=\"the log cannot be "
 		          "opened\"");
@@ -211,7 +211,7 @@ static bool main_try_reload(struct process *p, struct buf *why)
 		return false;
 	}
 	main_log_restart(p->first, next);
-	/* The limits are divided among the workers that run. */
+	/* Limits are divided by the number of workers, which a reload does not change. */
 	next->workers = p->first->workers;
 	encryption_keep_sessions(next, old);
 	main_use_discover(p, next);
@@ -254,7 +254,8 @@ static void main_leave(struct process *p, int sig, bool at_once)
 		at_once ? worker_stop(p->workers[i]) : worker_drain(p->workers[i]);
 }
 
-/* Begins lame_duck, during which only /readyz changes. Returns false if it lasts no time. */
+/* Begins lame_duck, during which only /readyz fails. Returns false if hasp must drain at once.
+ */
 static bool main_begin_lame_duck(struct process *p, int sig)
 {
 	double seconds = (double)p->config->lame_duck_ms / 1000;
@@ -267,7 +268,7 @@ static bool main_begin_lame_duck(struct process *p, int sig)
 	return true;
 }
 
-/* Leaves the sockets to the next hasp, and drains, so that it gets the clients. */
+/* Leaves the sockets and the clients to the next hasp, and drains. */
 static void main_hand_over(struct process *p)
 {
 	int channels[LISTENERS_WORKERS_MAX];
@@ -288,7 +289,7 @@ static void main_hand_over(struct process *p)
 	http_leave(&p->http);
 }
 
-/* Gives the workers the channels by which the clients of the old hasp come. */
+/* Gives the workers the channels over which the old hasp hands its clients. */
 static void main_take_over(struct process *p)
 {
 	int channels[UPGRADE_CHANNELS_MAX];
@@ -308,7 +309,7 @@ static void main_upgrade(struct process *p, bool leaving)
 		log_warning("upgrade_refused reason=\"hasp is shutting down\"");
 		return;
 	}
-	/* The next hasp would not be paused, and Redis may be down. */
+	/* The next hasp would not be paused. */
 	if (atomic_load(&p->shared.paused)) {
 		log_warning("upgrade_refused reason=\"hasp is paused\"");
 		return;
@@ -323,13 +324,15 @@ static void main_upgrade(struct process *p, bool leaving)
 	buf_release(&text);
 }
 
-/* Returns the shorter of two times; `a` is -1 if it has no limit. */
+/* Returns the shorter of two waits. `a`: -1: no limit. */
 static double main_shorter(double a, double b)
 {
 	return a < 0 || b < a ? b : a;
 }
 
-/* Waits for a signal for at most `seconds`; -1: without a limit. Returns its number, or -1. */
+/* Waits for a signal, at most for `seconds`; -1: without a limit. Returns the signal; -1: none
+ * came.
+ */
 static int main_await_signal(const sigset_t *signals, double seconds)
 {
 	const time_t whole = (time_t)seconds;
@@ -345,8 +348,7 @@ static void main_print(FILE *to, struct buf *text)
 	buf_release(text);
 }
 
-/* Prints the progress of --discover if that is due. Returns the seconds until it is due again.
- */
+/* Prints the progress of --discover if it is due. Returns the seconds until it is due again. */
 static double main_tell_progress(struct process *p)
 {
 	struct buf line = BUF_INIT;
@@ -360,8 +362,8 @@ static double main_tell_progress(struct process *p)
 	return p->progress_at - now;
 }
 
-/* Prints the discovered file: to stdout when all clients have gone. An interim result goes to
- * stderr, because hasp could not load two files in one. */
+/* Prints the discovered file. The final one goes to stdout; an interim one goes to stderr, so
+ * that stdout has one file only. */
 static void main_print_discovered(struct process *p, bool so_far)
 {
 	struct buf ini = BUF_INIT;
@@ -385,7 +387,8 @@ static void main_report(struct process *p)
 /* Waits for signals until the workers have left. */
 static void main_serve(struct process *p, const sigset_t *signals)
 {
-	bool leaving = false, told = false; /* `told`: a SIGTERM has come */
+	bool leaving = false; /* the workers drain */
+	bool told = false; /* the next SIGTERM ends hasp at once */
 
 	while (p->shared.running) {
 		enum upgrade_state upgrade = upgrade_poll(&p->upgrade, clock_now());
@@ -397,8 +400,9 @@ static void main_serve(struct process *p, const sigset_t *signals)
 		}
 		if (upgrade_awaits_channels(&p->upgrade))
 			main_take_over(p);
-		/* No signal reports that drained workers have ended, that the next hasp
-		 * serves, or that channels have come: so check often. */
+		/* Check often while workers drain, or while an upgrade is under way: no signal
+		 * reports the end of the workers, the next hasp's readiness, or its channels.
+		 */
 		wait = supervision_tick(&p->supervision, clock_now());
 		if (!leaving && p->config->password_command)
 			wait = main_shorter(wait, main_renew_password(p));
@@ -436,7 +440,7 @@ static void main_serve(struct process *p, const sigset_t *signals)
 	}
 }
 
-/* Reports that hasp serves: to the service manager and the old hasp. */
+/* Reports to the service manager and the old hasp that this hasp serves. */
 static void main_ready(struct process *p)
 {
 	supervision_serves(&p->supervision, &p->shared, upgrade_is_successor(&p->upgrade),
@@ -574,8 +578,7 @@ static int main_with_config(struct process *p, const struct buf *warnings, sigse
 	log_lines(LOG_SEV_WARNING, buf_slice(warnings));
 	if (geteuid() == 0)
 		log_warning("runs_as_root hint=\"start hasp as a user of its own: User= of "
-		            "systemd, "
-		            "command_user= of OpenRC, setpriv(1)\"");
+		            "systemd, command_user= of OpenRC, setpriv(1)\"");
 	return main_run(p, signals);
 }
 
@@ -583,7 +586,6 @@ static int main_with_config(struct process *p, const struct buf *warnings, sigse
 static int main_tell(const struct process *p, const struct buf *faults, struct buf *warnings)
 {
 	struct buf good = BUF_INIT;
-
 	bool fails = !p->config;
 
 	if (p->config && (!p->cmdline.quiet || p->cmdline.strict)) {

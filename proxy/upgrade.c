@@ -88,8 +88,8 @@ size_t upgrade_take_channels(struct upgrade *u, int *channels)
 
 /* --- the old process ------------------------------------------------------------ */
 
-/* The environment, and two variables more. They are not set here, for other threads may read
- * the environment. The caller frees the array. */
+/* Returns the environment with two more variables; the caller frees the array. setenv() is not
+ * an option, because other threads may read the environment. */
 static char **upgrade_environment(char *inherited_fds, char *ready)
 {
 	size_t n = 0;
@@ -104,7 +104,8 @@ static char **upgrade_environment(char *inherited_fds, char *ready)
 	return env;
 }
 
-/* Returns 0, or an errno. A descriptor that is copied onto itself is not closed by exec(). */
+/* Starts the new process. dup2() onto the same number keeps a descriptor open over exec().
+ * Returns 0, or an errno. */
 static int upgrade_spawn(struct upgrade *u, const int *fds, size_t nfds, int ready_fd,
                          char **env)
 {
@@ -171,7 +172,7 @@ void upgrade_start(struct upgrade *u, const int *fds, size_t nfds, char *inherit
 	log_info("upgrading pid=%ld binary=%s", (long)u->pid, u->argv[0]);
 }
 
-/* Ends the new process, if it has not ended by itself, and returns its status. */
+/* Ends the new process, unless it has ended already, and returns its status. */
 static int upgrade_reap(struct upgrade *u)
 {
 	int status = 0;
@@ -262,8 +263,7 @@ bool upgrade_give_channels(struct upgrade *u, int *channels, size_t n)
 	}
 	if (rc < 0)
 		log_warning("upgrade effect=\"the old process keeps its clients until they are "
-		            "idle\" "
-		            "reason=\"%s\"",
+		            "idle\" reason=\"%s\"",
 		            strerror(errno));
 	close(u->new_fd);
 	u->new_fd = -1;

@@ -36,7 +36,7 @@ static void cmdline_usage(FILE *out)
 	      out);
 }
 
-/* Takes the default file if none is named. Returns -1 to continue, else the exit status. */
+/* Uses the default file if it exists. Returns -1 to continue, else the exit status. */
 static int cmdline_default_file(struct cmdline *o)
 {
 	if (access(DEFAULT_FILE, F_OK) == 0)
@@ -49,7 +49,8 @@ static int cmdline_default_file(struct cmdline *o)
 	return -1;
 }
 
-/* Takes the file, named by -c or alone. Returns -1 to continue, else the exit status. */
+/* Finds the file: after -c, as an argument alone, or the default. Returns -1 to continue, else
+ * the exit status. */
 static int cmdline_take_file(struct cmdline *o, int argc, char **argv)
 {
 	if (optind < argc && !o->file)
@@ -95,8 +96,7 @@ int cmdline_parse(struct cmdline *o, int argc, char **argv)
 			break;
 		case 'd':
 			fputs("hasp: there is no -d: hasp stays in the foreground; expected a "
-			      "service of "
-			      "systemd or OpenRC, or a container\n",
+			      "service of systemd or OpenRC, or a container\n",
 			      stderr);
 			return 2;
 		case 'v':

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * cmdline: hasp's command line: the configuration file, and the action to take.
+ * cmdline: parses hasp's command line.
  */
 #ifndef HASP_PROCESS_CMDLINE_H
 #define HASP_PROCESS_CMDLINE_H
@@ -8,12 +8,12 @@
 #include <stdbool.h>
 
 struct cmdline {
-	const char *file; /* NULL: all defaults */
-	bool test;
+	const char *file; /* path of the ini file; NULL: all settings have their defaults */
+	bool test; /* check the file and exit */
 	bool quiet; /* with `test`: print only faults */
 	bool strict; /* with `test`: warnings are faults */
-	const char *discover; /* HOST:PORT of the Redis to observe; NULL: none */
-	int verbose;
+	const char *discover; /* HOST:PORT of the Redis to watch; NULL: no --discover */
+	int verbose; /* number of levels to log more */
 };
 
 /* Fills `o`, which must be all zero; its strings point into `argv`, or are constants. Returns

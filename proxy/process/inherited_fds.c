@@ -24,7 +24,7 @@ static const char *const inherited_fds_kinds[] = {
 };
 #define HANDED_KINDS (sizeof(inherited_fds_kinds) / sizeof(inherited_fds_kinds[0]))
 
-/* Returns the number in an environment variable; 0: none, or an invalid one. */
+/* Returns the number in an environment variable; 0: the variable is missing or not a number. */
 static long inherited_fds_number(const char *name)
 {
 	const char *text = getenv(name);
@@ -46,7 +46,8 @@ static int inherited_fds_option(int fd, int option)
 	return getsockopt(fd, SOL_SOCKET, option, &value, &len) < 0 ? -1 : value;
 }
 
-/* Makes a listening stream socket non-blocking; systemd's are not. False: `fd` is none. */
+/* Makes a listening stream socket non-blocking, which systemd's are not. Returns false if `fd`
+ * is no such socket. */
 static bool inherited_fds_prepare(int fd)
 {
 	int flags = fcntl(fd, F_GETFL);
@@ -78,7 +79,7 @@ static int inherited_fds_take_from_systemd(struct inherited_fds *h)
 	                 ? inherited_fds_number("LISTEN_FDS")
 	                 : 0;
 
-	/* FIRST_FD + n may be too large for an int. */
+	/* A long, because FIRST_FD + n may be too large for an int. */
 	for (long i = 0; i < n; i++) {
 		if (inherited_fds_add(h, FIRST_FD + i,
 		                      (struct inherited_fds_socket){ .lent = true }) < 0)
@@ -177,8 +178,7 @@ int inherited_fds_finish(struct inherited_fds *h)
 			continue;
 		if (s->entry.address) {
 			log_warning("listen address=%s effect=closed reason=\"the "
-			            "configuration does not name it any "
-			            "more\"",
+			            "configuration does not name it any more\"",
 			            s->entry.address);
 			close(s->fd);
 			s->taken = true;

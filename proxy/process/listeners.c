@@ -46,7 +46,7 @@ static void listeners_add(struct listeners *l, size_t worker, int fd,
 	w->entries[w->n++] = *entry;
 }
 
-/* Gives each worker a socket of its own for a TCP address, and all the same unix socket.
+/* Gives each worker a socket of its own at a TCP address, or a duplicate of the unix socket.
  * `first`: the first worker's socket. */
 static int listeners_share(struct listeners *l, int first, const struct listen_entry *entry,
                            const struct address *at, const struct listen_opts *opts)
@@ -65,7 +65,7 @@ static int listeners_share(struct listeners *l, int first, const struct listen_e
 			listeners_add(l, i, fd, entry, false);
 			continue;
 		}
-		/* The kernel may have chosen the port. */
+		/* Open the same port as `first`, which the kernel may have chosen. */
 		if (address_print_own(first, text, sizeof(text)) < 0)
 			return listeners_fail(at->host, strerror(errno));
 		if (address_parse(&same, text) < 0 ||
@@ -77,8 +77,8 @@ static int listeners_share(struct listeners *l, int first, const struct listen_e
 	return 0;
 }
 
-/* Distributes `n` inherited sockets of one address over the workers; a worker that gets none
- * gets a duplicate of one. */
+/* Distributes `n` inherited sockets of one address over the workers. A worker for which there
+ * is none gets a duplicate. */
 static int listeners_spread(struct listeners *l, const int *fds, size_t n, bool lent,
                             const struct listen_entry *entry)
 {
@@ -112,7 +112,9 @@ static size_t listeners_take_with(struct inherited_fds *inherited_fds,
 	return n;
 }
 
-/* Takes the inherited sockets of the entry. Returns 1; 0: there are none; -1: failed. */
+/* Takes the inherited sockets of the entry. Returns 1; 0: there are none; -1 with the reason
+ * logged.
+ */
 static int listeners_take(struct listeners *l, const struct listen_entry *entry,
                           const struct address *at, struct inherited_fds *inherited_fds)
 {
@@ -134,7 +136,7 @@ static int listeners_take(struct listeners *l, const struct listen_entry *entry,
 	return taken;
 }
 
-/* True if another process listens at the address: SO_REUSEPORT would hide that. */
+/* True if another process listens at the address, which SO_REUSEPORT would hide. */
 static bool listeners_is_taken(const struct address *at, const char **reason)
 {
 	struct listen_opts opts = { .backlog = 1 };
@@ -231,8 +233,8 @@ int listeners_open(struct listeners *l, const struct config *config,
 	return inherited_fds_finish(inherited_fds);
 }
 
-/* True if all users may open the socket. A user of the console can end hasp, and systemd's
- * sockets are open to all users unless its unit forbids that. */
+/* True if each user of the machine may open the unix socket, as by default those of systemd. A
+ * user of the console can end hasp. */
 static bool listeners_is_for_all(const struct listen_entry *entry)
 {
 	struct address at;

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * listeners: the sockets that `listen` and `listen_tls` name, for all workers together. They
- * are opened before a worker starts, or handed over by systemd or by the hasp that this one
- * upgrades. The files of unix sockets are removed at the end. Workers own the descriptors and
- * accept from them.
+ * listeners: the listening sockets of the workers, the console and HTTP. hasp opens them before
+ * its threads start, or inherits them from systemd or an older hasp, and removes the files of
+ * unix sockets at the end. The threads own the descriptors and accept from them.
  *
- * A TCP address that hasp opens has a socket for each worker, so that the kernel spreads the
- * clients. Sockets that were handed over are spread so that each worker has one, and each
- * socket has a worker. A socket without a worker would keep its clients waiting, and closing it
- * would reset the clients in its backlog.
+ * If hasp opens a TCP address, each worker has a socket there, and the kernel spreads the
+ * clients. Inherited sockets are spread so that each worker has a socket, and each socket a
+ * worker. A socket without a worker would keep its clients waiting, and closing it would reset
+ * the clients in its backlog.
  */
 #ifndef HASP_PROCESS_LISTENERS_H
 #define HASP_PROCESS_LISTENERS_H
@@ -20,21 +19,21 @@
 #include "process/inherited_fds.h"
 
 #define LISTENERS_WORKERS_MAX 64 /* largest value of `workers` */
-/* Addresses in `listen` and `listen_tls`, each of which may be a name for several. */
+/* Most sockets at one address, which may be a name for several; most unix sockets. */
 #define LISTENERS_MAX 64
 
 /* The sockets from which one worker accepts. */
 struct listeners_worker {
 	int *fds;
-	struct listen_entry *entries; /* the entry of each of the fds */
-	bool *lent; /* for each descriptor: systemd owns it and keeps it open */
+	struct listen_entry *entries; /* the entry of each descriptor */
+	bool *lent; /* true for each descriptor that systemd owns, too */
 	size_t n;
 };
 
 /* All zero: no socket is open. */
 struct listeners {
 	const struct config *config; /* the configuration with which hasp was started */
-	const char *what; /* the word for such a listener in the log */
+	const char *what; /* event that is logged for each address */
 	int64_t unix_mode; /* permissions of unix sockets */
 	size_t nworkers; /* number of workers with sockets */
 	struct listeners_worker workers[LISTENERS_WORKERS_MAX];
@@ -60,9 +59,9 @@ int listeners_open_http(struct listeners *l, const struct config *config,
                         struct inherited_fds *inherited_fds)
 	__attribute__((warn_unused_result));
 
-/* Hands all sockets to the next hasp: appends the descriptors to `fds`, as ints, and their
- * description to `text`. The next hasp inherits every socket: several sockets at one address
- * have a backlog each, and the clients in it are reset when its last descriptor is closed. */
+/* Describes all sockets for the next hasp: appends the descriptors to `fds`, as ints, and their
+ * words for HASP_LISTEN_FDS to `text`. The next hasp must inherit every socket, because each
+ * has a backlog, whose clients are reset when its last descriptor is closed. */
 void listeners_serialize(const struct listeners *l, struct buf *fds, struct buf *text);
 /* Leaves the sockets to another process: the files of unix sockets stay. */
 void listeners_leave(struct listeners *l);

@@ -15,7 +15,7 @@
 #include "base/log.h"
 #include "base/slice.h"
 
-/* Output limit in bytes, as for a password file. */
+/* Most bytes that the command may print, as for a password file. */
 #define OUTPUT_MAX ((size_t)64 * 1024)
 /* How often hasp checks whether a command that has closed its output has ended, in ms. */
 #define REAP_MS 10
@@ -71,8 +71,8 @@ static int ms_until(double deadline)
 	return ms > 0 ? (int)ms + 1 : 0;
 }
 
-/* Reads until the command closes its output. Returns 0; -1 if that comes too late, or if the
- * command prints too much. */
+/* Reads until the command closes its output. Returns 0; -1 if it does not before the deadline,
+ * or prints too much. */
 static int command_read(int fd, double deadline, struct buf *text)
 {
 	char bytes[4096];
@@ -115,8 +115,8 @@ static int command_reap(pid_t pid, double deadline, bool failed)
 	return -1;
 }
 
-/* Returns the password that the command prints, to be freed; NULL: the fault is appended to
- * `why`. */
+/* Returns the password that the command prints, which the caller frees; NULL: the fault is
+ * appended to `why`. */
 static char *command_run(const char *command, struct buf *why)
 {
 	double deadline = clock_now() + PASSWORD_COMMAND_SECONDS;

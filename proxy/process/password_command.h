@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * password_command: runs the command of [upstream] that prints the password, for passwords that
- * expire. It runs on the main thread, which serves no client: signals wait for at most
+ * password_command: runs `password_command` of [upstream], which prints a password that
+ * expires. It runs on the main thread, which serves no client; signals wait for at most
  * PASSWORD_COMMAND_SECONDS.
  *
  *   load, reload          a failure is a fault of the file
@@ -27,17 +27,17 @@ int password_command_load(struct config *c, struct buf *faults)
 /* The renewal of the password while hasp runs. */
 struct password_renewal {
 	double ran_at; /* clock_now() of the last run, or of the load */
-	bool failed; /* the last run failed, which was logged */
+	bool failed; /* the last run failed, and hasp has logged that */
 };
 
-/* Call this when another configuration is in force: its command ran when it was loaded. */
+/* Call it after loading a configuration, which runs the command. */
 void password_renewal_reset(struct password_renewal *r, double now);
 
 /* How often to call password_renewal_tick(). */
 #define PASSWORD_RENEWAL_SECONDS 1.0
 
-/* Runs the command of `c`, which must have one, if that is due. Returns a configuration with
- * another password, and one reference to it; NULL: the password stays. */
+/* Runs the command of `c`, which must have one, if it is due. Returns a configuration with the
+ * new password and one reference; NULL: the password stays. */
 struct config *password_renewal_tick(struct password_renewal *r, struct config *c,
                                      const struct worker_shared *shared, double now);
 

@@ -12,19 +12,20 @@
 #include "resp/write.h"
 #include "upstream/decode.h"
 
-/* The questions, in the order of sending. Those from ASKS_EVALSHA on use another connection,
- * because Redis hangs up on long requests before a login. */
+/* The commands that ask the server, in the order of sending. ASKS_EVALSHA and later ones use
+ * another connection, because Redis closes a connection that sends long requests before a
+ * login. */
 enum question {
 	ASKS_HELLO,
 	ASKS_INFO, /* for servers that do not know HELLO */
 	ASKS_ROLE,
 	ASKS_MEMORY,
-	ASKS_EVALSHA, /* this question and the later ones: only if hasp needs scripts */
+	ASKS_EVALSHA, /* this and the later questions are sent only if hasp needs scripts */
 	ASKS_KEYS,
 	ASKS_COMMANDS,
 	ASKS_PERMISSION,
 	ASKS_PUBLISH,
-	ASKS_LOAD, /* the first script; a question for each other script follows */
+	ASKS_LOAD, /* loads the first script; a question for each other script follows */
 	ASKS_SUBSCRIBE = ASKS_LOAD + SCRIPT_COUNT, /* in RESP2, other commands fail after it */
 	QUESTIONS,
 };
@@ -36,15 +37,15 @@ struct server_check {
 	struct server_place server;
 	struct buf *good, *warnings;
 	struct buf refusal; /* the error reply to the login */
-	size_t from; /* the first question of those in flight */
+	size_t from; /* the first question in flight */
 	char *errors[QUESTIONS]; /* each question's error reply; NULL: none */
 	char version[32]; /* empty: not known */
 	enum server_kind kind;
 	enum server_role role;
 	char evicts[EVICTION_POLICY_MAX]; /* the server's eviction policy; empty: it evicts
 	                                   * nothing, or does not report the policy */
-	struct buf missing; /* commands that scripts call, and that the server lacks */
-	struct buf denied; /* commands that the server does not let hasp call */
+	struct buf missing; /* commands that scripts call and the server lacks */
+	struct buf denied; /* commands that scripts call and the server forbids to hasp */
 };
 
 /* --- answers ------------------------------------------------------------------------------ */
@@ -120,7 +121,8 @@ static void server_on_reply(void *arg, size_t i, const redisReply *r)
 
 /* --- the report --------------------------------------------------------------------------- */
 
-/* Quotes the line: a server's text may contain escape sequences that harm a terminal. */
+/* Appends the quoted line: a server's text may contain escape sequences that harm a terminal.
+ */
 __attribute__((format(printf, 2, 0))) static void add_line(struct buf *to, const char *fmt,
                                                            va_list args)
 {
@@ -235,7 +237,7 @@ static void tell_scripts(struct server_check *c)
 
 	if (loading)
 		warn(c, "refuses to load hasp's scripts: %s", loading);
-	/* The call names a script that does not exist. */
+	/* The call names no existing script, so NOSCRIPT is the right answer. */
 	if (calling && !error_is(calling, "NOSCRIPT"))
 		warn(c, "refuses to run scripts for hasp: %s", calling);
 	else if (!loading)
@@ -279,7 +281,7 @@ static void tell_permissions(struct server_check *c)
 
 /* --- questions ---------------------------------------------------------------------------- */
 
-/* A name that no script, key or channel has. */
+/* A hash that no script has. */
 #define NO_SHA "0000000000000000000000000000000000000000"
 
 static void write_question(struct buf *out, size_t i, bool is_cluster)
@@ -314,7 +316,8 @@ static void write_question(struct buf *out, size_t i, bool is_cluster)
 	}
 }
 
-/* Sends the questions from `from` to `end`. False: no answer came; a warning says so. */
+/* Sends the questions from `from` to before `end`. Returns false, after a warning, if no answer
+ * came. */
 static bool ask(struct server_check *c, size_t from, size_t end)
 {
 	const struct config *config = c->config;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * server_check: the questions of `hasp -t` to the server: can it be reached, what kind of
- * server is it, and does it allow all that hasp has to do. The check changes nothing there,
+ * server_check: checks the server for `hasp -t`: whether hasp can reach it, of which kind it
+ * is, and whether it allows all commands that hasp needs. The check changes nothing there,
  * except that it loads hasp's scripts.
  */
 #ifndef HASP_PROCESS_SERVER_CHECK_H

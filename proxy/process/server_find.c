@@ -36,7 +36,7 @@ static void server_on_named(void *arg, size_t i, const redisReply *reply)
 		quote_append(&search->why, slice_str(why));
 }
 
-/* Returns 0; -1 with the reason in a->why. */
+/* Asks one sentinel. Returns 0; -1 with the reason appended to `why`. */
 static int ask_sentinel(struct sentinel_answer *a, const struct config *c, const char *sentinel,
                         struct slice request, struct buf *why)
 {

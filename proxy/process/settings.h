@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * settings: the configuration as the process uses it: read, checked (also with the Redis that
- * it names), and its faults reported line by line.
+ * settings: loads the configuration for the process, checks it with the help of the Redis that
+ * it names, and prints its faults.
  */
 #ifndef HASP_PROCESS_SETTINGS_H
 #define HASP_PROCESS_SETTINGS_H
@@ -17,8 +17,8 @@
 struct config *settings_load(const struct cmdline *cmdline, struct buf *faults,
                              struct buf *warnings);
 
-/* Checks this machine. Appends a line to `warnings` for each obstacle to hasp's start, and one
- * to `good` if the configuration locks nothing. */
+/* Checks this machine. Appends a line to `warnings` for each directory that does not exist, and
+ * one to `good` if the configuration locks nothing. */
 void settings_check_machine(const struct config *c, struct buf *good, struct buf *warnings);
 
 /* Prints the results of settings_load() to stderr, for a user at a terminal. */

@@ -20,15 +20,15 @@
 /* How often hasp checks whether Redis has answered. */
 #define SUPERVISION_LOOK_SECONDS 0.02
 #define SUPERVISION_STATUS_SECONDS 5.0
-/* How often hasp checks the workers within the manager's time limit. */
+/* How many times hasp checks the workers within the watchdog's time limit. */
 #define SUPERVISION_BEATS 4
 
 /* --- messages to the manager ------------------------------------------------------------ */
 
-/* How long hasp waits for a manager that does not read, because signals wait, too. */
+/* How long hasp waits for a manager that does not read. Signals wait meanwhile. */
 #define NOTIFY_SECONDS 2
 
-/* Returns a number from the environment; -1: it is missing, or no number. */
+/* Returns a number from the environment; -1: the variable is missing or not a number. */
 static long long notify_number(const char *name)
 {
 	const char *text = getenv(name);
@@ -38,8 +38,8 @@ static long long notify_number(const char *name)
 	return n >= 0 && !*end ? n : -1;
 }
 
-/* Reads the environment. Removes WATCHDOG_PID, which names this process, because the manager
- * also watches the process after an upgrade. */
+/* Reads the environment. Removes WATCHDOG_PID, which names this process: after an upgrade the
+ * manager watches the next one. */
 static void notify_init(struct notify *n)
 {
 	const char *path = getenv("NOTIFY_SOCKET");
@@ -82,8 +82,9 @@ static int notify_deliver(const char *path, const char *lines)
 	return sent < 0 ? -1 : 0;
 }
 
-/* Sends `lines`, without a line end after the last one. Logs a message that cannot be
- * delivered. Without a manager nothing is sent. */
+/* Sends `lines`, which do not end with a line end, to the manager, if there is one. Logs a
+ * failure.
+ */
 static void notify_send(const struct notify *n, const char *lines)
 {
 	if (n->path && notify_deliver(n->path, lines) < 0)
@@ -113,7 +114,7 @@ static void supervision_describe(const struct supervision *s, char *out, size_t 
 		         s->reload_refused ? "; the last reload was refused, see the log" : "");
 }
 
-/* Sends `lines`, unless NULL, and hasp's state. */
+/* Sends `lines` and hasp's state; if `lines` is NULL, only a state that has changed. */
 static void supervision_say(struct supervision *s, const char *lines)
 {
 	char status[sizeof(s->status)], text[sizeof(s->status) + 128];

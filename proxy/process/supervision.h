@@ -2,7 +2,7 @@
  *
  * supervision: notifies a service manager such as systemd of this process' state:
  *
- *   supervision_serves()      -> READY=1, once Redis was asked
+ *   supervision_serves()      -> READY=1, when Redis has answered, or after five seconds
  *   supervision_tick()        -> STATUS=, for `systemctl status`
  *                             -> WATCHDOG=1, while the loop of every worker turns: if a
  *                                worker hangs, the manager kills hasp
@@ -11,7 +11,7 @@
  *   supervision_leaves()      -> STOPPING=1
  *   supervision_is_handing_over()  -> MAINPID=
  *
- * Without a manager, none of this costs anything.
+ * Without a manager, these functions do nothing.
  */
 #ifndef HASP_PROCESS_SUPERVISION_H
 #define HASP_PROCESS_SUPERVISION_H
@@ -21,8 +21,8 @@
 
 #include "worker/worker.h"
 
-/* The service manager, as sd_notify(3) and sd_watchdog_enabled(3) describe it: it gets
- * datagrams of NAME=VALUE lines. */
+/* The service manager, which gets datagrams of NAME=VALUE lines; see sd_notify(3) and
+ * sd_watchdog_enabled(3). */
 struct notify {
 	const char *path; /* path of the manager's socket; NULL: no manager */
 	double watchdog; /* seconds without WATCHDOG=1 until the manager kills hasp; 0: none */
@@ -40,27 +40,29 @@ struct supervision {
 	struct worker_shared *shared;
 	enum supervision_state state;
 	bool reload_refused; /* the last reload failed */
-	/* Times of the clock that `now` below is from: */
-	double ready_by; /* hasp reports READY=1 then even if Redis has not answered */
-	double status_at, watchdog_at; /* when each message is due */
-	bool hangs[WORKERS_MAX]; /* workers whose loop had not turned at the last check */
+	/* Times by the clock of `now` below: */
+	double ready_by; /* when hasp reports READY=1 even if Redis has not answered */
+	double status_at, watchdog_at; /* when STATUS= and WATCHDOG=1 are due */
+	bool hangs[WORKERS_MAX]; /* true for each worker that hung at the last check */
 	char status[160]; /* the last STATUS= message */
 };
 
 void supervision_init(struct supervision *s);
 
-/* Call this when all workers run. `successor`: the old process reports the service's state
+/* Call it when all workers run. `successor`: an old process still reports the service's state,
  * until it has handed over. `now`: seconds of a monotonic clock. */
 void supervision_serves(struct supervision *s, struct worker_shared *shared, bool successor,
                         double now);
 
-/* Sends the due messages. Returns the seconds until the next one; -1: after a change. */
+/* Sends the messages that are due. Returns the seconds until the next one; -1: none will be
+ * due. */
 double supervision_tick(struct supervision *s, double now);
 
 void supervision_reloads(struct supervision *s);
 void supervision_reloaded(struct supervision *s, bool changed);
 void supervision_leaves(struct supervision *s);
-/* Names `pid`, which serves now, as the main process. This process sends no more messages. */
+/* Reports that `pid`, which serves now, is the main process. This process sends no more
+ * messages. */
 void supervision_is_handing_over(struct supervision *s, pid_t pid);
 
 #endif
