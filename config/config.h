@@ -46,7 +46,7 @@ int64_t config_links_of_worker(const struct config *c);
 /* Returns the quorum that stores the locks of verbs or enforced rules; NULL: [upstream] does.
  */
 const struct quorum_settings *config_quorum(const struct config *c);
-/* Returns the longest lease of a lock of that quorum, in ms; 0: there is no quorum. */
+/* Returns the longest lease of a lock of config_quorum(), in ms; 0: there is no quorum. */
 int64_t config_quorum_max_lease_ms(const struct config *c);
 
 /* Calls `fn` with each option of each section in the configuration. `section`: its title,

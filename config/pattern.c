@@ -31,8 +31,8 @@ static bool pattern_is_plain(char c)
 	return c && c != '*' && c != '?' && c != '[' && c != '\\';
 }
 
-/* True if the patterns have no key in common, because a byte that both name differs, as in most
- * patterns of a file. */
+/* True if the patterns certainly have no key in common, because their first different bytes
+ * stand for themselves, as in most pairs of patterns. */
 static bool pattern_differs(const char *pattern, const char *other)
 {
 	while (*pattern == *other && pattern_is_plain(*pattern)) {

@@ -274,9 +274,9 @@ struct config {
 
 	struct rule **rules; /* in the file's order: the first that matches wins */
 	size_t nrules;
-	struct guard **guards; /* as `rules` */
+	struct guard **guards; /* in the file's order: the first that matches wins */
 	size_t nguards;
-	struct quorum_settings **quorums; /* as `rules` */
+	struct quorum_settings **quorums; /* in the file's order */
 	size_t nquorums;
 	struct glob_set *patterns; /* patterns of all rules and guards (match.c); NULL: all
 	                            * settings have their defaults */

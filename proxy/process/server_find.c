@@ -6,7 +6,7 @@
 
 /* How long a server may take to answer, in ms. */
 #define SERVER_MS_MAX 5000
-/* How long one sentinel may take, in ms: hasp can ask the others. */
+/* How long one sentinel may take, in ms. Short, because hasp can ask the others. */
 #define SENTINEL_MS_MAX 1000
 
 struct ask server_ask(const struct config *c, struct address address)

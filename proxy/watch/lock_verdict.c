@@ -109,9 +109,10 @@ static uint64_t lock_released(const struct lock_sums *l)
 #define HELD_ENOUGH 10 /* fewer holds do not show how close to the expiry they come */
 /* If scripts set more than one lock in SCRIPT_SHARE, the section is for locks of scripts. */
 #define SCRIPT_SHARE 20
-/* In a pool, at least one DEL in BROKEN_SHARE must not look like a takeover. */
+/* If fewer than one DEL in BROKEN_SHARE is certainly no takeover, all may be takeovers. */
 #define BROKEN_SHARE 4
-/* In a pool, at most one DEL in LOSERS_SHARE may come from a client that has no lock. */
+/* If there are more extra DELs than one for LOSERS_SHARE locks, clients that were refused a
+ * lock may send them. */
 #define LOSERS_SHARE 100
 /* Values count as unique if clients set at least this many, and none twice. */
 #define VALUES_ENOUGH 3
@@ -234,9 +235,9 @@ static const char *owner_of_pool(struct lock_verdict *v, const struct lock_sums 
 	return owner;
 }
 
-/* Returns why the owner is open. A pool's DEL over another connection looks like that of a
- * client that takes the lock away from a holder with the same address or name: an owner that
- * both share would allow both. */
+/* Returns why hasp cannot tell the owner. The DEL of a pool's other connection looks like the
+ * DEL of a client that takes the lock away from a holder with its own address or name. If the
+ * owner is the address or the name, hasp would allow both. */
 static enum owner_open why_open(const struct lock_verdict *v, const struct lock_sums *l)
 {
 	bool by_value = strcmp(v->owner, "value") == 0;

@@ -27,7 +27,7 @@
 #define HOLDS_MAX 1024 /* most locks of a client */
 #define READS_MAX 4096 /* most clients in a key's list of readers */
 #define READS_PER_CLIENT 128 /* most keys in a client's list of reads */
-#define KIN_SLOTS 256 /* lists of locks, by the hash of an address or a name */
+#define KIN_SLOTS 256 /* number of lists in tracker.by_address, and in tracker.by_name */
 #define PAIRS_KEPT 256 /* entries of tracker.pairs */
 #define VALUES_KEPT 64 /* entries of lock_sums.values */
 
@@ -87,8 +87,8 @@ enum seen {
 	/* Holds that ended in other ways: */
 	SEEN_ABANDONED, /* the holder's connection closed */
 	SEEN_UNRELEASED, /* the lock expired while the holder's connection stayed open */
-	SEEN_LAPSED, /* the same, but the owner read the lock or wrote its data after the
-	              * expiry; not counted as SEEN_UNRELEASED */
+	SEEN_LAPSED, /* the lock expired, and after that its owner read it or wrote its data;
+	              * not counted as SEEN_UNRELEASED */
 	SEEN_LOOKS, /* an owner, or a connection like the owner's, read the value */
 	SEEN_LOST, /* the holder read its lock before the expiry, and the lock was gone */
 	SEEN_SEIZED, /* another client read the value and set a new one */
@@ -103,7 +103,8 @@ enum seen {
 	SEEN_BARE_LEFT, /* SEEN_BARE_STAYED, and the client disconnected without a release */
 	SEEN_EXPIRY_LATER, /* a later command set the expiry */
 	SEEN_REPEATED, /* another hold had the same value */
-	SEEN_RETURNED, /* a script compared the integer that the taking script had returned */
+	SEEN_RETURNED, /* a script was called with the integer that another script had returned
+	                * when it took the lock */
 	SEEN_EVENTS
 };
 
@@ -125,19 +126,22 @@ struct lock_sums {
 
 struct guard_sums {
 	uint64_t written_back; /* writes of a value that the same client had read before */
-	/* Some of those writes: */
-	uint64_t stale; /* without a lock, and over another client's write since the read */
-	uint64_t under_lock; /* under one lock of the client from the read on */
-	uint64_t stale_under_lock; /* the same, and stale */
-	uint64_t near_lock; /* the client's lock ended after the read, or a connection with its
-	                     * address or name had a lock */
-	uint64_t stale_near_lock; /* the same, and stale */
-	uint64_t reread; /* the client had read the value several times */
-	uint64_t in_turn; /* without a lock, after another client had written back, not stale */
-	uint64_t nested; /* the client read another key after this one and wrote that first */
-	uint64_t lasting; /* without an expiry */
-	uint64_t had_ttl; /* the value that was read had an expiry, set at a known time */
-	uint64_t late; /* the same, and at least half of the expiry had passed */
+	/* The next fields count those writes of `written_back` that have a property. A write is
+	 * stale if it overwrites another client's write since the read. */
+	uint64_t stale; /* stale writes outside any lock */
+	uint64_t under_lock; /* writes by a client that held one lock from read to write */
+	uint64_t stale_under_lock; /* stale writes among `under_lock` */
+	uint64_t near_lock; /* writes by a client whose lock ended after the read, or whose
+	                     * address or name another lock's holder has */
+	uint64_t stale_near_lock; /* stale writes among `near_lock` */
+	uint64_t reread; /* writes by a client that had read the value several times */
+	uint64_t in_turn; /* writes outside any lock that are not stale, after another client's
+	                   * write of this kind */
+	uint64_t nested; /* writes by a client that read another key after this one, and wrote
+	                  * that key first */
+	uint64_t lasting; /* writes without an expiry */
+	uint64_t had_ttl; /* writes after reading a value whose expiry hasp knows */
+	uint64_t late; /* writes among `had_ttl` when at least half of the expiry had passed */
 	int64_t lost; /* lost updates; see observe.c */
 	double life_max; /* longest expiry that a client set when it wrote back, in seconds */
 	unsigned how; /* enum read_opts of the reads that were written back */
@@ -161,7 +165,7 @@ struct key_group {
 	uint64_t nlocks; /* keys that clients used as locks */
 	uint64_t nothers; /* keys that clients used, but not as locks */
 	uint64_t filled; /* times that a client found no key and then set it */
-	uint64_t met; /* the same, while another client had found no key and set it */
+	uint64_t met; /* times that a client filled a key that another client had filled */
 	uint64_t looked; /* times that a client deleted a key that it had filled */
 	uint64_t reread; /* reads by a client of the key that it had filled last */
 	uint64_t prolonged; /* times that a lock's expiry was set again */
@@ -173,8 +177,8 @@ struct key_group {
 	uint64_t raced; /* times that a client set a key that another one had set since this
 	                 * client had found none */
 	uint64_t refilled; /* times that a client read a list, deleted it and filled it again */
-	uint64_t
-		refilled_stale; /* the same, and another client had changed it since the read */
+	uint64_t refilled_stale; /* refills of a list that another client had changed since the
+	                          * read */
 	uint64_t opposed; /* times that a client with one lock asked for another one, after
 	                   * another client had asked the other way round */
 	uint64_t passed_over; /* acts on keys that the tracker does not follow */
