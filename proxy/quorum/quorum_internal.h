@@ -39,11 +39,9 @@ struct quorum {
 
 /* True if the server is connected and not silent. */
 bool quorum_peer_can_be_asked(const struct quorum *q, size_t server, double now);
-/* True if the server can be asked, and votes: it has forgotten no lock that may still be held.
- */
+/* True if the server can be asked and votes: it has forgotten no lock that may be held. */
 bool quorum_peer_counts(const struct quorum *q, size_t server, double now);
-/* True if a call is in flight, and the server has answered none for longer than the time-out.
- */
+/* True if calls are in flight, and the server has answered none within the time-out. */
 bool quorum_peer_is_silent(const struct quorum *q, size_t server, double now);
 /* Calls a script for the lock `key`. The script's arguments are the value, unless that is
  * empty, and `n` numbers. `call` must live until call->fn() has run. Returns false if the

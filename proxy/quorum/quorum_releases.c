@@ -4,8 +4,7 @@
 #include "base/fatal.h"
 #include "quorum/quorum_internal.h"
 
-/* If more releases than this are pending, hasp drops the oldest: its lock ends with its lease.
- */
+/* hasp drops the oldest release if there are more: that lock ends with its lease. */
 #define RELEASES_MAX 10000
 
 /* A bit in `sent`, in addition to the servers' bits: the release's fn() is running. */

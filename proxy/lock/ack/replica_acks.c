@@ -51,8 +51,7 @@ struct ack_line {
 };
 
 struct replica_ask {
-	struct list node; /* in line->waiting or ->sent; in no list while its lock is released
-	                   */
+	struct list node; /* in line->waiting or ->sent; in none during the release */
 	struct ack_line *line;
 	struct replica_acks *all;
 	struct replica_ask_terms terms;
@@ -241,8 +240,7 @@ static void on_waited(void *arg, const redisReply *reply)
 	while (!list_empty(&sent)) {
 		struct replica_ask *a = replica_ask_at(sent.next);
 		const char *why = buf_len(&refusal) ? buf_head(&refusal) : NULL;
-		/* (The written key is in the slot of one of these locks, which may have moved.)
-		 */
+		/* (The slot of the written key may have moved.) */
 		a->redirected |= why && reply_error_redirects(why);
 		replica_ask_answered(a, got, why);
 	}
@@ -321,8 +319,7 @@ static void line_send(struct ack_line *l)
 	const struct replica_ask *first = replica_ask_at(l->waiting.next);
 	struct replica_ask_terms terms = first->terms;
 
-	/* One WAIT serves all questions with the same number of replicas and the same time-out.
-	 */
+	/* One WAIT serves all questions with the same number of replicas and time-out. */
 	list_drain (struct replica_ask, a, &l->waiting, node) {
 		if (node_for(a) != l->at || a->terms.replicas != terms.replicas ||
 		    a->terms.timeout_ms != terms.timeout_ms)
@@ -353,8 +350,7 @@ static void line_on_connect(struct timer *t, double now)
 		                 "hasp's connection for WAIT is down");
 }
 
-/* Sends the next group, or frees the line if it has no questions. No question may be in flight.
- */
+/* Sends the next group, or frees a line without questions. No question may be in flight. */
 static void line_start(struct ack_line *l)
 {
 	struct replica_acks *all = l->all;

@@ -44,8 +44,7 @@ struct replica_ask_terms {
 	int db;
 	int64_t replicas; /* how many replicas must have the lock; > 0 */
 	int64_t timeout_ms; /* of WAIT; > 0; not counting the wait for the group in flight */
-	bool releases; /* release the lock if too few replicas have it; false: the caller does
-	                */
+	bool releases; /* hasp, not the caller, releases the lock if replicas lack it */
 	double until; /* end of the lock's lease, by the timers' clock */
 };
 
@@ -58,8 +57,7 @@ typedef void replica_ask_fn(void *arg, bool enough);
 struct replica_ask *replica_ask_new(struct replica_acks *all, const struct attempt *t,
                                     const struct replica_ask_terms *terms, replica_ask_fn *fn,
                                     void *arg);
-/* Cancels the question: `fn` does not run, and the caller releases the lock. NULL is allowed.
- */
+/* Cancels the question: `fn` does not run; the caller releases the lock. NULL is allowed. */
 void replica_ask_cancel(struct replica_ask *a);
 
 #endif

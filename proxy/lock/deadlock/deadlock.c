@@ -33,8 +33,7 @@ struct deadlocks {
 	struct timer
 		generations; /* checks the watches in `shared`; stopped while it is empty */
 	unsigned generation; /* generation of the graph at the last check */
-	double questions; /* how many questions were allowed at `counted_at`; < 0: too many were
-	                   * asked before */
+	double questions; /* questions left at `counted_at`; < 0: too many were asked */
 	double counted_at; /* by the timers' clock */
 	struct list put_off; /* watches whose searches are postponed, the oldest first */
 	struct timer turn; /* starts postponed searches; stopped while there are none */
@@ -67,8 +66,7 @@ struct search {
 	size_t n; /* number of steps */
 	size_t at; /* index of the step (or, if ncircle > 0, index in `circle`) whose lock hasp
 	            * asks Redis about */
-	size_t circle[SEARCH_MAX]; /* indexes of the steps of the circle, the watch's own first
-	                            */
+	size_t circle[SEARCH_MAX]; /* indexes of the circle's steps; the first is 0 */
 	size_t ncircle; /* 0: no circle was found yet */
 };
 
@@ -76,8 +74,7 @@ static void search_begin(struct deadlock_watch *w);
 
 /* --- owners ------------------------------------------------------------------------------- */
 
-/* Writes an owner's name for the graph, so that a value and a token of the same bytes differ.
- */
+/* Writes an owner's name for the graph. A value differs from a token of the same bytes. */
 static void owner_write(struct buf *out, enum lock_kind kind, struct slice token)
 {
 	buf_puts(out, layout_of(kind)->by_value ? "v" : "t");

@@ -93,8 +93,7 @@ struct graph_wait *wait_graph_add(struct wait_graph *g, const struct wait_facts 
 	return w;
 }
 
-/* Marks the owner's waits. Returns true if the owner has any. The caller has locked the mutex.
- */
+/* Marks the owner's waits. Returns true if there are any. The caller has locked the mutex. */
 static bool mark_moved(struct wait_graph *g, struct slice owner)
 {
 	struct map_node *node = map_get(&g->by_owner, owner);

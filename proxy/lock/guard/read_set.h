@@ -71,8 +71,7 @@ struct read_set_entry {
 	struct slice token; /* token of the guard's owner; if `checked`, digest of the value */
 	double since; /* when the guard was acquired, by clock_now() */
 	double until; /* when the guard's lease ends, by clock_now() */
-	double counts_from; /* when the guard began to count as held, by clock_now(); 0: never
-	                     */
+	double counts_from; /* when the counted hold began, by clock_now(); 0: none */
 	bool read; /* the connection has read the key */
 	bool release; /* release the guard when the connection ends */
 	bool checked; /* strategy = check: there is no guard */

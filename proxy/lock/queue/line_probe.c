@@ -18,8 +18,7 @@ void line_probe_members(struct line *l)
 {
 	struct waiter *w, *next;
 
-	/* (A check may be answered at once, but only by PROBE_UNKNOWN, which moves no waiter.)
-	 */
+	/* (A check may be answered at once, but by PROBE_UNKNOWN, which moves no waiter.) */
 	for (w = line_first(l); w; w = next) {
 		next = line_behind(w);
 		if (w->state != WAITER_QUEUED)
@@ -238,8 +237,7 @@ static void gather(struct waiters *all, int db, double now, struct recheck *r,
 		list_remove(&l->recheck);
 		if (!can_recheck(l, w)) {
 			line_probe(l);
-			/* (The probe may be answered at once, and remove lines from the list.)
-			 */
+			/* (An immediate answer may have removed lines from the list.) */
 			next = all->rechecks.next;
 			continue;
 		}

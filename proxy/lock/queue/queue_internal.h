@@ -178,8 +178,7 @@ struct probe {
 
 /* The greatest time in ms, place or fencing token: Lua's numbers are exact up to here. */
 #define NUMBER_MAX (INT64_C(1) << 53)
-/* Cuts the next word from *s. Returns false if the word is no number from `min` to NUMBER_MAX.
- */
+/* Cuts the next word from *s. Returns false if it is no number from `min` to NUMBER_MAX. */
 static inline bool cut_number(struct slice *s, int64_t min, int64_t *n)
 {
 	struct slice word;
@@ -262,8 +261,7 @@ void probe_check(struct waiters *all, int db, const struct attempt *t, int64_t l
 void probe_leave(struct waiters *all, int db, const struct attempt *t, bool undo, double until,
                  struct probe *p);
 
-/* Reads `<fencing token or -> <ms of Redis' time> <proof>`. Returns false if `s` is no grant.
- */
+/* Reads `<fencing token or -> <ms of Redis' time> <proof>`. Returns false if that fails. */
 bool grant_parse(struct grant *g, struct slice s);
 /* True if a script of this process published the grant for this ticket and lock. */
 bool grant_is_proved(const struct grant *g, struct proofs *proofs, int db, struct slice key,

@@ -160,8 +160,7 @@ void waiter_check(struct waiter *w)
 	struct probe *p;
 
 	waiter_set_unconfirmed(w, true);
-	/* An earlier check has not been sent yet if hasp's own connection is down: it will do.
-	 */
+	/* While hasp's own connection is down, the earlier check has yet to be sent. */
 	if (w->check && !script_jobs_are_up(w->all->script_jobs, t.id.key))
 		return;
 	w->check = p = probe_of(w, waiter_on_probe);

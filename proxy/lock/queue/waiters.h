@@ -149,8 +149,7 @@ void waiter_count_at(struct waiter *w, struct section_stats *stats);
  * arguments are those of waiter_queued(). */
 void waiter_answered_late(struct waiter *w, int db, const struct attempt *t, int64_t lease_ms);
 
-/* Calls `fn` for some of the waiters in line, and returns the next cursor, as map_scan() does.
- */
+/* Calls `fn` for some waiters in line, and returns the next cursor, as map_scan() does. */
 typedef void waiters_walk_fn(void *arg, const struct waiter *w, void *owner);
 uint64_t waiters_walk(const struct waiters *all, uint64_t cursor, waiters_walk_fn *fn,
                       void *arg);
