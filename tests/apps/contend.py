@@ -36,7 +36,7 @@ def connect():
 
 
 def write(r):
-    """Whether somebody was met."""
+    """Returns true if another thread was in the lock."""
     met = r.incr(INSIDE) != 1 or int(r.get(READING) or 0) != 0
     count = int(r.get(COUNTER) or 0)
     time.sleep(WORK)

@@ -58,7 +58,7 @@ def is_refusal(error):
 
 
 def count(client, key):
-    """Returns whether the connection is still good."""
+    """Returns true if the connection is still usable."""
     try:
         number = int(client.get(key)) + 1
     except redis.RedisError as error:

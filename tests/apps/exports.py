@@ -23,7 +23,7 @@ LOOKED_UP, EXPORTED = 0.004, 0.01   # seconds
 
 
 class Running:
-    """How many exports the database has to bear, whatever the workers believe."""
+    """Counts how many exports the database has to bear at the same time."""
 
     def __init__(self):
         self.mutex, self.now, self.most, self.total = threading.Lock(), 0, 0, 0

@@ -35,7 +35,7 @@ def retry(take, timeout, pause):
 
 
 def evaluate(r, script, key, *args):
-    """By EVALSHA, and as the script only when Redis does not know it."""
+    """Calls EVALSHA, and EVAL only if Redis does not know the script."""
     try:
         return r.evalsha(hashlib.sha1(script.encode()).hexdigest(), 1, key, *args)
     except redis.exceptions.NoScriptError:
@@ -43,7 +43,7 @@ def evaluate(r, script, key, *args):
 
 
 class NoLock:
-    """Excludes nobody."""
+    """Excludes no other client."""
 
     def __init__(self, r, name):
         self.r, self.name = r, name
@@ -72,14 +72,14 @@ class Verbs:
 
 
 class Polled:
-    """Its caller tries again after 5 ms."""
+    """The caller tries again after 5 ms."""
 
     def lock(self, timeout=10):
         return retry(self.try_lock, timeout, lambda: 0.005)
 
 
 class GoZero(Polled):
-    """go-zero's RedisLock, whose caller tries again."""
+    """go-zero's RedisLock; the caller tries again."""
 
     def __init__(self, r, name, owner=None, lease_ms=LEASE_MS):
         self.r, self.name, self.id, self.lease_ms = r, name, owner or uuid.uuid4().hex[:16], lease_ms
@@ -92,7 +92,7 @@ class GoZero(Polled):
 
 
 class RedisPy:
-    """redis-py's own."""
+    """redis-py's own lock."""
 
     def __init__(self, r, name):
         self.impl = Lock(r, name, timeout=LEASE_MS / 1000, sleep=0.005, thread_local=False)

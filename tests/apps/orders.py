@@ -32,7 +32,7 @@ def connect():
 
 
 def order(r, uid, pay):
-    """The tutorial's code. True when the order was placed."""
+    """Runs the tutorial's code. Returns true if the order was placed."""
     lock = f"lock:order:{uid}"
     try:
         if not r.set(lock, 1, ex=LEASE, nx=True):
@@ -48,7 +48,7 @@ def order(r, uid, pay):
 
 
 class Click:
-    """One request in a process of its own, which stops where it pays."""
+    """One request in a process of its own, which stops while it pays."""
 
     def __init__(self, uid):
         self.pipe, theirs = multiprocessing.Pipe()
@@ -93,7 +93,7 @@ def kill_while_paying(uid):
 
 
 def order_at_last(uid):
-    """How long it takes until the user can order, in milliseconds."""
+    """Returns how many milliseconds pass until the user can order."""
     r = connect()
     start = time.monotonic()
     while not order(r, uid, pay=lambda: None):

@@ -63,16 +63,16 @@ def prefixed(prefix, name):
 
 
 class RLock:
-    """One thread's. `r` is a redis-py client whose replies are str."""
+    """The lock of one thread. `r` is a redis-py client whose replies are str."""
 
     def __init__(self, r, name, thread=1, client=None, lease_ms=WATCHDOG_MS):
         self.r, self.name, self.lease_ms = r, name, lease_ms
         self.field = f"{client or uuid.uuid4()}:{thread}"
         self.channel = prefixed("redisson_lock__channel", name)
-        self.heard = []  # what was published while lock() waited
+        self.heard = []  # messages published while lock() waited
 
     def try_lock(self):
-        """None: it is mine. Else for how many ms it is another's."""
+        """Returns None if this thread got the lock, otherwise for how many ms another has it."""
         return self.r.eval(TRY, 1, self.name, self.field, self.lease_ms)
 
     def lock(self, timeout=10):
@@ -95,7 +95,8 @@ class RLock:
         return False
 
     def unlock(self):
-        """True: free. False: some holds are left. None: it was not mine."""
+        """Returns True if the lock is free, False if holds remain, None if this thread had no
+        hold."""
         latch = f"{prefixed('redisson_unlock_latch', self.name)}:{uuid.uuid4().hex}"
         reply = self.send_unlock(latch)
         self.r.delete(latch)
@@ -106,7 +107,7 @@ class RLock:
                            self.field, self.lease_ms, LATCH_MS)
 
     def renew(self):
-        """What the watchdog sends."""
+        """Sends what Redisson's watchdog sends."""
         return self.r.eval(RENEW, 1, self.name, self.field, self.lease_ms) == 1
 
     def force_unlock(self):

@@ -139,7 +139,7 @@ class ReadSide(Side):
     mode, message = "read", "0"
 
     def try_lock(self):
-        """None: it is mine. Else for how many ms it is another's."""
+        """Returns None if this thread got the lock, otherwise for how many ms another has it."""
         return self.r.eval(TRY_READ, 2, self.name, self.timeouts, self.lease_ms, self.field,
                            f"{self.field}:write")
 

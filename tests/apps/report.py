@@ -45,7 +45,7 @@ def connect():
 
 
 class Side:
-    """Of the lock, if there is one."""
+    """One side of the lock, if there is a lock."""
 
     def __init__(self, r, side):
         self.r, self.side = r, side
@@ -75,7 +75,7 @@ def read(reports, start):
 
 
 def transfer(reports, start):
-    """As long as there are reports to be made."""
+    """Transfers money while reports are made."""
     r = connect()
     r.ping()
     start.wait()

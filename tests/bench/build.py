@@ -30,7 +30,7 @@ def directory():
     print(f"building in {out} ...", file=sys.stderr, flush=True)
     good = made(out)
     if not good and out != TOP and out.exists():
-        # A file may have moved since it was built: from scratch.
+        # A file may have moved since the last build, so this builds from scratch.
         shutil.rmtree(out)
         good = made(out)
     if not good:
@@ -39,7 +39,7 @@ def directory():
 
 
 def program(path):
-    """`hasp`, or the path of a load generator in the tree."""
+    """Returns `hasp`, or the path of a load generator in the tree."""
     if path == "hasp" and "HASP" in os.environ:
         return str(pathlib.Path(os.environ["HASP"]).absolute())
     return str(directory() / path)

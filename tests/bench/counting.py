@@ -38,7 +38,7 @@ class Counted:
         return hasp.stop() if hasp else None
 
     def end(self):
-        """Stops it; the number in what the tool wrote."""
+        """Stops hasp, and returns the number in the tool's output."""
         pattern = self.pattern
         fault = self.stop()
         if fault:

@@ -17,7 +17,7 @@ from subjects import HAPROXY, Direct, Ours, Peer
 from harness.processes import free_port
 from harness.tls import Authority, TlsRedis, encrypted, tls_address
 
-# Two services on both sides: one ends the clients' TLS, one begins that of Redis.
+# Two services for TLS on both sides: one ends the clients' TLS, one begins TLS to Redis.
 STUNNEL = {"clients": """
 foreground = yes
 pid =
@@ -77,7 +77,7 @@ class Encrypted:
 
     @property
     def _upstream(self):
-        """The address that proxies are given."""
+        """Returns the upstream address for proxies."""
         return ("127.0.0.1", self.redis.tls_port) if self.sides == "both" else self.redis.address
 
     def _direct(self, redis):

@@ -7,7 +7,7 @@ from build import program
 from subjects import cpu_seconds
 from harness import Hasp, RedisServer, until
 
-# What a benchmark asks Redis itself.
+# The statistics that a benchmark reads from Redis.
 OURS = frozenset(("info", "config|resetstat", "config", "ping"))
 
 
@@ -16,7 +16,7 @@ class Failed(Exception):
 
 
 def generate(generator, address, *argv, timeout):
-    """Runs a load generator, of which this is the path in the tree; the numbers that it prints."""
+    """Runs the load generator at this path in the tree. Returns the numbers that it prints."""
     host, port = map(str, address)
     try:
         done = subprocess.run([program(generator), host, port, *map(str, argv)], capture_output=True,
@@ -30,7 +30,7 @@ def generate(generator, address, *argv, timeout):
 
 
 class House:
-    """A Redis with a hasp in front of it, `config` with the settings filled in."""
+    """A Redis with a hasp in front of it; `config` is hasp's file with the addresses filled in."""
 
     def __init__(self, config, max_clients, **settings):
         self.redis = RedisServer("--maxclients", str(max_clients))
@@ -57,23 +57,23 @@ class House:
         return f"{fault}; its log ends\n{log[-2000:]}" if fault else None
 
     def cpu(self):
-        """CPU-seconds of hasp and of Redis."""
+        """Returns the CPU-seconds of hasp and of Redis."""
         return cpu_seconds(self.hasp.pid), cpu_seconds(self.redis.pid)
 
     def start_counting(self):
         self.client.config_resetstat()
 
     def counted(self):
-        """Calls by name, since then."""
+        """Returns the calls by name since the last reset."""
         return {name.removeprefix("cmdstat_"): stat["calls"]
                 for name, stat in self.client.info("commandstats").items()}
 
     def bytes(self):
-        """That Redis has read and written."""
+        """Returns the bytes that Redis has read and written."""
         stats = self.client.info("stats")
         return stats["total_net_input_bytes"] + stats["total_net_output_bytes"]
 
 
 def calls_of(stats):
-    """All that Redis carried out, scripts and what they called."""
+    """Returns the number of all calls that Redis ran, including those of scripts."""
     return sum(n for name, n in stats.items() if name not in OURS)

@@ -11,7 +11,7 @@ def number(value, digits=2):
 
 
 def ratio_text(pair):
-    """Of a ratio and its standard error."""
+    """Returns the text of a ratio and its standard error."""
     return "-" if pair is None else f"{pair[0]:.2f} +- {pair[1]:.2f}"
 
 
@@ -21,7 +21,7 @@ def table(head, rows):
 
 
 def targets_text(head, targets):
-    """Of (what, value, sign, target)."""
+    """Returns the text of a target, given as (what, value, sign, target)."""
     rows = []
     for what, value, sign, target in targets:
         good = {">=": value >= target, "<=": value <= target, "<": value < target}[sign]
@@ -31,7 +31,8 @@ def targets_text(head, targets):
 
 
 def markdown(title, cells, subjects, results):
-    """`results`: what tests/bench/run calls Results, its tables keyed by (cell, subject)."""
+    """Returns the report in Markdown. `results`: a Results of tests/bench/run, with tables keyed by
+    (cell, subject)."""
     proxies = [s for s in subjects if s != "direct"]
     parts = [f"# {title}", "## Throughput, as a ratio to direct (median of the rounds)"]
     parts.append(table(

@@ -54,7 +54,7 @@ bench:
 
 
 class Direct:
-    """No proxy."""
+    """Redis without a proxy."""
 
     name, pid, options = "direct", None, ()
 
@@ -66,7 +66,7 @@ class Direct:
 
 
 class Left(Exception):
-    """A program that was to listen has left, perhaps because somebody else has its port by now."""
+    """A program that should listen has exited, perhaps because another process has its port."""
 
 
 class Peer:
@@ -148,8 +148,7 @@ pooling = {pooling}
 
 class Ours:
     """hasp, with the verbs, the rule and the guard that the benchmarks need. `options`: lines of
-    [hasp]; `upstream`: those of [upstream] that say where Redis is. `discover`: without any of
-    that, it only watches."""
+    [hasp]."""
 
     def __init__(self, redis, workers, pooling="shared", binary=None, rules="", options="",
                  upstream=None, discover=False):
@@ -163,7 +162,7 @@ class Ours:
             config = f"[hasp]\nlisten = 127.0.0.1:0\n[upstream]\npooling = {pooling}\n"
             arguments = ("--discover", f"{host}:{port}")
         self.hasp = Hasp(config, binary=binary or program("hasp"), options=arguments)
-        # Only then does it know which commands may share a link.
+        # Only then hasp knows which commands may share a link.
         until(lambda: self.hasp.log.count("upstream_up") >= workers, "hasp to know Redis")
         self.address, self.pid, self.options = self.hasp.address, self.hasp.pid, ()
 
@@ -195,7 +194,8 @@ SUBJECTS = {
 
 
 def cpu_seconds(pid):
-    """User and system time that all threads of a process have used, those that ended, too."""
+    """Returns the user and system time of all threads of a process, including those that have
+    ended."""
     if pid is None:
         return 0.0
     # The process' own clock, of clock_getcpuclockid(3): /proc counts in hundredths of a second.

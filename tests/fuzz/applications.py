@@ -15,7 +15,8 @@ OUT_OF_REACH = r"no lock was taken there, and no value was read and written back
 
 
 class App(Idiom):
-    """`script` with `settings` in its environment; count() makes (done, {kind of harm: how often}) of what it printed."""
+    """Runs `script` with `settings` in its environment; count() turns its output into (done, {kind
+    of harm: how often})."""
 
     patience = 120
     script, patterns, environment, count = None, (), {}, None
@@ -57,7 +58,7 @@ class Counter(App):
 
 
 class Countdown(App):
-    """It waits for a number to count down from."""
+    """Waits until the number to count down from exists."""
 
     def run(self, shop):
         with concurrent.futures.ThreadPoolExecutor() as pool:
@@ -69,7 +70,7 @@ class Countdown(App):
 
 
 class Visitors(App):
-    """They come for as long as there is a file."""
+    """Visitors that come while a file exists."""
 
     def run(self, shop):
         with tempfile.TemporaryDirectory(prefix="verdict-") as folder:
@@ -100,7 +101,7 @@ def contender(kind):
 
 
 def applications():
-    """All of them; those of several languages once for each."""
+    """Returns all applications; those in several languages once for each language."""
     return [
         App("stock.php", "stock.php", ["lock:stock", "stock"],
             lambda s: (s["sold"], {"oversold": s["oversold"], "overlap": s["overlaps"]})),

@@ -47,7 +47,7 @@ return 0"""
 
 
 class Names:
-    """How keys are called in one run."""
+    """The names of keys in one run."""
 
     def __init__(self, chance, words=WORDS):
         self.chance = chance
@@ -55,11 +55,11 @@ class Names:
         self.between = chance.choice([":", ":", "/", "-", "."])
         self.words = iter(chance.sample(words, len(words)))
         self.kinds = [self._number, self._uuid, self._hex, self._bytes, self._braces]
-        # Words are told from others by what stands between them.
+        # Words differ from others by the separators between them.
         self.kinds += [self._mail] * (self.between in ":/")
 
     def kind(self, many=200):
-        """A function that names key number n of a kind, of which there are `many`."""
+        """Returns a function that names key number n of a kind with `many` keys."""
         word, last = next(self.words), self.chance.choice(["", "", self.between + "v1", self.between + "data"])
         vary = self.chance.choice(self.kinds)
         parts = [vary(n) for n in range(many)]
@@ -106,7 +106,7 @@ class Client:
 
 
 class Habits:
-    """What clients do; each method is one thing that one client does once."""
+    """The work of clients; each method is one action of one client."""
 
     def __init__(self, chance):
         names = Names(chance)
@@ -133,8 +133,9 @@ class Habits:
                 await c.do("SETEX", key, 60, c.chance.randbytes(20))
 
     async def do_refreshed(self, c):
-        """Made anew before it is gone, so that nobody waits for it; by several at once if need be. The
-        value says when it goes: what PTTL says may be of the one before."""
+        """Renews a value before it expires, so that no client waits for it; several clients may
+        renew it at once. The value says when it expires, because PTTL may describe the previous
+        value."""
         key, asked = c.any(self.of["refreshed"], 3), time.monotonic()
         found = await c.do("GET", key)
         # (Where this process is late, it was read long before the answer is looked at.)
@@ -180,7 +181,7 @@ class Habits:
         await c.do("XRANGE", c.any(self.of["stream"], 3), "-", "+", "COUNT", 5)
 
     async def do_marker(self, c):
-        """What was done already, so that it is not done twice."""
+        """Marks finished work, so that no client repeats it."""
         await c.do("SET", c.any(self.of["marker"]), 1, "NX", "EX", c.chance.choice([5, 600]))
         await c.do("SETNX", c.any(self.of["marker"]) + b":once", 1)
 
@@ -193,7 +194,7 @@ class Habits:
         await c.do("EXEC")
 
     async def do_settings(self, c):
-        """One writes, all read."""
+        """One client writes, and all read."""
         if c.number == 0:
             key = c.any(self.of["settings"], 4)
             await c.do("GET", key)

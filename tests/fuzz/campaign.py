@@ -27,7 +27,7 @@ async def aside(function, *args):
 
 
 class Wire(asyncio.Protocol):
-    """A connection that knows when each reply came."""
+    """A connection that knows when each reply arrived."""
 
     def __init__(self):
         self.buffer = b""
@@ -75,7 +75,7 @@ class Wire(asyncio.Protocol):
                 future.set_result((now(), None))
 
     def ask(self, *args):
-        """A future of (when it was answered, the reply); None: the connection is lost."""
+        """Returns a future of (time of the answer, reply); None: the connection is lost."""
         future = asyncio.get_running_loop().create_future()
         if self.closed:
             future.set_result((now(), None))
@@ -109,7 +109,8 @@ NIL = object()  # unlike None, an answer
 
 
 def parse(data, at):
-    """(reply, where it ends) of the frame at `at`; the end is 0 when it is not whole."""
+    """Returns (reply, where it ends) of the frame at `at`; the end is 0 if the frame is
+    incomplete."""
     end = data.find(b"\r\n", at)
     if end < 0:
         return None, 0
@@ -140,13 +141,13 @@ def parse(data, at):
 
 
 class Past:
-    """A connection to Redis past hasp."""
+    """A direct connection to Redis."""
 
     def __init__(self, redis):
         self.redis, self.wire = redis, None
 
     async def ask(self, *args):
-        """The reply; None if Redis does not answer, or answers with an error."""
+        """Returns the reply; None if Redis does not answer, or answers with an error."""
         try:
             if not self.wire or self.wire.closed:
                 self.wire = await Wire.to(self.redis.unix)
@@ -168,7 +169,7 @@ class Subject:
         self.hasp = Hasp(self.config)
 
     def end(self):
-        """Returns what was wrong with it, or None."""
+        """Returns hasp's fault, or None."""
         if self.hasp.running():
             fault = self.hasp.stop()
         else:
@@ -179,7 +180,7 @@ class Subject:
 
 
 async def beat(world):
-    """Measures how late everything here is."""
+    """Measures how late this process runs."""
     while True:
         due = now() + BEAT
         await asyncio.sleep(BEAT)
@@ -187,7 +188,8 @@ async def beat(world):
 
 
 async def feel(world, processes):
-    """How long threads wait for a processor: processes() tells [(whose, Process)] of now."""
+    """Measures how long threads wait for a processor: processes() returns the present [(whose,
+    Process)]."""
     while True:
         await asyncio.sleep(0.02)
         for who, process in processes():
@@ -196,7 +198,8 @@ async def feel(world, processes):
 
 
 async def come_to_their_end(world, clients, watching, timeout):
-    """The tasks of the clients, which are stopping; then those that watched them are ended."""
+    """Waits for the tasks of clients, which are stopping; then cancels the tasks that watched
+    them."""
     await asyncio.wait(clients, timeout=timeout)
     for task in clients:
         if not task.done():

@@ -50,7 +50,7 @@ OUT_OF_CLIENT = {b"TRACKING", b"CACHING", b"GETREDIR", b"TRACKINGINFO", b"KILL",
 
 
 class ClusterGenerator(Generator):
-    """Makes streams that a cluster of so many primaries can answer."""
+    """Makes streams that a cluster of this many primaries can answer."""
 
     KINDS = tuple((kind, weight) for kind, weight in Generator.KINDS
                   if kind not in ("login", "tracking", "monitor", "jumble")) + (("anywhere", 30),)
@@ -87,7 +87,8 @@ class ClusterGenerator(Generator):
         return super().value()[:60] if self.short else super().value()
 
     def fit(self, args):
-        """The command with its keys tagged; another one in its place if it is among those left out."""
+        """Returns the command with its keys tagged, or another command if a cluster cannot answer
+        it."""
         words = [to_bytes(arg) for arg in args]
         name = words[0].upper()
         if name in NOT_IN_MULTI if self.inside else name == b"MULTI":
@@ -106,7 +107,7 @@ class ClusterGenerator(Generator):
         return tuple(TAG + word if word in LITERALS else word for word in words)
 
     def anywhere(self):
-        """Keys of all slots: commands of several keys are split, and their replies merged."""
+        """Uses keys of all slots: hasp splits commands on several keys, and merges the replies."""
         self.hello()
 
         def key():

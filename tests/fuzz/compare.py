@@ -70,7 +70,7 @@ class Snapshot:
     digest: bytes    # of the whole data set
 
     def difference(self, other):
-        """What `other` has otherwise, as one line; None: nothing."""
+        """Returns the difference of `other` as one line, or None."""
         for name, mine in self.received.items():
             theirs = other.received[name]
             if mine != theirs:
@@ -88,7 +88,7 @@ class Snapshot:
         return None
 
     def ruled_out_by(self, other):
-        """True when waiting cannot make `other` the same (save for a half HELLO)."""
+        """Returns true if waiting cannot make `other` the same (except for half a HELLO)."""
         return any(not mine.startswith(other.received[name])
                    or (other.closed[name] and not self.closed[name])
                    for name, mine in self.received.items())
@@ -106,7 +106,7 @@ def excerpt(data, at, before=24, after=72):
 
 
 class Gauge:
-    """Our own connection to Redis, past any proxy."""
+    """The campaign's own, direct connection to Redis."""
 
     def __init__(self, server):
         self.connection = server.connect()
@@ -122,7 +122,7 @@ class Gauge:
         return self.connection.call("DEBUG", "DIGEST")
 
     def reset(self):
-        """Empties the server, and waits for the clients of the last run to be gone."""
+        """Empties the server, and waits until the clients of the last run have left."""
         for args in (("FLUSHALL",), ("SCRIPT", "FLUSH"), ("FUNCTION", "FLUSH")):
             self.connection.call(*args)
         deadline = time.monotonic() + TIMEOUT
@@ -144,7 +144,7 @@ class Gauge:
 
 
 class Gauges:
-    """The same of a cluster's nodes, each of which is a part."""
+    """The same for a cluster's nodes, each of which has a part of the data."""
 
     # What a node with keys mixes into its digest besides them: the number of the database.
     DATABASE = hashlib.sha1(hashlib.sha1(bytes(4)).digest()).digest()
@@ -160,7 +160,8 @@ class Gauges:
         return sum(part.blocked() for part in self.parts)
 
     def digest(self):
-        """As one server with all keys has it: each key's is mixed in by exclusive or."""
+        """Returns the digest of a single server with all keys: each key's digest is combined by
+        exclusive or."""
         whole = bytes(20)
         for part in self.parts:
             digest = bytes.fromhex(part.digest()[1:-2].decode())
@@ -190,7 +191,8 @@ class Peer:
         self.sent = 0
 
     def drain(self):
-        """Reads what is there. True when that was something (MONITOR of our gauge is not)."""
+        """Reads the bytes that are there. Returns true if there were any, except MONITOR's lines
+        about the gauge."""
         got = False
         while not self.closed:
             try:
@@ -207,7 +209,7 @@ class Peer:
         return got
 
     def write(self, data):
-        """Sends some of it; returns how much, 0 when there is no room yet."""
+        """Sends a part of `data`. Returns how many bytes were sent; 0 if there is no room yet."""
         if not self.writable:
             return len(data)
         try:
@@ -235,7 +237,7 @@ class Peer:
 
 
 class Work:
-    """What some processes do: each thread of one that has work runs, or waits for a processor."""
+    """Measures the work of processes: each thread with work runs, or waits for a processor."""
 
     def __init__(self, processes):
         self.processes = processes
@@ -246,13 +248,13 @@ class Work:
                 for process in self.processes for thread, ran, waited in threads_of(process)}
 
     def done(self):
-        """The seconds that the busiest thread has worked since the last look."""
+        """Returns how many seconds the busiest thread has worked since the last call."""
         before, self.seen = self.seen, self._look()
         return max((total - before.get(thread, total) for thread, total in self.seen.items()), default=0.0)
 
 
 class Run:
-    """A stream being sent to one address. `processes` take part in the answers."""
+    """Sends a stream to one address. `processes` take part in the answers."""
 
     def __init__(self, stream, address, gauge, timeout=TIMEOUT, processes=()):
         self.stream = stream
@@ -264,7 +266,7 @@ class Run:
         self.rng = random.Random(stream.seed)  # the same cuts on every run
 
     def reference(self):
-        """Runs against Redis itself; returns the snapshots."""
+        """Runs with Redis itself, and returns the snapshots."""
         snapshots = []
         for step in self._steps():
             self._settle()
@@ -274,7 +276,7 @@ class Run:
         return snapshots
 
     def follow(self, snapshots):
-        """Runs against the proxy; returns the first difference, or None."""
+        """Runs with the proxy, and returns the first difference, or None."""
         for number, step in enumerate(self._steps()):
             difference = self._reach(snapshots[number])
             if difference:
@@ -286,7 +288,7 @@ class Run:
             peer.close()
 
     def _steps(self):
-        """Sends; stops at every sync for the caller to look."""
+        """Sends the stream, and stops at every sync so that the caller can compare."""
         for step in self.stream.steps:
             if step.act == "sync":
                 yield step
@@ -382,7 +384,7 @@ class Run:
 
     @staticmethod
     def _lacks(received, expected):
-        """What is there is right, but not all."""
+        """Returns true if the bytes so far are right, but incomplete."""
         if len(expected) - len(received) > 4096:
             return True
         data = normalise(bytes(received))
@@ -396,7 +398,7 @@ class Run:
 
 
 def cut(data, mode, rng):
-    """The chunks in which to hand `data` to the kernel."""
+    """Returns the chunks in which to send `data`."""
     if mode == "whole" or len(data) < 2:
         return [data]
     if mode == "bytes":

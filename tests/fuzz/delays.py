@@ -7,7 +7,8 @@ import os
 
 
 def threads_of(process):
-    """[(thread, for how many seconds it ran, and how many it waited for a processor)]; none when it is gone."""
+    """Returns [(thread, seconds that it ran, seconds that it waited for a processor)]; empty if the
+    process is gone."""
     told = []
     try:
         tasks = f"/proc/{process.pid}/task"
@@ -21,7 +22,7 @@ def threads_of(process):
 
 
 class Delays:
-    """How late the heart beat: the scheduling delay of the campaign's own clients."""
+    """Measures the scheduling delay of the campaign's own clients."""
 
     def __init__(self):
         self.times, self.late = [], []
@@ -43,20 +44,20 @@ class Delays:
 
 
 class Starving:
-    """How long threads that could run were not let, as the kernel counts it."""
+    """Measures how long runnable threads did not run, as the kernel counts it."""
 
     def __init__(self):
         self.threads = collections.defaultdict(lambda: ([], []))
 
     def sample(self, at, who, thread, total):
-        """Of one of `who`'s threads, in all until now."""
+        """Returns the total delay of one of `who`'s threads."""
         times, totals = self.threads[who, thread]
         if not totals or total != totals[-1]:
             times.append(at)
             totals.append(total)
 
     def within(self, begin, end, *who):
-        """The worst of `who`'s threads."""
+        """Returns the greatest delay of `who`'s threads."""
         worst = 0.0
         for (whose, _), (times, totals) in self.threads.items():
             if whose not in who or not times or times[-1] < begin:

@@ -20,7 +20,7 @@ REFUSALS = (b"LOCKED ", b"LOCKLOST ", b"DEADLOCK ")
 
 
 class World:
-    """`fault(kind, text)` is told of faults; `past` is a campaign.Past."""
+    """`fault(kind, text)` reports faults; `past` is a campaign.Past."""
 
     def __init__(self, subjects, fault, past, seed):
         self.subjects, self.fault, self.past, self.seed = subjects, fault, past, seed
@@ -31,7 +31,7 @@ class World:
         self.ngranted = self.nwritten = 0
 
     def check(self, plain):
-        """Of the guarded values, in the end."""
+        """Checks the guarded values at the end."""
         final = {key: (plain.get(key) or b"") for key in GUARDED}
         for key, seen in self.seen.items():
             for value in seen:
@@ -44,7 +44,7 @@ class World:
 
 
 class Client:
-    """Session after session."""
+    """A client that runs one session after the other."""
 
     def __init__(self, world, number):
         self.world, self.number, self.serial = world, number, 0
@@ -66,7 +66,8 @@ class Client:
             self.rng.choice((self.wire.close, self.wire.reset, self.wire.half_close))()
 
     async def ask(self, *command):
-        """None: it has failed, and the connection is not used any more."""
+        """Sends a command and returns its reply; None: it has failed, and the connection is not
+        used any more."""
         _, reply = await self.wire.ask(*command)
         if isinstance(reply, Error) and not reply.startswith(REFUSALS):
             if not reply.startswith(b"ERR hasp: "):
@@ -113,7 +114,7 @@ class Locker(Client):
             await self.check_gone(key, who)
 
     async def steal(self, key):
-        """As a client that has overslept does."""
+        """Deletes the lock, as a client does that was too slow."""
         command = ("UNLOCK", key, "AS", "thief") if key.startswith("verb:") else ("DEL", key)
         if await self.ask(*command) not in (0, None):
             self.world.fault("stolen", f"{key}: released by a client that never had it")
