@@ -38,7 +38,7 @@ enum block_state {
 
 struct block {
 	enum block_state state;
-	int slot; /* the hash slot of its keys and the watched keys; -1: no key was named yet */
+	int slot; /* slot of the transaction's keys and the watched keys; -1: no key yet */
 	bool watches; /* the node may watch keys */
 	bool watch_lost; /* keys were watched at another node: EXEC must fail */
 	bool aborted; /* hasp has refused a command: hasp must refuse EXEC, too */

@@ -31,7 +31,7 @@ struct cluster_opts {
 	struct slot_map *map; /* which node serves which slot */
 	const struct commands *commands;
 	struct timers *timers;
-	enum node_health (*health)(const struct node *n); /* node_health() */
+	enum node_health (*health)(const struct node *n); /* node_health(), or a test's own */
 	/* Asks for a new map, because this one may be wrong. May be called often. */
 	void (*refresh)(void *arg);
 	/* Asks a node that has redirected a request in spite of the map for its own map, and

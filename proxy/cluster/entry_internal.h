@@ -8,15 +8,10 @@
 #ifndef HASP_CLUSTER_ENTRY_INTERNAL_H
 #define HASP_CLUSTER_ENTRY_INTERNAL_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
 #include "base/buf.h"
 #include "base/list.h"
 #include "base/slice.h"
 #include "cluster/subscriptions.h"
-#include "resp/reply.h"
 #include "upstream/node.h"
 
 struct cluster_session;
@@ -62,7 +57,7 @@ struct cluster_part {
 	enum part_state state;
 
 	/* The request: set by the function that begins the entry. */
-	struct buf request; /* its bytes, to be sent again */
+	struct buf request; /* the request's bytes, in case hasp must send it again */
 	int slot; /* -1: none; without `to`, the session's home node then gets the part */
 	struct node *to; /* send it to this node; NULL: to the node of its slot */
 	bool several; /* it may name more than one key of its slot */
@@ -161,7 +156,7 @@ void entry_answer_new(struct cluster_session *s, struct slice reply);
 void entry_hide_mode(struct cluster_entry *e);
 /* Puts the replies of finished entries at the head into session->out. */
 void session_advance(struct cluster_session *s);
-/* Frees the entry: its request is answered, or the session is closed. */
+/* Frees the entry, because its request is answered, or the session is closed. */
 void entry_end(struct cluster_entry *e);
 
 void part_set_state(struct cluster_part *p, enum part_state state);

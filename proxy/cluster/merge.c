@@ -6,7 +6,6 @@
 
 #include "base/fatal.h"
 #include "cluster/subscriptions.h"
-#include "resp/reply.h"
 #include "resp/write.h"
 #include "upstream/slot.h"
 
@@ -118,20 +117,16 @@ static void write_integer(struct buf *out, long long v)
 	buf_printf(out, ":%lld\r\n", v);
 }
 
-static void merge_equal(const struct split *s, const struct slice *replies, size_t n,
-                        struct buf *out)
+static void merge_equal(const struct slice *replies, size_t n, struct buf *out)
 {
-	(void)s;
 	(void)n;
 	buf_append(out, replies[0]);
 }
 
-static void merge_sum(const struct split *s, const struct slice *replies, size_t n,
-                      struct buf *out)
+static void merge_sum(const struct slice *replies, size_t n, struct buf *out)
 {
 	long long sum = 0, v;
 
-	(void)s;
 	for (size_t i = 0; i < n; i++) {
 		if (!read_integer(replies[i], &v)) {
 			buf_append(out, unlike);
@@ -158,12 +153,10 @@ static long long count_elements(struct slice reply)
 	return n;
 }
 
-static void merge_list(const struct split *s, const struct slice *replies, size_t n,
-                       struct buf *out)
+static void merge_list(const struct slice *replies, size_t n, struct buf *out)
 {
 	long long sum = 0;
 
-	(void)s;
 	for (size_t i = 0; i < n; i++) {
 		long long count = count_elements(replies[i]);
 		if (count < 0) {
@@ -195,15 +188,14 @@ static int compare_elements(const void *a, const void *b)
 	return memcmp(x->p, y->p, x->n < y->n ? x->n : y->n);
 }
 
-static void merge_names(const struct split *s, const struct slice *replies, size_t n,
-                        struct buf *out)
+static void merge_names(const struct slice *replies, size_t n, struct buf *out)
 {
 	struct buf all = BUF_INIT, names = BUF_INIT;
 	struct slice rest, *v;
 	size_t nnames = 0;
 	long long count;
 
-	merge_list(s, replies, n, &all);
+	merge_list(replies, n, &all);
 	count = count_elements(buf_slice(&all));
 	if (count <= 0) {
 		buf_append(out, buf_slice(&all));
@@ -264,15 +256,13 @@ static bool write_count(struct slice *rests, size_t n, struct buf *out)
 	return true;
 }
 
-static void merge_counts(const struct split *s, const struct slice *replies, size_t n,
-                         struct buf *out)
+static void merge_counts(const struct slice *replies, size_t n, struct buf *out)
 {
 	struct slice *rests = xcalloc(n, sizeof(*rests));
 	long long count = count_elements(replies[0]);
 	struct buf merged = BUF_INIT;
 	bool ok = count >= 0;
 
-	(void)s;
 	for (size_t i = 0; i < n; i++) {
 		rests[i] = reply_elements(replies[i]);
 		ok = ok && count_elements(replies[i]) == count;
@@ -302,15 +292,13 @@ static bool write_least(struct slice *rests, size_t n, struct buf *out)
 	return true;
 }
 
-static void merge_least(const struct split *s, const struct slice *replies, size_t n,
-                        struct buf *out)
+static void merge_least(const struct slice *replies, size_t n, struct buf *out)
 {
 	struct slice *rests = xcalloc(n, sizeof(*rests));
 	long long count = count_elements(replies[0]);
 	struct buf merged = BUF_INIT;
 	bool ok = true;
 
-	(void)s;
 	if (count >= 0)
 		resp_write_array(&merged, (size_t)count);
 	for (size_t i = 0; i < n; i++) {
@@ -325,13 +313,11 @@ static void merge_least(const struct split *s, const struct slice *replies, size
 }
 
 /* Ignores the error of nodes where no script runs if another node has another error. */
-static void merge_any(const struct split *s, const struct slice *replies, size_t n,
-                      struct buf *out)
+static void merge_any(const struct slice *replies, size_t n, struct buf *out)
 {
 	static const struct slice idle = SLICE_LIT("-NOTBUSY");
 	struct slice found = replies[0];
 
-	(void)s;
 	for (size_t i = 0; i < n; i++) {
 		if (!is_error(replies[i])) {
 			found = replies[i];
@@ -344,13 +330,12 @@ static void merge_any(const struct split *s, const struct slice *replies, size_t
 }
 
 /* Appends the elements in the order of the keys. */
-static void merge_values(const struct split *s, const struct slice *replies, size_t n,
-                         struct buf *out)
+static void merge_values(const struct split *s, const struct slice *replies, struct buf *out)
 {
-	struct slice *rests = xcalloc(n, sizeof(*rests));
+	struct slice *rests = xcalloc(s->nparts, sizeof(*rests));
 	bool fits = true;
 
-	for (size_t i = 0; i < n; i++) {
+	for (uint32_t i = 0; i < s->nparts; i++) {
 		rests[i] = reply_elements(replies[i]);
 		fits = fits && count_elements(replies[i]) == (long long)s->parts[i].nkeys;
 	}
@@ -368,12 +353,10 @@ static void merge_values(const struct split *s, const struct slice *replies, siz
 	free(rests);
 }
 
-static void merge_found(const struct split *s, const struct slice *replies, size_t n,
-                        struct buf *out)
+static void merge_found(const struct slice *replies, size_t n, struct buf *out)
 {
 	struct slice found = replies[0];
 
-	(void)s;
 	for (size_t i = 0; i < n; i++) {
 		struct slice rest = replies[i];
 		struct resp_reply r;
@@ -385,16 +368,19 @@ static void merge_found(const struct split *s, const struct slice *replies, size
 	buf_append(out, found);
 }
 
-static void (*const merges[MERGE_NKINDS])(const struct split *s, const struct slice *replies,
-                                          size_t n, struct buf *out) = {
+static void (*const merges[])(const struct slice *replies, size_t n, struct buf *out) = {
 	[MERGE_SAME] = merge_equal,  [MERGE_SUM] = merge_sum,     [MERGE_LEAST] = merge_least,
 	[MERGE_LIST] = merge_list,   [MERGE_NAMES] = merge_names, [MERGE_COUNTS] = merge_counts,
-	[MERGE_FOUND] = merge_found, [MERGE_ANY] = merge_any,     [MERGE_VALUES] = merge_values,
+	[MERGE_FOUND] = merge_found, [MERGE_ANY] = merge_any,
 };
 
 void merge_replies(enum merge_kind kind, const struct split *split, const struct slice *replies,
                    size_t n, struct buf *out)
 {
-	if (kind == MERGE_ANY || !merge_error(replies, n, out))
-		merges[kind](split, replies, n, out);
+	if (kind != MERGE_ANY && merge_error(replies, n, out))
+		return;
+	if (kind == MERGE_VALUES)
+		merge_values(split, replies, out);
+	else
+		merges[kind](replies, n, out);
 }

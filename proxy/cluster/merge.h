@@ -56,7 +56,6 @@ enum merge_kind {
 	MERGE_FOUND, /* the first reply that is not nil, if there is one */
 	MERGE_ANY, /* a reply that is no error, else the most specific error: SCRIPT KILL */
 	MERGE_VALUES, /* arrays of an element for each key: joined in the keys' order */
-	MERGE_NKINDS,
 };
 
 /* Cuts the next whole frame off `frames`; SLICE_NONE: there is none. */

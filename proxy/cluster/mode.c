@@ -21,7 +21,8 @@ static const struct replacement of_info[] = {
 	{ SLICE_NONE, SLICE_NONE },
 };
 
-/* Returns the table's entry that comes first in `text`; NULL: none does. */
+/* Returns the table's entry whose `from` occurs first in `text`; NULL: no entry occurs there.
+ */
 static const struct replacement *find_first(struct slice text, const struct replacement *table,
                                             size_t *at)
 {
@@ -38,7 +39,7 @@ static const struct replacement *find_first(struct slice text, const struct repl
 	return found;
 }
 
-/* Appends `text` with each of the table's texts replaced. */
+/* Appends `text`, and replaces each `from` of the table by its `to`. */
 static void replace_all(struct slice text, const struct replacement *table, struct buf *out)
 {
 	const struct replacement *r;

@@ -321,7 +321,7 @@ static bool node_conn_on_line(void *owner, void *tag, struct slice line)
 
 	l->in_frame = l->in_push = false;
 	if (!p) {
-		/* This node refuses a session command that another node has accepted. */
+		/* The node refuses a session command that another node has accepted. */
 		snprintf(reason, sizeof(reason), "%.*s", (int)(line.n > 3 ? line.n - 3 : 0),
 		         line.p + 1);
 		node_conn_drop(l, reason);

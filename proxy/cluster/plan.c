@@ -2,7 +2,6 @@
 #include "cluster/plan.h"
 
 #include "commands/args.h"
-#include "commands/command.h"
 #include "upstream/slot.h"
 
 const struct slice plan_crossslot = SLICE_LIT(

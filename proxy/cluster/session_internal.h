@@ -38,14 +38,13 @@
 #include "cluster/plan.h"
 #include "net/watch.h"
 #include "resp/request.h"
-#include "resp/view.h"
-#include "upstream/slot_map.h"
 
 struct cluster {
 	struct cluster_opts opts;
 	double failover_wait; /* seconds */
 	size_t output_limit; /* client_output_limit, in bytes */
-	struct list sessions, dead; /* of cluster_session */
+	struct list sessions; /* of struct cluster_session */
+	struct list dead; /* closed sessions, for cluster_reap() */
 	struct list stalled; /* sessions with parts, or a long request, that cannot be sent */
 	struct timer tick; /* runs while there are such sessions */
 	timer_fn *on_tick;
@@ -96,7 +95,7 @@ void replay_fini(struct replay *r);
  *    ^-----> STREAMING <-- too long to be kept -- GATHERING <--> OPEN */
 enum cluster_flow {
 	FLOW_OPEN, /* takes requests as they come */
-	FLOW_BARRIER, /* takes none until all earlier ones are answered */
+	FLOW_BARRIER, /* takes no request until all earlier ones are answered */
 	FLOW_STREAMING, /* forwards the rest of a long request as it arrives */
 	FLOW_GATHERING, /* keeps the rest of a long request until it is whole */
 	FLOW_RAW, /* forwards bytes to and from `stream_node_conn`, unparsed */

@@ -4,7 +4,6 @@
  * split by their keys' slots, requests to all primaries, and SCAN, which visits the primaries
  * one by one.
  */
-#include <stdbool.h>
 #include <stdlib.h>
 
 #include "base/fatal.h"

@@ -8,7 +8,6 @@
 #include "base/list.h"
 #include "base/log.h"
 #include "base/quote.h"
-#include "net/loop_timers.h"
 #include "upstream/own_conn.h"
 
 /* Seconds between two routine searches, and the least time between any two searches. */
@@ -46,7 +45,7 @@ struct cluster_topology {
 	uint32_t reported_version; /* version of the map at the last on_changed() */
 
 	/* The search. */
-	struct list questions; /* in flight */
+	struct list questions; /* questions in flight */
 	struct list ended; /* questions to free at the end of the loop's turn */
 	uint64_t nquestions; /* number of the last question */
 	bool searches; /* a search is running: no answer has counted yet */

@@ -8,7 +8,6 @@
 #include "base/fatal.h"
 #include "base/log.h"
 #include "base/quote.h"
-#include "upstream/decode.h"
 
 #define CONTROL_RETRY_SECONDS 0.1
 /* control_is_silent() is true when an answer has been due for this long. */

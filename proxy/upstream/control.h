@@ -65,7 +65,7 @@ void control_free(struct control *c);
  * answers to the previous one. */
 void control_set_check_delay(struct control *c, int64_t delay_ms);
 
-/* Adds the response times of PING, of the server at this address. */
+/* Adds to `sums` how long the server at this address took to answer each PING. */
 void control_add_latency(const struct control *c, struct metrics_sums *sums);
 
 /* Starts a check now, unless one is pending. */

@@ -8,12 +8,8 @@
 #ifndef HASP_UPSTREAM_CONTROL_INTERNAL_H
 #define HASP_UPSTREAM_CONTROL_INTERNAL_H
 
-#include <stdbool.h>
-#include <stddef.h>
-
 #include "base/buf.h"
 #include "base/list.h"
-#include "net/loop_timers.h"
 #include "upstream/control.h"
 #include "upstream/decode.h"
 #include "upstream/own_conn.h"
@@ -36,8 +32,9 @@ struct control {
 	bool selecting; /* SELECT for the first of `held` is in flight */
 	int db; /* the database that Redis has selected */
 	char *address; /* address of the last try; the configured one may have changed */
-	struct loop_timer check; /* runs while there is a delay between checks */
-	struct loop_timer silence; /* runs while an answer is due; then the server is SILENT */
+	struct loop_timer check; /* starts the checks; stopped if the delay is 0 */
+	struct loop_timer
+		silence; /* runs while an answer is due; at its end, health is SILENT */
 	enum control_health health; /* only control_set_health() writes it */
 	enum server_role role;
 	bool checking; /* a check is in flight */

@@ -3,7 +3,6 @@
 
 #include <stdlib.h>
 
-#include "base/fatal.h"
 #include "base/quote.h"
 #include "net/name_watch.h"
 #include "upstream/link_internal.h"

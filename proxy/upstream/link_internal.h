@@ -6,9 +6,6 @@
 #ifndef HASP_UPSTREAM_LINK_INTERNAL_H
 #define HASP_UPSTREAM_LINK_INTERNAL_H
 
-#include <stddef.h>
-#include <stdint.h>
-
 #include "base/fatal.h"
 #include "net/loop_timers.h"
 #include "upstream/link.h"
@@ -254,7 +251,7 @@ static inline bool link_is_logging_in(const struct link *l)
 	return l->state == LINK_LOGGING_IN || l->state == LINK_LOGGING_IN_OPAQUE;
 }
 
-/* True while the ends of replies matter. */
+/* True while the link looks for the ends of replies: unless it is opaque or closed. */
 static inline bool link_scans_replies(const struct link *l)
 {
 	return l->state != LINK_OPAQUE && l->state != LINK_CLOSED;

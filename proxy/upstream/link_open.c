@@ -4,7 +4,6 @@
  */
 #include <stdio.h>
 
-#include "base/fatal.h"
 #include "resp/write.h"
 #include "upstream/link_internal.h"
 

@@ -13,7 +13,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/fatal.h"
 #include "upstream/link_internal.h"
 
 double link_opening_left(const struct link_opening *o)

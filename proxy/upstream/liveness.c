@@ -4,8 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/fatal.h"
-#include "net/loop_timers.h"
 #include "upstream/link_internal.h"
 #include "upstream/own_conn.h"
 
@@ -26,7 +24,7 @@ enum write_check {
 struct liveness {
 	struct link_env *env;
 	const struct control *control;
-	struct loop_timer timer; /* runs while there is a time-out */
+	struct loop_timer timer; /* starts the checks; stopped if server_timeout is 0 */
 	double timeout; /* seconds; 0: none */
 	uint32_t limit; /* `timeout` as a number of checks */
 	uint32_t nsilent; /* checks in a row after which no link had read anything */

@@ -39,17 +39,6 @@ static void pool_on_bytes(void *owner, struct slice bytes)
 
 static void pool_ask_login(struct pool *p);
 
-static void notify_ready(struct pool *p, struct list *waiters)
-{
-	struct list notified;
-
-	/* on_ready() may put a client on the list again. */
-	list_init(&notified);
-	list_move_all(&notified, waiters);
-	list_shift_each (struct pool_waiter, w, &notified, node)
-		p->ops->on_ready(w);
-}
-
 /* True if a waiter whose link failed has time to ask for another link. */
 static bool has_patience(const struct pool *p, const struct pool_waiter *w, enum link_end end)
 {
@@ -60,15 +49,17 @@ static bool has_patience(const struct pool *p, const struct pool_waiter *w, enum
 	return end == LINK_BROKEN || p->env->clock() - w->since < wait - PATIENCE_LEAST;
 }
 
-static void notify_failed(struct pool *p, struct list *waiters, enum link_end end,
-                          const char *reason)
+/* Notifies the waiters that a link is ready; or, with a `reason`, that their link failed. */
+static void notify_waiters(struct pool *p, struct list *waiters, enum link_end end,
+                           const char *reason)
 {
 	struct list notified;
 
+	/* on_ready() may put a client on the list again. */
 	list_init(&notified);
 	list_move_all(&notified, waiters);
 	list_shift_each (struct pool_waiter, w, &notified, node) {
-		if (has_patience(p, w, end)) {
+		if (!reason || has_patience(p, w, end)) {
 			p->ops->on_ready(w);
 		} else {
 			w->since = 0;
@@ -87,7 +78,7 @@ static void check_passed(struct pool_link *l)
 	l->unused = false;
 	if (p->env->connect || p->lacks_reset)
 		pool_link_close(l);
-	notify_ready(p, &p->check_waiters);
+	notify_waiters(p, &p->check_waiters, LINK_BROKEN, NULL);
 }
 
 static void pool_on_ready(void *owner)
@@ -101,7 +92,7 @@ static void pool_on_ready(void *owner)
 	}
 	link_note_login(p->env, false, l->asked_at);
 	l->group->failed_at = 0;
-	notify_ready(p, &l->group->waiters);
+	notify_waiters(p, &l->group->waiters, LINK_BROKEN, NULL);
 }
 
 /* Forgets the link; the link itself notifies its users. */
@@ -127,7 +118,7 @@ static void pool_on_down(void *owner, enum link_end end, const char *reason, siz
 	if (was_idle && !list_empty(waiters))
 		pool_ask_login(p);
 	else
-		notify_failed(p, waiters, end, reason);
+		notify_waiters(p, waiters, end, reason);
 }
 
 /* Handles the replies to the check: to RESET, and to a command that may need a login. */
@@ -154,7 +145,7 @@ static void pool_on_reply(void *owner, void *tag, const struct resp_reply *reply
 	snprintf(error, sizeof(error), "%.*s", (int)(captured.n - 3), captured.p + 1);
 	link_note_login(p->env, true, l->asked_at);
 	pool_link_close(l);
-	notify_failed(p, &p->check_waiters, LINK_REFUSED, error);
+	notify_waiters(p, &p->check_waiters, LINK_REFUSED, error);
 }
 
 static const struct link_ops pool_user_ops = {

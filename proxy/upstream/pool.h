@@ -54,7 +54,7 @@ void pool_follow_address(struct pool *p);
 /* Embedded in a client that wants a shared link; in a list of the pool while it waits. */
 struct pool_waiter {
 	struct list node;
-	double since; /* env->clock when it began to wait; 0: it does not wait */
+	double since; /* env->clock when the client began to wait; 0: it does not wait */
 	double came; /* env->clock when the client connected: older answers whether a login is
 	              * required do not count for it */
 };

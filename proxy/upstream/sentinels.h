@@ -56,7 +56,7 @@ struct sentinels {
 	/* The present round. */
 	size_t asked; /* names[0 .. asked - 1] were asked */
 	size_t nbehind; /* number of sentinels that reported an earlier epoch */
-	struct sentinel_word words[SENTINELS_MAX]; /* the answers */
+	struct sentinel_word words[SENTINELS_MAX]; /* the sentinels' answers */
 	size_t nwords;
 	bool named_known; /* a sentinel has named the primary in use, but another one may be
 	                   * newer, and is not confirmed */

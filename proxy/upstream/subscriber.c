@@ -7,7 +7,6 @@
 #include "base/fatal.h"
 #include "base/log.h"
 #include "base/quote.h"
-#include "net/loop_timers.h"
 #include "resp/reply.h"
 #include "resp/write.h"
 #include "upstream/decode.h"
@@ -23,7 +22,7 @@ struct subscriber {
 	struct reply_scan scan; /* of the message that is being received */
 	struct buf message; /* the bytes of that message so far */
 	struct retry retry;
-	struct loop_timer check; /* runs while there is a delay between checks */
+	struct loop_timer check; /* sends PING; stopped if the delay is 0 */
 	double timeout; /* seconds; 0: none */
 	unsigned nunheard; /* checks in a row during which nothing was received */
 	char *address; /* address of the last try; the configured one may have changed */

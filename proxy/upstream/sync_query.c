@@ -10,7 +10,6 @@
 #include "base/clock.h"
 #include "base/fatal.h"
 #include "base/quote.h"
-#include "net/loop_timers.h"
 #include "net/mailbox.h"
 #include "net/resolve.h"
 #include "net/stream.h"

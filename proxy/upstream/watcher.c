@@ -50,7 +50,7 @@ bool watcher_set_why(struct watcher *w, const char *who, const char *why)
 	return is_other;
 }
 
-void watcher_end_hold(struct watcher *w)
+static void watcher_end_hold(struct watcher *w)
 {
 	loop_timer_stop(&w->overdue);
 	free(w->announcer);

@@ -7,17 +7,11 @@
 #define HASP_UPSTREAM_WATCHER_INTERNAL_H
 
 #include <ev.h>
-#include <hiredis/hiredis.h>
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stddef.h>
-#include <stdint.h>
 
-#include "base/buf.h"
-#include "net/loop_timers.h"
 #include "net/mailbox.h"
 #include "net/resolve.h"
-#include "net/stream.h"
 #include "upstream/link.h"
 #include "upstream/own_conn.h"
 #include "upstream/sentinels.h"
@@ -70,7 +64,7 @@ void sentinel_events_free(struct sentinel_events *e);
 /* Listens to the sentinels at these addresses, and to no others. */
 void sentinel_events_listen(struct sentinel_events *e, char *const *names, size_t n);
 
-/* Calls links_reap(). Call it once per turn of the loop. NULL is allowed. */
+/* Frees closed links. Call it once per turn of the loop. NULL is allowed. */
 void sentinel_events_reap(struct sentinel_events *e);
 
 struct watcher {
@@ -109,7 +103,7 @@ struct watcher {
 	struct buf why; /* why there is no primary; a string */
 	bool warned; /* logged that there is no primary, or that no sentinel answers */
 
-	_Atomic unsigned alarms; /* bits by enum link_alarm, not handled yet */
+	_Atomic unsigned alarms; /* not handled yet: a bit for each of enum link_alarm */
 	void (*on_primary)(void *arg, const struct found_primary *p);
 	void *arg;
 };
@@ -129,7 +123,6 @@ void watcher_reconnect(struct watcher *w);
 
 /* The hold freezes the primary while a failover is announced. */
 void watcher_hold_init(struct watcher *w);
-void watcher_end_hold(struct watcher *w);
 void watcher_stop_listening(struct watcher *w);
 /* The callback of w->query. */
 void watcher_on_replies(void *arg, redisReply *const *replies, const char *why);

@@ -12,11 +12,8 @@
 #include "base/fatal.h"
 #include "base/network.h"
 #include "base/quote.h"
-#include "client/client.h"
-#include "config/types.h"
 #include "net/address.h"
 #include "net/descriptors.h"
-#include "net/listen.h"
 #include "net/proxy_header.h"
 #include "worker/encryption.h"
 

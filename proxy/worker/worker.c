@@ -12,14 +12,10 @@
 
 #include "base/clock.h"
 #include "base/fatal.h"
-#include "base/list.h"
-#include "client/client.h"
 #include "config/config.h"
 #include "lock/ack/replica_acks.h"
 #include "lock/deadlock/deadlock.h"
 #include "lock/hold/holds.h"
-#include "lock/queue/waiters.h"
-#include "net/watch.h"
 #include "policy/policy.h"
 #include "worker/worker_internal.h"
 
@@ -157,7 +153,7 @@ static void on_check(struct ev_loop *loop, struct ev_check *c, int revents)
 	worker_quorum_reap(w);
 }
 
-/* Runs after all other callbacks of a turn, before the requests that they queued are sent. */
+/* Runs at the end of a turn, after all other callbacks and before queued requests are sent. */
 static void on_turn_end(struct ev_loop *loop, struct ev_prepare *p, int revents)
 {
 	(void)loop;

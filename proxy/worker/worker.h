@@ -39,7 +39,7 @@ struct worker_shared {
 	_Atomic bool lame_duck; /* hasp accepts clients for some seconds more, then drains */
 	_Atomic bool leaving; /* workers drain, or have ended */
 	_Atomic bool paused; /* the operator has paused the workers: workers_pause() */
-	_Atomic int pauses[WORKERS_MAX]; /* the progress of each worker: enum worker_pause */
+	_Atomic int pauses[WORKERS_MAX]; /* how far each worker has come: enum worker_pause */
 	_Atomic size_t bound[WORKERS_MAX]; /* (paused) *nbound of clients_under_way() */
 	struct waiter_board board;
 	struct release_board releases;
@@ -151,7 +151,7 @@ void worker_join(struct worker *w);
 void workers_pause(struct worker_shared *shared);
 void workers_resume(struct worker_shared *shared, bool at_once);
 
-/* The workers' progress. */
+/* How far the workers have come with a pause or its end. */
 enum workers_pause {
 	WORKERS_SERVE,
 	WORKERS_PAUSING, /* requests are still under way */

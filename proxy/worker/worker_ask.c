@@ -12,7 +12,6 @@
  */
 #include "worker/worker_ask.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>

@@ -39,7 +39,7 @@ struct worker_view {
 
 /* One worker's answer. */
 struct worker_answer {
-	bool whole; /* false: the worker has ended, or hangs; the other fields are 0 */
+	bool whole; /* the worker has answered; false: it has ended or hangs; the rest is 0 */
 	uint64_t cursor, n; /* for the steps' use; 0 at the first step */
 	struct buf out; /* the bytes that the steps appended */
 };

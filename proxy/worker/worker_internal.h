@@ -17,14 +17,8 @@
 #define HASP_WORKER_WORKER_INTERNAL_H
 
 #include <ev.h>
-#include <pthread.h>
-#include <stdbool.h>
 
-#include "base/buf.h"
-#include "base/list.h"
-#include "client/client.h"
 #include "cluster/cluster.h"
-#include "config/types.h"
 #include "lock/scripts/script_job.h"
 #include "net/loop_timers.h"
 #include "net/mailbox.h"
@@ -40,7 +34,7 @@
  * with short requests. */
 #define WORKER_SCRATCH ((size_t)256 * 1024)
 
-/* A worker's progress with a pause: see the diagram in worker.h. */
+/* How far a worker has come with a pause or its end: see the diagram in worker.h. */
 enum worker_pause {
 	WORKER_SERVES,
 	WORKER_PAUSING,

@@ -32,7 +32,7 @@
 /* The tables, in the order in which a worker reads them. */
 enum live_table { TABLE_HOLDS, TABLE_GUARDS, TABLE_WAITERS, TABLES };
 
-/* An entry that is among the longest so far. */
+/* An entry that is among those held, or waiting, for longest so far. */
 struct live_rank {
 	double since;
 	size_t at; /* offset of its row's slot in `out` */
@@ -95,7 +95,7 @@ static bool gets_row(struct live_question *q, double since)
 	return true;
 }
 
-struct slice live_text(struct slice text)
+static struct slice live_text(struct slice text)
 {
 	return slice_of(text.p, text.n < LIVE_TEXT ? text.n : LIVE_TEXT);
 }

@@ -63,9 +63,6 @@ struct live_want {
 };
 #define LIVE_WANTS_MAX 2
 
-/* Cuts a text to LIVE_TEXT bytes. */
-struct slice live_text(struct slice text);
-
 /* Asks for all `wants` at once, so that they show about the same time: held entries, or
  * waiters, or held entries and then waiters. The rows point to `answers`; call live_fini()
  * afterwards. For threads, see workers_ask(). */

@@ -11,7 +11,6 @@
 #include "base/fatal.h"
 #include "lock/hold/holds.h"
 #include "lock/queue/waiters.h"
-#include "lock/scripts/script_job.h"
 #include "quorum/quorum_servers.h"
 #include "worker/worker_ask.h"
 #include "worker/worker_internal.h"

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "worker/worker.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
