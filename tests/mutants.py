@@ -59,7 +59,7 @@ class Mutant:
 
 
 class Function:
-    """Walks through one function, and collects what could be changed in it."""
+    """Walks through a function, and collects the possible changes."""
 
     def __init__(self, file, text, head, start, end):
         self.file, self.text = file, text
@@ -177,7 +177,7 @@ class Function:
 
 
 def mutants_of(file, text):
-    """All that could be planted into a source file."""
+    """Returns all mutants of a source file."""
     text = re.sub(r"/\*.*?\*/|//[^\n]*", blank, text, flags=re.DOTALL)
     found = []
     for brace in re.finditer(r"^\{$", text, re.MULTILINE):
@@ -191,7 +191,7 @@ def mutants_of(file, text):
 
 
 def planted(mutants, text):
-    """The source with its mutants, whose lines stay where they were."""
+    """Returns the source with its mutants, on the same lines."""
     places = defaultdict(list)
     for mutant in mutants:
         places[mutant.start, mutant.end, mutant.kind].append(mutant)

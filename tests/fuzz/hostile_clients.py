@@ -37,13 +37,13 @@ SIDES = ("hasp:owner:{{{}}}", "hasp:fence:{{{}}}", "hasp:queue:{{{}}}", "hasp:gu
 
 
 def encode(*words):
-    """A command, however many words it has."""
+    """Encodes a command with any number of words."""
     words = [word if isinstance(word, bytes) else str(word).encode() for word in words]
     return b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%s\r\n" % (len(word), word) for word in words)
 
 
 class Leak(Exception):
-    """It was told what is another's."""
+    """A hostile client got another client's data."""
 
 
 class Mallory:
@@ -104,7 +104,7 @@ class Mallory:
         return data
 
     async def drink(self, seconds=0.2):
-        """Reads what comes, for so long."""
+        """Reads incoming bytes for this long."""
         loop = asyncio.get_running_loop()
         end = loop.time() + seconds
         while (left := end - loop.time()) > 0:
@@ -117,7 +117,7 @@ class Mallory:
             self.look(data)
 
     def leave(self):
-        """In any way."""
+        """Closes the connection in any way."""
         how = self.rng.choice(("close", "reset", "half"))
         sock = self.writer.get_extra_info("socket")
         try:
@@ -140,7 +140,7 @@ class Mallory:
         return kind.format(self.rng.randrange(100))
 
     def command(self):
-        """A correct one, for any of its keys."""
+        """Returns a correct command for one of the client's keys."""
         key, rng = self.key(), self.rng
         return rng.choice((
             ("GET", key), ("SET", key, "x" * rng.choice((1, 100, 20000)), "EX", 5), ("SETNX", key, "v"),
@@ -156,7 +156,7 @@ class Mallory:
     # --- attacks ---
 
     async def slow(self):
-        """A request byte by byte, which may never end."""
+        """Sends a request byte by byte, which may never end."""
         await self.open(login=self.rng.random() < 0.7)
         data = encode(*self.command())
         for at in range(self.rng.randrange(len(data) + 1)):
@@ -165,7 +165,8 @@ class Mallory:
         await self.linger()
 
     async def huge(self):
-        """A long request, whole or not, of a rule's key or not, announced rightly or not."""
+        """Sends a long request, whole or not, of a rule's key or not, with a true or false
+        length."""
         await self.open(login=self.rng.random() < 0.8)
         size = self.rng.choice((MB, 4 * MB, 16 * MB))
         key = self.key().encode()
@@ -178,14 +179,14 @@ class Mallory:
         await self.linger()
 
     async def half_sent(self):
-        """Requests of which the last is cut off."""
+        """Sends requests of which the last is cut off."""
         await self.open()
         data = b"".join(encode(*self.command()) for _ in range(self.rng.choice((1, 5, 50))))
         await self.sent(data[:self.rng.randrange(len(data))])
         await self.linger()
 
     async def never_reads(self):
-        """It asks for much and reads nothing of it."""
+        """Sends many requests and reads no reply."""
         await self.open()
         sock = self.writer.get_extra_info("socket")
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
@@ -198,7 +199,7 @@ class Mallory:
         await asyncio.sleep(self.rng.choice((0.1, 1, 3)))
 
     async def before_login(self):
-        """A long pipeline before, around and behind a login."""
+        """Sends a long pipeline before, around and after a login."""
         await self.open(login=False)
         for _ in range(self.rng.choice((10, 1000, 5000))):
             self.send(*self.command())
@@ -208,7 +209,7 @@ class Mallory:
         await self.drink(1)
 
     async def logs_in(self):
-        """Again and again, as anybody, and with any password."""
+        """Logs in repeatedly, as any user, with any password."""
         await self.open(login=False)
         for _ in range(self.rng.choice((10, 300))):
             user = self.rng.choice((*USERS, "honest", "admin", "nobody", "default", "x" * 10000))
@@ -222,7 +223,7 @@ class Mallory:
         await self.drink(1)
 
     async def connects(self):
-        """Connections without end."""
+        """Opens connections without end."""
         writers = []
         try:
             for _ in range(self.rng.choice((20, 100))):
@@ -259,7 +260,7 @@ class Mallory:
             await asyncio.sleep(0.5)
 
     async def lies(self):
-        """Errors by a script, which hasp must not take for its server's."""
+        """Returns errors by a script, which hasp must not take for its server's."""
         await self.open()
         for _ in range(self.rng.choice((1, 20))):
             error = self.rng.choice(ERRORS).format(slot=self.rng.randrange(16384), address="127.0.0.1:1")
@@ -270,7 +271,7 @@ class Mallory:
         await self.drink()
 
     async def garbage(self):
-        """What is no RESP, or nearly."""
+        """Sends bytes that are no RESP, or nearly RESP."""
         await self.open(login=self.rng.random() < 0.5)
         count = self.rng.choice((-1, 0, 1, 3, 1024 * 1024, 1024 * 1024 + 1, 2**31 - 1, 2**31, 2**63, 10**30))
         await self.sent(self.rng.choice((
@@ -294,7 +295,8 @@ class Mallory:
         await self.drink(1)
 
     async def hoards(self):
-        """Locks, guards, read keys, queued commands, watched keys, channels, names: more and more."""
+        """Collects ever more locks, guards, read keys, queued commands, watched keys, channels and
+        names."""
         await self.open()
         n = self.rng.choice((100, 3000, 10000))
         kind = self.rng.choice((("LOCK", "m:h:{}", "PX", 2000), ("SET", "m:lock:h{}", "v", "NX", "PX", 2000),
@@ -309,7 +311,7 @@ class Mallory:
         await self.linger()
 
     async def waits(self):
-        """Many connections that wait for one lock, and go in any way."""
+        """Opens many connections that wait for one lock, and closes them in any way."""
         writers = []
         try:
             for _ in range(self.rng.choice((5, 30))):
@@ -325,7 +327,7 @@ class Mallory:
             self.writer = None
 
     async def long_names(self, *lengths):
-        """Owners, keys, names and values of a length that nobody needs."""
+        """Sends owners, keys, names and values that are far too long."""
         await self.open()
         long = b"l" * self.rng.choice(lengths or (1000, 10000, 100000))
         for _ in range(self.rng.choice((1, 10))):
@@ -343,7 +345,7 @@ class Mallory:
         await self.long_names(MB)
 
     async def babbles(self):
-        """Correct commands in any order and at any depth, cut anywhere."""
+        """Sends correct commands in any order, pipelined to any depth, cut anywhere."""
         await self.open()
         for _ in range(self.rng.choice((3, 30))):
             data = b"".join(encode(*self.command()) for _ in range(self.rng.choice((1, 3, 100))))
@@ -355,7 +357,7 @@ class Mallory:
             await self.drink(0.01)
 
     async def steals(self):
-        """Locks and guards of others, by every command that there is."""
+        """Attacks the locks and guards of others, by every command that there is."""
         await self.open()
         for _ in range(20):
             key = self.rng.choice(TARGETS)

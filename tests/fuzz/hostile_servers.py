@@ -35,7 +35,7 @@ REDIRECTIONS = ("MOVED {slot} {address}", "ASK {slot} {address}", "MOVED {slot} 
 
 
 class Hostile:
-    """One server. Of each connection it draws how it treats it."""
+    """A hostile server, which chooses at random how to treat each connection."""
 
     def __init__(self, rng):
         self.rng, self.open = rng, {}  # writer: its task, which asyncio would forget
@@ -55,7 +55,7 @@ class Hostile:
             writer.transport.abort()
 
     async def requests(self, reader):
-        """The words of each, as they come."""
+        """Yields the words of each request."""
         buffer = b""
         while data := await reader.read(65536):
             buffer += data
@@ -174,7 +174,7 @@ class Node(Hostile):
             await writer.drain()
 
     async def poison(self, reader, writer):
-        """Lies about the map only; the real server answers the rest."""
+        """Lies only about the slot map; the real server answers the rest."""
         server, to_server = await asyncio.open_unix_connection(self.socket)
         back = asyncio.create_task(self.copy(server, writer))
         try:
@@ -261,7 +261,7 @@ class Neighbours:
                 sentinel.primary, sentinel.epoch = self, 10**6
 
     def stop(self):
-        """Returns a line for each password that was stolen."""
+        """Stops the servers. Returns a line for each stolen password."""
         output, _ = self.child.communicate()
         if self.child.returncode:
             raise RuntimeError("the hostile servers failed themselves")

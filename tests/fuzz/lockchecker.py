@@ -48,7 +48,7 @@ GRANTED, REFUSED, GONE, LOST = "granted", "refused", "gone", "failed"
 
 
 class Try:
-    """One try of one client to take a lock."""
+    """One attempt of a client to take a lock."""
 
     __slots__ = ("key", "client", "hasp", "owner", "sent", "wait", "lease", "renewed", "ended", "outcome",
                  "fence", "queued", "sure", "released", "freed", "end", "why", "shared", "own")
@@ -74,7 +74,7 @@ class Try:
         self.ended, self.outcome, self.fence = at, GRANTED, fence
 
     def until(self, at):
-        """From `at` on the client does not rely on the lock any more."""
+        """Records that the client no longer relies on the lock from `at` on."""
         if self.end is None or at < self.end:
             self.end = at
 
@@ -97,7 +97,7 @@ class Try:
 
 
 class Troubles:
-    """What was done, to whom, from when to when."""
+    """The disturbances: kind, target, begin and end."""
 
     def __init__(self):
         self.all = []
@@ -108,7 +108,8 @@ class Troubles:
         return trouble
 
     def during(self, begin, end, *kinds, settle=SETTLE):
-        """Those of `kinds`, each a kind or (kind, who), that were felt between the two."""
+        """Returns the disturbances of `kinds`, each a kind or (kind, target), that had an effect
+        between the two times."""
         found = []
         # The list is in the order of the beginnings, as good as.
         for kind, who, first, last in self.all:
@@ -161,7 +162,7 @@ class Checker:
         self.counts[f"{rule}: excused by {found[0][0]}"] += 1
 
     def check(self):
-        """All faults found, as text."""
+        """Returns all faults as texts."""
         self._sort_troubles()
         by_key = collections.defaultdict(list)
         for t in sorted(self.tries, key=lambda t: t.sent):
@@ -209,7 +210,7 @@ class Checker:
         return some.during(begin, end, *kinds, settle=settle)
 
     def _calm(self, begin, end, *kinds, settle=SETTLE):
-        """The longest time without trouble between the two."""
+        """Returns the longest time without a disturbance between the two times."""
         longest, at = 0.0, begin
         for _, _, first, last in sorted(self._felt(begin, end, *kinds), key=lambda x: x[2]):
             longest = max(longest, first - at)
@@ -300,7 +301,7 @@ class Checker:
             self.fault("part", t.key, at, str(t))
 
     def refused(self, t, at):
-        """The release of `t` was answered by 0."""
+        """The release of `t` got the answer 0."""
         self.refusals.append((t, at))
 
     def _check_refused(self, t, at):
@@ -332,7 +333,7 @@ class Checker:
             self.counts["holds"] += 1
 
     def _judge_overlap(self, t, at, others):
-        """`t` has the lock, and so have the `others`."""
+        """`t` has the lock, and the `others` have it at the same time."""
         rivals = [other for other in others if other is not t and not (t.shared and other.shared)]
         if len(rivals) >= self.places.get(t.key, 1):
             self.fault("overlap", t.key, at, f"at {at:.3f}" + "".join(f"\n  {one}" for one in (*rivals, t)))
@@ -406,7 +407,7 @@ class Checker:
     # --- idle locks -----------------------------------------------------------------
 
     def _check_idle(self, tries):
-        """Each client that waited in vain waited for another one."""
+        """Checks that each client whose wait timed out waited for another client."""
         busy = []
         for t in tries:
             if t.outcome == REFUSED:

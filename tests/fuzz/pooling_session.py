@@ -16,15 +16,15 @@ READ_AT_ONCE = 2**16  # Redis has sent so much before it looks again, and sees a
 
 
 class Ended(Exception):
-    """The session cannot go on, and that is all right."""
+    """The session cannot continue, for an allowed reason."""
 
 
 class Wrong(Exception):
-    """Something happened that must not."""
+    """Something forbidden happened."""
 
 
 class World:
-    """What all sessions share."""
+    """The state that all sessions share."""
 
     def __init__(self, redis, address, has_verbs, hang):
         self.redis, self.address, self.has_verbs, self.hang = redis, address, has_verbs, hang
@@ -187,7 +187,7 @@ class Session(Commands):
         raise Ended
 
     async def rest(self, seconds):
-        """Waits for nothing; nothing shall come."""
+        """Checks that no bytes arrive unrequested."""
         try:
             data = await asyncio.wait_for(self.reader.read(100), seconds)
         except asyncio.TimeoutError:
@@ -201,7 +201,7 @@ class Session(Commands):
         self.check_end("at rest")
 
     async def listen(self):
-        """Hears what somebody else publishes."""
+        """Waits for a message that another client publishes."""
         self.state = PRIVATE
         kind = b">" if self.proto == 3 else b"*"
         channel, token = self.key("channel").encode(), self.token().encode()
@@ -214,7 +214,7 @@ class Session(Commands):
             bulk(b"unsubscribe"), bulk(channel), b":0\r\n", kind=kind)), *self.echo()])
 
     async def block(self):
-        """Waits for what somebody else pushes."""
+        """Waits for an element that another client pushes."""
         self.state = PRIVATE
         key, token = self.key(self.token()), self.token()
         pushing = asyncio.create_task(self.world.admin(("SELECT", self.db), ("RPUSH", key, token)))

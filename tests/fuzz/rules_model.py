@@ -58,7 +58,7 @@ COUNTS = {"INCRBY", "DECR", "DECRBY"}
 
 
 def places(argv):
-    """Indices of the keys."""
+    """Returns the indices of the keys."""
     name = argv[0]
     if name in ("MSET", "MSETNX"):
         return range(1, len(argv), 2)
@@ -72,7 +72,7 @@ def places(argv):
 
 
 def written(argv):
-    """The keys that it writes."""
+    """Returns the keys that the command writes."""
     keys = [argv[i] for i in places(argv)]
     return {FIRST: keys[:1], LAST: keys[-1:], ALL: keys}[KEYS.get(argv[0], ALL)]
 
@@ -139,7 +139,7 @@ class Model:
     # --- one command ---
 
     def run(self, number, argv):
-        """The reply that hasp should give."""
+        """Returns the reply that hasp should give."""
         client, name = self.clients[number], argv[0]
         if client.queue is not None and name not in ("EXEC", "DISCARD"):
             client.queue.append((argv, client.knows()))
@@ -460,7 +460,7 @@ class Model:
         self.holders.pop(key, None)
 
     def reconnect(self, number):
-        """Returns the guards that are released."""
+        """Connects again. Returns the guards that are released."""
         client = self.clients[number]
         held = [key for key, holder in self.holders.items() if holder == client.id]
         for key in held:

@@ -43,7 +43,7 @@ BREAKS = {
 
 
 class Generator:
-    """Stream `index` of a seed: always the same."""
+    """Makes the stream `index` of a seed, which is always the same."""
 
     def __init__(self, seed, index):
         self.rng = random.Random(f"{seed}:{index}:rules")
@@ -76,7 +76,7 @@ class Generator:
         return [number, self.command(family)]
 
     def key(self, family):
-        """Seldom one without a rule."""
+        """Returns a key, seldom one without a rule."""
         rng = self.rng
         return f"x:{rng.randrange(2)}" if rng.random() < 0.08 else f"{family}:{rng.randrange(2)}"
 
@@ -143,7 +143,7 @@ class Subject:
         self.hasp.is_up()
 
     def difference(self, stream):
-        """None, or how hasp differs from the model."""
+        """Returns how hasp differs from the model, or None."""
         self.plain.call("FLUSHALL")
         run = Run(self, Model(lambda: Connection(self.reference.unix), NAMES))
         try:
@@ -168,7 +168,7 @@ class Subject:
 
 
 class Run:
-    """One stream."""
+    """Runs one stream."""
 
     def __init__(self, subject, model):
         self.subject, self.model, self.plain = subject, model, subject.plain
@@ -187,7 +187,7 @@ class Run:
         self.model.close()
 
     def step(self, number, argv):
-        """None, or what is wrong."""
+        """Returns the fault of a step, or None."""
         if argv[0] == "!reconnect":
             self.reconnect(number)
         elif argv[0] == "!lose":
@@ -270,7 +270,7 @@ def guard_of(key):
 
 
 def shorten(stream, differs):
-    """Leaves out steps as long as it differs."""
+    """Removes steps while hasp still differs."""
     size = max(len(stream) // 2, 1)
     while True:
         for start in range(0, len(stream), size):
@@ -307,7 +307,7 @@ def report(subject, index, stream, difference, args):
 
 
 def campaign(args):
-    """Returns the exit status."""
+    """Runs the campaign. Returns its exit status."""
     subjects = [Subject(pooling, args.breaks) for pooling in ("shared", "session")]
     done = found = 0
     start = time.monotonic()

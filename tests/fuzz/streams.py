@@ -54,7 +54,7 @@ class Stream:
         return [(s, a) for s, step in enumerate(self.steps) for a in range(len(step.atoms))]
 
     def only(self, keep):
-        """The same stream with no other atoms than those named."""
+        """Returns the same stream with only the named atoms."""
         keep = set(keep)
         steps = [Step(step.act, step.conn,
                       [atom for a, atom in enumerate(step.atoms) if (s, a) in keep],

@@ -135,7 +135,7 @@ class World:
                      if self.loses(o) and o.concerns(keys) and o.gone <= until and since - SETTLE <= o.calm), None)
 
     def lost(self, key, since, text, what, n=1):
-        """What was acknowledged at `since` is gone."""
+        """An acknowledged write of `since` is gone."""
         at = now()
 
         def explained(outages):
@@ -201,7 +201,7 @@ def check_guards(world, final):
 
 
 def report(world):
-    """Prints what was found; the number of faults."""
+    """Prints the findings. Returns the number of faults."""
     world.judge(())
     checker = world.checker
     checker.check()
