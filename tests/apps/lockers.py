@@ -56,8 +56,8 @@ class NoLock:
 
 
 class Verbs:
-    """LOCK and UNLOCK: Redis itself does not know them. Without `owner` its connection is. `side` is
-    that of a read-write lock."""
+    """hasp's LOCK and UNLOCK, which Redis itself does not know. Without `owner`, the connection is
+    the owner. `side` is the side of a read-write lock."""
 
     def __init__(self, r, name, owner=None, side=None):
         self.r, self.name, self.side = r, name, [side] if side else []

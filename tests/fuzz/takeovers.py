@@ -81,7 +81,7 @@ async def watch(takeovers, node, name, command, read):
 
 
 def cluster_said(reply):
-    """Of CLUSTER NODES. A replica tells its primary's epoch as its own."""
+    """Records a reply to CLUSTER NODES. A replica reports its primary's epoch as its own."""
     (own,) = (words for words in map(str.split, reply.decode().splitlines()) if "myself" in words[2])
     _, _, _, primary, _, _, epoch, _, *ranges = own
     slots = set()
@@ -114,7 +114,7 @@ def unasked_in_cluster(takeovers, cluster, outages):
 
 
 def server_said(reply):
-    """Of ROLE."""
+    """Records a reply to ROLE."""
     return Said(f"{reply[1].decode()}:{reply[2]}" if reply[0] == b"slave" else None, None, None)
 
 
@@ -123,7 +123,7 @@ def watch_servers(takeovers, sentinels):
 
 
 def switched(log, old, new):
-    """Does a sentinel's log say that it moved the primary from the one to the other?"""
+    """Returns true if a sentinel's log says that it moved the primary from the one to the other."""
     words = " ".join(address.replace(":", " ") for address in (old, new))
     return re.search(rf"\+switch-master \S+ {re.escape(words)}$", log, re.M) is not None
 

@@ -187,7 +187,7 @@ class World:
 
 
 def check_guards(world, final):
-    """`final`: guarded key -> what is in it in the end."""
+    """Checks the guarded keys. `final`: each key with its value at the end."""
     written = {name: key for key, history in final.items() for name in history.split()}
     for key, history in final.items():
         names = history.split()

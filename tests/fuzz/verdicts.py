@@ -60,7 +60,7 @@ def text_of(block):
 
 
 def is_broader(block, other):
-    """Whether its pattern matches what the other's matches, and more."""
+    """Returns true if its pattern matches all that the other's matches, and more."""
     return bool(block[0].fullmatch(text_of(other)) and not other[0].fullmatch(text_of(block)))
 
 
@@ -129,7 +129,7 @@ class Verdict:
         return self.enforced.useful() < self.idiom.floor * self.direct.useful()
 
     def is_beyond(self):
-        """Whether discover cannot know what would cure it."""
+        """Returns true if discovery cannot know the cure."""
         return bool(self.idiom.reach or self.idiom.by_hand)
 
     def is_questioned(self):
@@ -151,7 +151,8 @@ class Verdict:
         return None
 
     def is_missed(self):
-        """Whether the run did not show the fault of its report. Such a run proves nothing."""
+        """Returns true if the run did not show the fault of its report. Such a run proves
+        nothing."""
         return bool(self.idiom.link) and not self.direct.harm.total()
 
     def find_fault(self, report):
@@ -183,11 +184,11 @@ class Verdict:
         return bool(self.sections) and not self.does_harm() and not self.enforced.harm.total()
 
     def is_due(self):
-        """Whether it can be cured, and has to be: there was harm for hasp to see."""
+        """Returns true if the harm can be cured, and hasp saw some."""
         return self.idiom.due == "section" and not self.is_beyond() and self.watched.harm.total() > 0
 
     def outcome(self):
-        """What hasp is good for, in a word."""
+        """Returns the result in a word."""
         if not self.right:
             return "WRONG"
         if self.sections and not self.enforced.harm.total():
@@ -197,7 +198,7 @@ class Verdict:
         return f"out of reach: {self.idiom.reach}" if self.idiom.reach else "detected"
 
     def proposed(self):
-        """What hasp wrote, in a few words."""
+        """Returns hasp's proposal in a few words."""
         found = []
         for title, body in re.findall(r"^;?\[((?:lock|guard) .*)\]\n((?:;?[a-z_]+ = .*\n)*)", self.said + "\n", re.MULTILINE):
             settings = dict(line.lstrip(";").split(" ;")[0].split(" = ", 1) for line in body.splitlines())

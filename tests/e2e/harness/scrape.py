@@ -70,5 +70,5 @@ def of(hasp, name, section_name, kind="lock", **more):
 
 
 def value(hasp, name, **labels):
-    """None: there is no such sample."""
+    """Returns the sample's value; None: there is no such sample."""
     return metrics(hasp).get((name, tuple(labels.items())))
