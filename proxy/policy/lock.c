@@ -321,7 +321,7 @@ static void find_given_back(struct context *x, struct slice token)
 	else if (x->env->config->verbs.owner == OWNER_CONNECTION)
 		return;
 	x->opts.given_back = hold_own_ticket(x->env->holds, context_holds(x), x->session->db,
-	                                     req->argv[key], token);
+	                                     req->argv[key], token, &x->opts.given_back_fence);
 }
 
 /* Writes the call of an MLOCK or MUNLOCK, or an error instead: then `keys` is empty. */

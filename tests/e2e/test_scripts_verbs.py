@@ -70,6 +70,18 @@ def test_hold_that_was_given_back_is_not_given_back_again(world, side, kind, fie
     assert not world.db.exists(KEY)
 
 
+@each("side, layout", [((), "count"), ((), "refresh"), (["SHARED"], "count"), (["EXCLUSIVE"], "count")])
+def test_unlock_of_a_hold_that_ended_leaves_the_one_that_another_connection_got_later(world, side, layout):
+    """Redis may run an UNLOCK late, after the lease."""
+    ended = world.verb("LOCK", KEY, "AS", "bob", *side, layout=layout, ticket=f"{WORKER}-1")
+    world.db.delete(KEY)
+    later = world.verb("LOCK", KEY, "AS", "bob", *side, layout=layout, ticket=f"{WORKER}-2")
+    for fence, reply in (ended, b":0\r\n"), (later, b":1\r\n"):
+        ticket = f"{WORKER}-1 {int(fence[1:])}"
+        assert world.verb("UNLOCK", KEY, "AS", "bob", layout=layout, ticket=ticket) == reply
+        assert world.db.exists(KEY) == (reply == b":0\r\n")
+
+
 @each(field=["bob", "bob:write"])
 def test_hold_that_another_way_gave_back_is_not_given_back_again(world, field):
     """Each UNLOCK forgets a hold's ticket, even if it names a hold that was released before."""

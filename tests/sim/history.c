@@ -581,13 +581,15 @@ static int64_t sure_until(const struct try *t)
 	return world_now() + us;
 }
 
-/* A client of the same owner has released what Redis had lost, since `t` was sent: it may have
- * released this one. */
+/* Since `t` was sent, a client of the same owner has released a hold that Redis had lost, or
+ * whose lease was over, so that hasp had forgotten it: Redis may have released the hold of `t`
+ * instead. */
 static bool is_released_by_partner(const struct try *t)
 {
 	for (struct list *at = history.tries.next; at != &history.tries; at = at->next) {
 		const struct try *o = container_of(at, struct try, node);
-		if (is_partner(t, o) && o->was_lost && is_releasing_at(o, t->sent))
+		if (is_partner(t, o) && (o->was_lost || o->lease_ends <= world_now()) &&
+		    is_releasing_at(o, t->sent))
 			return true;
 	}
 	return false;

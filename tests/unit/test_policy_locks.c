@@ -674,7 +674,8 @@ TEST(an_owner_with_several_connections_gives_its_own_hold_back)
 	f->opts.ticket = SLICE_LIT("worker-2");
 	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
 		decide(f, rows[i].words);
-		if (!slice_is(f->x.opts.given_back, rows[i].given_back))
+		if (!slice_is(f->x.opts.given_back, rows[i].given_back) ||
+		    f->x.opts.given_back_fence != (rows[i].given_back[0] ? 7 : 0))
 			fail_msg("%s", rows[i].words);
 	}
 	policy_use(f, "[verbs]\nowner = address\n");

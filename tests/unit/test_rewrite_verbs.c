@@ -141,6 +141,9 @@ TEST(test_a_short_unlock_says_what_the_connection_has)
 		         kinds[i].word[0] ? kinds[i].word : " hash");
 		rewrite_verbs_as("UNLOCK k AS bob", VERB_UNLOCK, verbs(REENTRANT_COUNT), opts);
 		assert_calls(SCRIPT_UNLOCK, expected);
+		opts.given_back_fence = 7;
+		rewrite_verbs_as("UNLOCK k AS bob", VERB_UNLOCK, verbs(REENTRANT_COUNT), opts);
+		assert_true(out_has("$10\r\nworker-1 7\r\n"));
 		opts.reentered = true;
 		rewrite_verbs_as("UNLOCK k", VERB_UNLOCK, verbs(REENTRANT_COUNT), opts);
 		assert_true(out_has("$14\r\nhasp:owner:{k}\r\n"));

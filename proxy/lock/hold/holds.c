@@ -376,14 +376,16 @@ enum lock_kind hold_own_kind(const struct hold_owner *o, int db, struct slice ke
 }
 
 struct slice hold_own_ticket(struct holds *h, const struct hold_owner *o, int db,
-                             struct slice key, struct slice token)
+                             struct slice key, struct slice token, long long *fence)
 {
 	const struct hold *hold = o->n ? hold_find(h, o, true, db, key, token) : NULL;
 
+	*fence = 0;
 	/* (The first tickets of many are forgotten.) */
 	if (!hold || !slice_eq(hold_token(hold), token) || !hold->ntickets ||
 	    hold->ntickets < hold->count)
 		return SLICE_NONE;
+	*fence = hold->fence;
 	return slice_str(hold->tickets[0]);
 }
 

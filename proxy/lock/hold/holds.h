@@ -221,9 +221,10 @@ enum lock_kind hold_own_kind(const struct hold_owner *o, int db, struct slice ke
                              bool *reentered);
 
 /* Returns the ticket of the hold that an UNLOCK by the owner `token` gives back: the oldest one
- * of the connection itself. Empty: not known. Valid until the table changes. */
+ * of the connection itself. Empty: not known. Valid until the table changes. Writes the fencing
+ * token of that hold; 0: not known. */
 struct slice hold_own_ticket(struct holds *h, const struct hold_owner *o, int db,
-                             struct slice key, struct slice token);
+                             struct slice key, struct slice token, long long *fence);
 
 /* Finds the value of the lock that the connection has last stored or read. */
 enum seen_value hold_seen_value(struct holds *h, const struct hold_owner *o, int db,

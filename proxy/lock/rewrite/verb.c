@@ -338,6 +338,18 @@ static void write_lock(struct buf *out, const struct verbs *verbs, const struct 
 	script_call_write_own(out, opts);
 }
 
+static void write_given_back(struct buf *out, const struct rewrite_opts *opts)
+{
+	char text[80];
+	int n = snprintf(text, sizeof(text), "%.*s %lld", (int)opts->given_back.n,
+	                 opts->given_back.p, opts->given_back_fence);
+
+	if (opts->given_back_fence && n < (int)sizeof(text))
+		resp_write_bulk(out, slice_of(text, (size_t)n));
+	else
+		resp_write_bulk(out, opts->given_back);
+}
+
 static void write_short_unlock(struct buf *out, const struct verbs *verbs,
                                const struct rewrite_opts *opts, const struct lock_call *call)
 {
@@ -354,7 +366,7 @@ static void write_short_unlock(struct buf *out, const struct verbs *verbs,
 	if (kind != LOCK_KIND_COUNT || is_shared)
 		resp_write_bulk_str(out, verb_layout_type(kind));
 	if (is_shared)
-		resp_write_bulk(out, opts->given_back);
+		write_given_back(out, opts);
 }
 
 static void write_unlock(struct buf *out, const struct verbs *verbs,
@@ -381,7 +393,7 @@ static void write_unlock(struct buf *out, const struct verbs *verbs,
 	else if (call->shared_owner)
 		resp_write_bulk(out, SLICE_LIT(""));
 	if (call->shared_owner)
-		resp_write_bulk(out, opts->given_back);
+		write_given_back(out, opts);
 }
 
 static void write_extend(struct buf *out, const struct verbs *verbs,

@@ -38,6 +38,8 @@ struct rewrite_opts {
 	bool reentered; /* UNLOCK: that connection may have acquired the lock more than once */
 	struct slice given_back; /* UNLOCK, MUNLOCK: the ticket of the acquisition that the
 	                          * client's own connection gives back; empty: not known */
+	long long given_back_fence; /* UNLOCK: the fencing token of that acquisition; 0: not
+	                             * known */
 	int64_t place; /* the earlier place in the queue; 0: none */
 	/* The tokens by which the client's own connection has the lock. The try does not wait
 	 * for these owners. */

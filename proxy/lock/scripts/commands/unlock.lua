@@ -17,12 +17,13 @@
 -- ARGV[4]  '' or the ticket of the acquisition to release, which must be the latest
 -- ARGV[5]  'tell', or '' or nothing
 -- ARGV[6]  if several connections may be this owner: the ticket of the acquisition whose hold is
---          given back; '': not known (see forget_try())
+--          given back, and its fencing token; '': not known (see forget_try())
 --
 -- returns  1: released (and handed off to the first waiter), or one hold of several released;
---          0: this owner does not have the lock; if another owner has it, with 'tell': REFUSED 0 1,
---          and that owner's token; to a short call, BUSY: the script has done nothing, because
---          clients wait for the lock
+--          0: this owner does not have the lock, or the hold that is given back had ended before the
+--          owner acquired the lock again; if another owner has it, with 'tell': REFUSED 0 1, and
+--          that owner's token; to a short call, BUSY: the script has done nothing, because clients
+--          wait for the lock
 -- layout   Redisson's RLock, with its message to its waiters, or go-zero's RedisLock; or a
 --          semaphore (see count_places()), or a read-write lock (see rw.lua)
 -- include client_error
@@ -35,12 +36,34 @@
 -- include holder_of
 -- include left_rw
 -- include notify_redisson
+-- include recorded_fence
 -- include rw_field
 local lock, record, queue, counter, side = unpack(KEYS)
 local is_short = #ARGV <= 3
 local token, layout_type, ticket, tell, given_back = unpack(ARGV, is_short and 1 or 2)
 if is_short then
 	layout_type, ticket, tell, given_back = layout_type or 'hash', '', 'tell', ticket
+end
+local fence
+if given_back then
+	given_back, fence = given_back:match('^(%S*) ?(%d*)$')
+	fence = tonumber(fence)
+end
+-- Returns true if the owner has acquired the lock again since the hold that is given back.
+local function is_later(kind)
+	local recorded
+	if kind == 'hash' or kind == 'string' then
+		recorded = recorded_fence(record, token)
+	else
+		local note = redis.pcall('HGET', record, rw_field(token, kind))
+		recorded = type(note) == 'string' and tonumber(note:match('^%d+'))
+	end
+	return recorded and recorded > fence
+end
+if is_short then
+	if fence and is_later(layout_type) then
+		return 0
+	end
 	-- (As Redisson does, adds no braces to a name that has one.)
 	local open, close = '{', '}'
 	if lock:find('{', 1, true) then
@@ -97,6 +120,9 @@ end
 local holds, layout = count_holds(lock, record, token, layout_type)
 if not holds then
 	return layout
+end
+if holds > 0 and fence and is_later(layout) then
+	return 0
 end
 -- break release_by_anybody: if false then
 if holds == 0 then
