@@ -165,8 +165,8 @@ static struct decision on_exec(struct context *x)
 	if (is_alone(x))
 		return await_end(x, session_exec(x->session));
 	/* Redis refuses the command, and ends the transaction and the watches. */
-	transaction_discard(&x->session->txn);
-	return pass;
+	give_up_transaction(x);
+	return await_end(x, NULL);
 }
 
 static struct decision on_discard(struct context *x)
