@@ -42,19 +42,18 @@ static bool is_captured(const struct link_reply *r)
 	return r->flags & (LINK_CAPTURE | LINK_INTERCEPT);
 }
 
-static void capture_bytes(struct link_reply *r, struct slice bytes)
+/* Returns false if hasp cannot keep an intercepted line, so that the user would get no reply.
+ */
+static bool capture_bytes(struct link_reply *r, char type, struct slice bytes)
 {
 	if (!is_captured(r) || r->overflowed || bytes.n == 0)
-		return;
-	if (buf_len(&r->captured) + bytes.n > LINK_CAPTURE_MAX) {
-		r->overflowed = true;
-		buf_release(&r->captured);
-		return;
-	}
-	if (!buf_try_append(&r->captured, bytes)) {
-		r->overflowed = true;
-		buf_release(&r->captured);
-	}
+		return true;
+	if (buf_len(&r->captured) + bytes.n <= LINK_CAPTURE_MAX &&
+	    buf_try_append(&r->captured, bytes))
+		return true;
+	r->overflowed = true;
+	buf_release(&r->captured);
+	return !(r->flags & LINK_INTERCEPT) || (type != '-' && type != '+');
 }
 
 /* True if the frame that ended answers no request. */
@@ -313,8 +312,10 @@ static size_t scan_one(struct link *l, struct segment *g, const struct inflight 
 		match_readonly(l, p, used);
 	if ((l->reply.flags & LINK_PIECES) && l->reply.to)
 		l->reply.to->ops->on_piece(l->reply.to->owner, head->tag, slice_of(p, used));
-	if (!is_whole)
-		capture_bytes(&l->reply, slice_of(p, used));
+	if (!is_whole && !capture_bytes(&l->reply, l->scan.reply.type, slice_of(p, used))) {
+		link_go_down(l, LINK_BROKEN, "no memory for a reply, or it is too long");
+		return 0;
+	}
 	if (r == RESP_OK)
 		on_reply_end(l, g, p + used, used, is_whole);
 	else if (buf_len(&l->reply.captured) && l->reply.to && l->reply.to->ops->on_captured)

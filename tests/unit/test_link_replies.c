@@ -241,6 +241,22 @@ TEST_CONNECTED(an_error_is_held_until_it_is_whole)
 	assert_seen(f, "-ERR a long story\r\n", "asked a -ERR a long story\r\n\nreply a -\n");
 }
 
+TEST_CONNECTED(an_intercepted_error_that_is_too_long_to_keep_ends_the_link)
+{
+	struct link_fixture *f = *state;
+	char block[32768];
+
+	memset(block, 'x', sizeof(block));
+	f->drops_errors = false;
+	expect(f, LINK_NOTIFY | LINK_INTERCEPT, "a");
+	SERVER_SENDS(f, "-ERR ");
+	for (size_t n = 0; f->user.link && n <= LINK_CAPTURE_MAX; n += sizeof(block))
+		server_sends(f, slice_of(block, sizeof(block)));
+	assert_null(f->user.link);
+	assert_seen(f, "", "");
+	assert_int_equal(f->inflight, 1);
+}
+
 TEST_CONNECTED(what_is_no_error_is_not_held)
 {
 	struct link_fixture *f = *state;
