@@ -44,6 +44,11 @@ void partial_refuse_long(struct client *c, struct cursor *k, const char *error)
 	send_passed(c, k);
 	send_count(c, &d);
 	metrics_count(&c->env->counters.limits[LIMIT_REQUEST], 1);
+	/* In a transaction, Redis would queue the call that returns the error. */
+	if (session_in_multi(&c->session) && !c->session.opaque) {
+		send_bytes(c, SLICE_LIT("*1\r\n$7\r\nDISCARD\r\n"));
+		d.discards = 1;
+	}
 	send_bytes(c, buf_slice(&x.env->rewritten));
 	send_expect(c, &d);
 	link_shutdown(c->user.link);

@@ -122,3 +122,13 @@ def test_client_that_fills_its_limit_of_held_bytes_is_refused(start_hasp):
         assert one.read().startswith(b"-ERR hasp: a rule may apply to this request")
         assert one.at_end()
     assert re.search(r" debug client_closing fd=\d+ reason=", hasp.log)
+
+
+def test_request_longer_than_max_request_is_refused_by_an_error_in_multi(start_hasp):
+    """Redis would queue the call that returns the error, and the client would see only +QUEUED."""
+    hasp = start_hasp(LOCKS, max_request="64kb")
+    with hasp.connect() as one:
+        assert one.call("MULTI") == OK
+        one.send(b"*5\r\n$4\r\nMSET\r\n$1\r\na\r\n$100000\r\n" + b"x" * 100000)
+        assert one.read().startswith(b"-ERR hasp: a rule may apply to this request")
+        assert one.at_end()
