@@ -147,8 +147,9 @@ struct client {
 	/* The request at the head of `in` that is answered step by step; NULL: none. Once it
 	 * is sent, it is also in session.awaited. */
 	struct pending_request *current;
-	struct waiter *waiter; /* of `current`; NULL: `current` did not have to wait yet */
-	union { /* of `current`; in other states, NULL */
+	struct waiter
+		*waiter; /* the waiter of `current`; NULL: `current` did not have to wait yet */
+	union { /* what `current` waits for; NULL in states other than these */
 		struct deadlock_watch *deadlock; /* CLIENT_PARKED_TURN; NULL: `current` can
 		                                  * be in no deadlock */
 		struct replica_ask *ask; /* CLIENT_PARKED_ACK */
@@ -170,9 +171,10 @@ struct client {
 	struct quorum_op *quorum_op; /* of `current`, while CLIENT_PARKED_ROUND; else NULL */
 	struct tracker_client *watched; /* NULL until the tracker watches the client */
 	const char *listener; /* the entry of `listen` that accepted the client */
-	struct sockaddr_storage *behind; /* the client's address by the PROXY header, or, if
-	                                  * it is encrypted, of the peer: TLS may fail after
-	                                  * the socket has lost it. NULL: ask the socket */
+	struct sockaddr_storage
+		*behind; /* the client's address by the PROXY header; else, if the client uses
+	                    TLS, the peer's address, which the socket may lose before TLS fails.
+	                    NULL: ask the socket */
 };
 
 /* Returns the client that a callback's void pointer means. */
@@ -217,14 +219,15 @@ bool client_may_become(enum client_state from, enum client_state to);
 /* Bytes that a client may send ahead while its command awaits a reply. */
 #define AHEAD_MAX ((size_t)64 * 1024)
 
-/* Call it only from client_mark_active(), and for a client that another hasp handed over. */
-void client_set_active(struct client *c);
+/* Makes the client the most recently active one. For client_mark_active(), and for a client
+ * that another hasp handed over or did not take. */
+void clients_set_active(struct client *c);
 
 /* Records that bytes were read or written: the client is not idle. */
 static inline void client_mark_active(struct client *c)
 {
 	if (c->env->policy.now - c->active_at >= ACTIVE_SECONDS)
-		client_set_active(c);
+		clients_set_active(c);
 }
 
 /* True if there is no space for more requests: the link is full, or the client is parked and

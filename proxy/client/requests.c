@@ -167,7 +167,7 @@ __attribute__((noinline)) static size_t take_plain(struct client *c, struct curs
 	size_t next_n;
 	uint32_t count;
 
-	if (session_in_multi(&c->session))
+	if (transaction_is_open(&c->session.txn))
 		return take_plain_in_multi(c, k);
 	count = scan_run(c, k, takes_plain(c), &next_n);
 	if (count)

@@ -298,6 +298,15 @@ bool command_arity_ok(const struct command *c, size_t argc)
 	return argc >= (size_t)-c->arity;
 }
 
+enum command_rule command_rule(const struct command *c, const struct resp_view *req)
+{
+	enum command_rule rule = (enum command_rule)c->facts.rule;
+
+	if (rule == RULE_INCR && req->argc > 2 && !slice_is(req->argv[2], "1"))
+		return RULE_CHECK;
+	return rule;
+}
+
 bool command_only_gets(const struct command *c, const struct resp_view *req)
 {
 	size_t i = 2;

@@ -222,6 +222,10 @@ size_t command_key_args(const struct command *c, const struct resp_view *req, si
  * error. */
 bool command_arity_ok(const struct command *c, size_t argc);
 
+/* Returns how hasp carries out a request of the command on a lock: INCRBY by 1, which some
+ * client libraries send for INCR, is RULE_INCR, but any other INCRBY is RULE_CHECK. */
+enum command_rule command_rule(const struct command *c, const struct resp_view *req);
+
 /* True if argv[1] is the only key that the command can have. */
 static inline bool command_single_key(const struct command *c)
 {

@@ -104,15 +104,6 @@ static void read_set(struct effect *m, const struct resp_view *req, double at)
 	m->nil_only = o.nx && o.get;
 }
 
-enum command_rule effect_rule(const struct command *c, const struct resp_view *req)
-{
-	enum command_rule rule = (enum command_rule)c->facts.rule;
-
-	if (rule == RULE_INCR && req->argc > 2 && !slice_is(req->argv[2], "1"))
-		return RULE_CHECK;
-	return rule;
-}
-
 struct effect effect_of(const struct command *c, const struct resp_view *req, double at)
 {
 	struct effect m = {
@@ -123,7 +114,7 @@ struct effect effect_of(const struct command *c, const struct resp_view *req, do
 
 	if (c->facts.expiry == EXPIRY_OPTIONS)
 		read_set(&m, req, at);
-	else if (m.act == EFFECT_INCR && effect_rule(c, req) != RULE_INCR)
+	else if (m.act == EFFECT_INCR && command_rule(c, req) != RULE_INCR)
 		m.act = EFFECT_CHANGE;
 	else if (c->facts.expiry != EXPIRY_NONE && req->argc > 2)
 		m.lease_ms = to_ms(req->argv[2], command_expiry_in_seconds(c),

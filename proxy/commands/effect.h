@@ -23,10 +23,6 @@ struct effect {
 	bool nil_only; /* every reply but nil means that */
 };
 
-/* Returns how hasp carries out a request of the command `c` on a lock: by its row, but INCRBY
- * only by 1 as RULE_INCR (so some client libraries send INCR), else as RULE_CHECK. */
-enum command_rule effect_rule(const struct command *c, const struct resp_view *req);
-
 /* Returns the effect of a whole request of the command `c`. `at`: seconds since 1970, for
  * expiries that are dates. */
 struct effect effect_of(const struct command *c, const struct resp_view *req, double at);

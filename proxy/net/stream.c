@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include "base/fatal.h"
-#include "net/socket_io.h"
 
 /* The most memory that a flusher keeps for the next `out`, in bytes. */
 #define SPARE_MAX (2 * STREAM_HIGH_WATER)

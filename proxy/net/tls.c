@@ -17,9 +17,9 @@
 
 #include "base/fatal.h"
 #include "base/file.h"
-#include "net/socket_io.h"
 #include "net/tls_hello.h"
 #include "net/tls_sessions.h"
+#include "net/watch.h"
 
 #ifndef SSL_R_RECORD_LAYER_FAILURE
 #define SSL_R_RECORD_LAYER_FAILURE 313 /* of OpenSSL 3.2 and later */

@@ -617,7 +617,7 @@ static struct slice compared_value(const struct context *x)
 static void find_value(const struct context *x, struct lock_key *key)
 {
 	const struct command *c = x->what->command;
-	enum command_rule rule = effect_rule(c, x->req);
+	enum command_rule rule = command_rule(c, x->req);
 	struct slice name = x->req->argv[key->arg], value, compared;
 	enum seen_value what = hold_seen_value(x->env->holds, context_holds(x), x->session->db,
 	                                       name, &value);

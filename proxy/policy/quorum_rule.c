@@ -3,7 +3,6 @@
 
 #include "commands/args.h"
 #include "commands/command.h"
-#include "commands/effect.h"
 #include "config/match.h"
 #include "policy/lock.h"
 
@@ -133,7 +132,7 @@ static enum parsed parse(struct context *x, const struct rule *rule, struct quor
 		q->call.owner = context_token(x, rule->owner, &x->env->token);
 	if (x->what->is_verb)
 		return PARSED_OK;
-	switch (effect_rule(x->what->command, x->req)) {
+	switch (command_rule(x->what->command, x->req)) {
 	case RULE_SETNX:
 		q->act = QUORUM_ACT_SETNX;
 		break;

@@ -32,14 +32,6 @@ void topology_free(struct topology *t)
 	free(t);
 }
 
-void topology_reap(struct topology *t)
-{
-	if (t->only)
-		links_reap(&t->only->links);
-	else
-		t->ops->reap(t);
-}
-
 bool topology_must_log_in(const struct topology_settings *old,
                           const struct topology_settings *s)
 {

@@ -57,7 +57,13 @@ struct topology *topology_new(const struct link_env *links, const struct node_op
 void topology_stop(struct topology *t);
 void topology_free(struct topology *t);
 /* Calls links_reap() for all nodes. Call it once per turn of the loop. */
-void topology_reap(struct topology *t);
+static inline void topology_reap(struct topology *t)
+{
+	if (t->only)
+		links_reap(&t->only->links);
+	else
+		t->ops->reap(t);
+}
 
 /* Returns true if hasp's own connections must log in again when `s` replaces `old`. */
 bool topology_must_log_in(const struct topology_settings *old,

@@ -12,11 +12,14 @@
 
 #include "base/clock.h"
 #include "base/fatal.h"
+#include "commands/learn.h"
 #include "config/config.h"
 #include "lock/ack/replica_acks.h"
 #include "lock/deadlock/deadlock.h"
 #include "lock/hold/holds.h"
 #include "policy/policy.h"
+#include "quorum/quorum.h"
+#include "quorum/quorum_servers.h"
 #include "worker/worker_internal.h"
 
 /* --- rounds ------------------------------------------------------------------------------- */
@@ -120,7 +123,8 @@ static void worker_on_sweep(void *arg)
 	struct worker *w = arg;
 
 	worker_node_note_health(w);
-	worker_quorum_sweep(w);
+	if (w->clients.quorum)
+		quorum_tick(w->clients.quorum);
 	clients_sweep(&w->clients);
 	clients_trim(&w->clients);
 	clients_reap(&w->clients);
@@ -149,16 +153,23 @@ static void on_check(struct ev_loop *loop, struct ev_check *c, int revents)
 	(void)revents;
 	clients_shed(&w->clients);
 	clients_reap(&w->clients);
-	worker_topology_reap(w);
-	worker_quorum_reap(w);
+	if (w->cluster)
+		worker_topology_reap_cluster(w);
+	topology_reap(w->topology);
+	if (w->quorum_servers)
+		quorum_servers_reap(w->quorum_servers);
 }
 
 /* Runs at the end of a turn, after all other callbacks and before queued requests are sent. */
 static void on_turn_end(struct ev_loop *loop, struct ev_prepare *p, int revents)
 {
+	struct worker *w = p->data;
+	const struct policy_env *policy = &w->clients.policy;
+
 	(void)loop;
 	(void)revents;
-	worker_node_query_unknown_commands(p->data);
+	if (unknown_commands_is_due(policy->unknown_commands, policy->now))
+		worker_node_query_unknown_commands(w);
 }
 
 static void use_config(struct worker *w, struct config *config)

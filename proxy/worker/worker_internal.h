@@ -116,8 +116,9 @@ void worker_send_cmd(struct worker *w, struct worker_cmd cmd);
 void worker_topology_open(struct worker *w, const struct config *config);
 /* Applies the first configuration, or a changed one. */
 void worker_topology_use(struct worker *w, const struct config *config);
-/* Frees closed links and sessions. Do not call it from their callbacks. */
-void worker_topology_reap(struct worker *w);
+/* Frees the closed sessions with a cluster, and the virtual links to them. Do not call it from
+ * their callbacks. */
+void worker_topology_reap_cluster(struct worker *w);
 /* True if a reply to a call of hasp's own is due from a node. */
 bool worker_topology_is_asked(const struct worker *w);
 /* Closes the links, which have no clients any more; hasp's own calls in flight get NULL. */
@@ -131,10 +132,6 @@ void worker_topology_free(struct worker *w);
 void worker_quorum_open(struct worker *w, struct config *config);
 /* Takes the certificates for the quorum's servers from a changed configuration. */
 void worker_quorum_use(struct worker *w, struct config *config);
-/* Does the quorum's periodic work. Call it once a second. */
-void worker_quorum_sweep(struct worker *w);
-/* Frees closed links. Do not call it from their callbacks. */
-void worker_quorum_reap(struct worker *w);
 /* True if a reply is due from a server of the quorum. */
 bool worker_quorum_is_asked(const struct worker *w);
 /* Closes the connections. All clients must be gone. */

@@ -127,8 +127,6 @@ void worker_node_query_unknown_commands(struct worker *w)
 	const struct node *n;
 	struct buf out = BUF_INIT;
 
-	if (!unknown_commands_is_due(policy->unknown_commands, policy->now))
-		return;
 	unknown_commands_query(policy->unknown_commands, &out, policy->now);
 	n = node_that_is_up(w->topology);
 	if (n) {

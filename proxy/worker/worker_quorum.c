@@ -94,18 +94,6 @@ void worker_quorum_use(struct worker *w, struct config *config)
 	config_unref(old);
 }
 
-void worker_quorum_sweep(struct worker *w)
-{
-	if (w->clients.quorum)
-		quorum_tick(w->clients.quorum);
-}
-
-void worker_quorum_reap(struct worker *w)
-{
-	if (w->quorum_servers)
-		quorum_servers_reap(w->quorum_servers);
-}
-
 bool worker_quorum_is_asked(const struct worker *w)
 {
 	return w->clients.quorum && quorum_is_asked(w->clients.quorum);

@@ -108,13 +108,10 @@ void worker_topology_open(struct worker *w, const struct config *config)
 	w->clients.node = cluster_front_new(w->cluster, &links);
 }
 
-void worker_topology_reap(struct worker *w)
+void worker_topology_reap_cluster(struct worker *w)
 {
-	if (w->cluster) {
-		links_reap(&w->clients.node->links);
-		cluster_reap(w->cluster);
-	}
-	topology_reap(w->topology);
+	links_reap(&w->clients.node->links);
+	cluster_reap(w->cluster);
 }
 
 bool worker_topology_is_asked(const struct worker *w)
@@ -171,7 +168,8 @@ void worker_topology_stop(struct worker *w)
 void worker_topology_free(struct worker *w)
 {
 	if (w->cluster) {
-		worker_topology_reap(w);
+		worker_topology_reap_cluster(w);
+		topology_reap(w->topology);
 		cluster_free(w->cluster);
 		cluster_front_free(w->clients.node);
 	}

@@ -189,7 +189,7 @@ enum rewrite_result rewrite_lock(struct buf *out, const struct command *c,
 	*call = (struct lock_call){ .effect = LOCK_EFFECT_NONE, .success = LOCK_IF_NO_ERROR };
 	if (rewrite_count_locks(&rw) == 0)
 		return REWRITE_PASS;
-	switch (effect_rule(c, req)) {
+	switch (command_rule(c, req)) {
 	case RULE_PASS:
 		return REWRITE_PASS;
 	case RULE_SET:
