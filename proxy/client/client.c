@@ -152,7 +152,8 @@ void client_steer_reading(struct client *c)
 		stream_pause(&c->stream);
 	else
 		stream_resume(&c->stream);
-	/* A client whose socket is not read may be sending: its link must not stay paused. */
+	/* hasp cannot see whether a client sends while it does not read from it: then the link
+	 * must not stay paused. */
 	if (c->stream.paused && client_may_pause_link(c))
 		client_steer_link(c);
 }
@@ -182,7 +183,7 @@ void client_steer_link(struct client *c)
 
 /* --- memory ----------------------------------------------------------------------------- */
 
-/* A client that reads less at a time counts as one that does not read. */
+/* A client that has read fewer bytes than this since the last check counts as not reading. */
 #define READ_BYTES ((size_t)64 * 1024)
 
 void client_note_reading(struct client_share *s)
@@ -255,7 +256,7 @@ static bool is_cut_off(const struct client *c)
 	return c->env->phase == CLIENTS_CUT_OFF;
 }
 
-/* Releases the locks that the request has acquired, if Redis carried it out. */
+/* Releases the locks of the request, which Redis may have carried out. */
 static void undo(void *arg, struct pending_request *r, int db)
 {
 	struct client *c = arg;
@@ -369,10 +370,10 @@ void client_finish_with(struct client *c, struct slice error, const char *reason
 
 /* --- limits ------------------------------------------------------------------------------- */
 
-/* Log lines about closed clients, at most, in ten seconds. */
+/* The most log lines about closed clients in ten seconds. */
 #define WARNINGS_MAX 10
 
-/* The options of the limits for which client_close_over() closes clients. */
+/* Names of the limits for which client_close_over() closes clients, for the log. */
 static const char *const limit_names[LIMITS] = {
 	[LIMIT_CLIENT_OUTPUT] = "client_output_limit",
 	[LIMIT_MEMORY] = "memory_limit",
@@ -408,7 +409,7 @@ bool client_check_output(struct client *c)
 	return false;
 }
 
-/* Log lines about failed TLS connections, at most, in ten seconds. */
+/* The most log lines about failed TLS connections in ten seconds. */
 #define TLS_WARNINGS_MAX 10
 
 void client_log_tls_failure(struct client *c, const char *reason)
@@ -432,7 +433,8 @@ void client_rewrite_opts(const struct client *c, bool eval, struct rewrite_opts 
 	bool in_multi = session_in_multi(s);
 
 	*opts = waiters_opts(c->env->policy.waiters, session_db(s));
-	/* A call that fails for want of its script still uses up CLIENT CACHING. */
+	/* Send the text of the script after CLIENT CACHING, which applies to one command, even
+	 * to a call that fails for want of its script. */
 	opts->eval = eval || in_multi || s->opaque || s->affects_next;
 	opts->resp3 = s->proto == 3;
 	opts->ticket = waiters_ticket(c->env->policy.waiters);

@@ -17,12 +17,12 @@
  *                  |                                             v               |
  *                  `--what the reply means for session and locks-`---answered----'
  *
- * (a) A request that has only to be passed, as most have, is counted and left where it is: a
- * run of them is sent in one piece. (b) A request that fits is kept until it is whole, and
- * decided once. A long request that no rule concerns streams through. (c) A rewritten or
- * guarded request stays at the head of `in` until it is answered: hasp may have to send it
- * again, and later requests must wait. Until then the client is parked. (d) Replies go to the
- * client as they come; the link's FIFO says which of them hasp must read, too.
+ * (a) Most requests have only to be passed: hasp counts them, and sends a run of them in one
+ * piece. (b) hasp keeps a request that fits until it is whole, and decides about it once. A
+ * long request that no rule concerns streams through. (c) A rewritten or guarded request stays
+ * at the head of `in`, and the client is parked, until the request is answered: hasp may have
+ * to send it again, and later requests must wait. (d) Replies go to the client as they come;
+ * the link's FIFO says which of them hasp must read, too.
  */
 #ifndef HASP_CLIENT_CLIENT_H
 #define HASP_CLIENT_CLIENT_H
@@ -58,12 +58,12 @@ enum command_outcome {
 
 /* The limits that stopped clients, requests or links, each by its option's name. */
 enum limit {
-	LIMIT_MAX_CLIENTS, /* connections that were refused */
-	LIMIT_CLIENT_OUTPUT, /* clients that hasp closed for it */
-	LIMIT_MEMORY, /* clients that hasp closed for it */
-	LIMIT_NO_MEMORY, /* clients that hasp closed when malloc() failed */
-	LIMIT_IDLE, /* clients that hasp closed for it */
-	LIMIT_LOGIN, /* clients that hasp closed for it */
+	LIMIT_MAX_CLIENTS, /* connections refused because there were max_clients */
+	LIMIT_CLIENT_OUTPUT, /* clients closed because they did not read their replies */
+	LIMIT_MEMORY, /* clients closed because memory_limit was reached */
+	LIMIT_NO_MEMORY, /* clients closed because malloc() failed */
+	LIMIT_IDLE, /* clients closed because they sent no request for too long */
+	LIMIT_LOGIN, /* clients closed because they did not log in in time */
 	LIMIT_REQUEST, /* requests longer than max_request or than the free memory */
 	LIMIT_LINKS, /* links to Redis that hasp did not open */
 	LIMIT_DESCRIPTORS, /* connections refused for want of file descriptors */
@@ -105,8 +105,8 @@ struct client_place {
 struct client_table {
 	struct client_place *places;
 	uint32_t n, cap;
-	uint64_t first_free; /* place, counted from 1; 0: none */
-	uint64_t last; /* number given to a client */
+	uint64_t first_free; /* number of the first free place, counted from 1; 0: none */
+	uint64_t last; /* the last number that was given to a client */
 };
 
 /* The state that the clients of a worker share; the worker owns it. */
@@ -117,23 +117,23 @@ struct client_env {
 	struct node *node; /* serves the clients */
 	struct replica_acks *replica_acks;
 	struct deadlocks *deadlocks;
-	struct quorum *quorum; /* has the locks of the verbs; NULL: `node` has them */
+	struct quorum *quorum; /* stores the locks of the verbs; NULL: `node` stores them */
 	int worker; /* the worker's number, a part of its clients' tokens */
-	char *scratch; /* requests are read into it */
+	char *scratch; /* buffer into which requests are read */
 	size_t scratch_size;
-	struct request_args args; /* of the request that is being decided */
+	struct request_args args; /* arguments of the request that hasp decides about now */
 	struct command_info found; /* the command of `args`, if hasp had to look it up */
-	struct freelist inputs; /* of BUF_FIRST_SIZE: most clients' `in` */
-	struct freelist link_waits; /* of struct client_link_wait */
-	struct list clients; /* open, least recently active first */
-	struct list handed; /* CLIENT_HANDED, oldest first */
-	size_t nhanded, nhanded_max; /* clients in `handed`, and their limit */
+	struct freelist inputs; /* blocks of BUF_FIRST_SIZE bytes, for most clients' `in` */
+	struct freelist link_waits; /* memory for structs client_link_wait */
+	struct list clients; /* open clients, least recently active first */
+	struct list handed; /* clients in state CLIENT_HANDED, oldest first */
+	size_t nhanded, nhanded_max; /* number of clients in `handed`, and its limit */
 	/* Sends the next hasp a client's socket and its record (client_record.c). Returns 0, or
 	 * an errno: EAGAIN, if it can be sent later. NULL: there is no next hasp. */
 	int (*hand_over)(void *arg, int fd, struct slice record);
 	struct list finishing; /* clients whose last bytes are being sent, oldest first */
-	struct list dead; /* closed, to be freed by clients_reap() */
-	struct list learning; /* CLIENT_PARKED_COMMAND: for clients_know_commands() */
+	struct list dead; /* closed clients, which clients_reap() frees */
+	struct list learning; /* clients in state CLIENT_PARKED_COMMAND */
 	size_t n; /* clients not yet freed */
 	struct client_table table; /* the clients by number */
 	struct account account; /* the memory kept for clients, against memory_limit */
@@ -144,10 +144,10 @@ struct client_env {
 	struct log_limit tls_failed; /* limits the log lines tls_failed */
 	uint64_t nover; /* clients that hasp closed because they used too much memory */
 	enum clients_phase phase;
-	/* Called when a client was freed. */
+	/* Called after a client was freed. */
 	void (*on_gone)(void *arg);
 	bool is_alone; /* the process has no other worker */
-	/* Begins a round of all workers: the struct has step() and end(). */
+	/* Begins a round of all workers. The caller has set r->step and r->end. */
 	void (*begin_round)(void *arg, struct round *r);
 	void *arg;
 	/* Clients to be resumed where they were parked; `run`, which drains the list, is
@@ -168,8 +168,8 @@ void clients_init(struct client_env *env);
 void client_new(struct client_env *env, int fd, const char *listener, struct tls *tls,
                 const struct sockaddr_storage *behind);
 
-/* As client_new(), for a client of the hasp that this one takes over from. `record`: all that
- * it knew of the client, which client_record_check() has accepted. */
+/* As client_new(), for a client that another hasp hands over. `record`: what the other hasp
+ * knew of the client; client_record_check() has accepted it. */
 void client_take_over(struct client_env *env, int fd, const char *listener,
                       const struct resp_view *record);
 
@@ -218,14 +218,14 @@ void clients_know_commands(struct client_env *env);
  * Redis ends, because they are subscribed or blocked. */
 size_t clients_under_way(const struct client_env *env, size_t *nbound);
 
-/* Begins to drain: from now on a client leaves when it is at rest (drain.c). A client
- * that has a lock, a guard or a transaction, or waits, is in the middle of its work; it leaves
- * when it has given that back. From then on the caller must call clients_sweep() more often. */
+/* Begins to drain: from now on a client leaves when it is at rest (drain.c). A client that has
+ * a lock, a guard or a transaction, or that waits, leaves when that has ended. While clients
+ * drain, call clients_sweep() more often. */
 void clients_drain(struct client_env *env);
 
-/* Closes the clients that use most memory, while all together use more than memory_limit, and
- * gives back the memory that only this loop iteration needed. Call it at the end of each
- * iteration: hasp reads nothing while clients use too much. */
+/* While all clients together use more than memory_limit, closes the one that uses most. Frees
+ * the memory that only this loop iteration needed. Call it once per iteration: hasp reads
+ * nothing while clients use too much. */
 void clients_shed(struct client_env *env);
 /* Returns freed memory to the kernel, if it is much. Call it about once a second. */
 void clients_trim(struct client_env *env);
@@ -274,7 +274,8 @@ struct client_figures {
 	const char *link; /* "shared", "own" or "none" */
 	size_t nlocks, nguards; /* the locks, as far as hasp knows; the guarded keys that the
 	                         * client has read */
-	double waits; /* seconds that it has waited in line for a lock; 0: it does not wait */
+	double waits; /* seconds that the client has waited in line for a lock; 0: it does not
+	               * wait */
 	double idle, connected; /* seconds */
 	size_t nbytes; /* of memory */
 };
@@ -307,10 +308,11 @@ bool client_list_kill(struct client_env *env, uint64_t id, const char *reason,
 struct round {
 	/* True: this worker's part is complete; false: the worker calls step() again. */
 	bool (*step)(struct round *r, const struct client_env *env);
-	/* Frees the round. `home`: on the thread of the worker that began it, which still has
-	 * its clients; else on any thread, and these clients are gone. */
+	/* Frees the round. `home` true: the caller is the thread of the worker that began the
+	 * round, and the worker still has its clients. False: any thread, and those clients are
+	 * gone. */
 	void (*end)(struct round *r, bool home);
-	uint64_t cursor; /* of the steps at one worker; 0 at the first step */
+	uint64_t cursor; /* where the next step() at this worker goes on; 0 at the first step */
 	/* The fields below are for worker/worker.c, which carries the round. */
 	struct worker_shared *shared;
 	size_t home; /* number of the worker that began it */
@@ -326,8 +328,8 @@ void holders_ask(void *arg, const struct event_to_log *event, struct slice token
 
 /* --- locks of a quorum -------------------------------------------------------------------- */
 
-/* An operator frees a lock of a quorum, whatever client has it. Returns false if no
- * quorum has the locks of that key. Else fn() gets the reply, `:1`, `:0` (the lock was free) or
+/* Frees a lock of a quorum for an operator, whichever client has it. Returns false if no quorum
+ * stores the lock `key`. Otherwise calls fn() with the reply: `:1`, `:0` (the lock was free) or
  * an error. */
 bool quorum_force(const struct client_env *env, struct slice key,
                   void (*fn)(void *arg, struct slice reply), void *arg);

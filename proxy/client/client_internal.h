@@ -57,26 +57,30 @@
 
 enum client_state {
 	CLIENT_OPEN, /* requests are taken as they come */
-	CLIENT_STREAMING, /* the rest of a request is being passed as it comes */
+	CLIENT_STREAMING, /* hasp passes the rest of a request as it comes */
 	CLIENT_TUNNEL, /* a replica's byte stream */
 	CLIENT_REFUSED, /* hasp drops all further input; replies are due */
-	CLIENT_PARKED_REPLY, /* for the reply to `current`, which was sent */
-	CLIENT_PARKED_DEFERRED, /* until nothing is awaited */
-	CLIENT_PARKED_LINK, /* until no reply is due, because it can change its link then */
-	CLIENT_PARKED_SPACE, /* until its link is no longer full */
+	CLIENT_PARKED_REPLY, /* until `current`, which was sent, is answered */
+	CLIENT_PARKED_DEFERRED, /* until all awaited replies have come */
+	CLIENT_PARKED_LINK, /* until no reply is due: then the client can change its link */
+	CLIENT_PARKED_SPACE, /* until the client's link is no longer full */
 	CLIENT_PARKED_COMMAND, /* until Redis has described the command, which hasp does not
 	                        * know */
 	CLIENT_PARKED_QUEUE, /* until `current`, which may have to wait in line, can be sent */
 	CLIENT_PARKED_TURN, /* `current` waits in line for a lock */
 	CLIENT_PARKED_ACK, /* `current` took a lock that replicas must have before it goes on */
-	CLIENT_PARKED_ROUND, /* `current` asks the other workers, too, or a quorum */
-	CLIENT_HANDED, /* the next hasp has been sent the client, and is to answer */
-	CLIENT_FINISHING, /* only `stream`'s last bytes are left */
+	CLIENT_PARKED_ROUND, /* until the other workers, or a quorum, have answered hasp about
+	                      * `current` */
+	CLIENT_HANDED, /* hasp has sent the client to the next hasp, which has not answered yet
+	                */
+	CLIENT_FINISHING, /* hasp still sends the last bytes to the client, and takes no more
+	                   * requests */
 	CLIENT_DEAD,
 };
 #define CLIENT_STATES (CLIENT_DEAD + 1)
 
-/* The next step of a request if the link that it waits for cannot be had. route.c writes it. */
+/* What happens to a request if the client cannot get the link that it waits for. Only route.c
+ * writes it. */
 enum next_link {
 	NEXT_NONE, /* the request fails */
 	NEXT_MAY_BE_BARE, /* a link of its own will do without a replay of its state */
@@ -88,7 +92,7 @@ enum next_link {
  * travels from worker to worker. */
 struct client_asked {
 	struct client *client; /* NULL: the client is gone */
-	size_t nbytes; /* of memory */
+	size_t nbytes; /* memory of the question, in bytes */
 };
 
 /* The counted memory of a client. A client with less than ACCOUNT_LEAST bytes has none. */
@@ -113,11 +117,13 @@ struct client {
 	uint16_t magic;
 	enum client_state state : 8;
 	enum next_link next_link : 4;
-	enum quorum_act quorum_act : 4; /* of `current`, while CLIENT_PARKED_ROUND */
-	uint32_t place; /* in env->table: client_list.c */
+	enum quorum_act quorum_act : 4; /* what the quorum does for `current`, while
+	                                 * CLIENT_PARKED_ROUND */
+	uint32_t place; /* index in env->table.places: see client_list.c */
 	bool eof; /* the client sends no more */
 	bool shared; /* the link that `user` is on is shared */
-	bool bare; /* a link of its own, for one command: its state could not be replayed */
+	bool bare; /* the client has a link of its own for one command, because its state could
+	            * not be replayed there */
 	bool transacting : 1; /* MULTI or WATCH was sent over the client's own link, and no
 	                       * reply has ended its effect */
 	bool altered : 1; /* the client's own link may be in another state than its login
@@ -125,8 +131,8 @@ struct client {
 	bool link_sticky : 1; /* `pinned`, and the client needs the present link: its state
 	                       * there cannot be replayed on another */
 	bool stays : 1; /* the next hasp does not take the client */
-	bool asks_login : 1; /* `current`: hasp has asked Redis whether the client is logged
-	                      * in */
+	bool asks_login : 1; /* before it sends `current`, hasp has asked Redis whether the
+	                      * client is logged in */
 	bool needs_wait_ping; /* the client wrote on other links, or another client wrote for
 	                       * it: WAIT on its present link would not cover that */
 	bool pinned; /* the client needs a link of its own until RESET, or for ever */
@@ -147,8 +153,7 @@ struct client {
 	/* The request at the head of `in` that is answered step by step; NULL: none. Once it
 	 * is sent, it is also in session.awaited. */
 	struct pending_request *current;
-	struct waiter
-		*waiter; /* the waiter of `current`; NULL: `current` did not have to wait yet */
+	struct waiter *waiter; /* for `current`; NULL: it did not have to wait yet */
 	union { /* what `current` waits for; NULL in states other than these */
 		struct deadlock_watch *deadlock; /* CLIENT_PARKED_TURN; NULL: `current` can
 		                                  * be in no deadlock */
@@ -159,7 +164,8 @@ struct client {
 	struct buf in; /* bytes read and not sent on */
 	struct request_scan scan;
 	size_t scanned; /* bytes of the first request that `scan` has seen */
-	size_t decide_at; /* bytes of it at which hasp decides again whether it streams */
+	size_t decide_at; /* if `in` has this many bytes of that request, hasp decides again
+	                   * whether to stream it */
 	double own_until; /* env->policy.now until which the client keeps its own link:
 	                   * ROUTE_LINGERING */
 	double login_from; /* env->policy.now from which the client could log in */
@@ -168,13 +174,13 @@ struct client {
 	struct stream stream;
 	struct session session;
 	struct context_locks *locks; /* context_locks_none() until it has any */
-	struct quorum_op *quorum_op; /* of `current`, while CLIENT_PARKED_ROUND; else NULL */
+	struct quorum_op *quorum_op; /* the command that a quorum carries out, while
+	                              * CLIENT_PARKED_ROUND; else NULL */
 	struct tracker_client *watched; /* NULL until the tracker watches the client */
 	const char *listener; /* the entry of `listen` that accepted the client */
-	struct sockaddr_storage
-		*behind; /* the client's address by the PROXY header; else, if the client uses
-	                    TLS, the peer's address, which the socket may lose before TLS fails.
-	                    NULL: ask the socket */
+	/* The client's address by the PROXY header, or, with TLS, the peer's, which the socket
+	 * may lose before TLS fails. NULL: ask the socket. */
+	struct sockaddr_storage *behind;
 };
 
 /* Returns the client that a callback's void pointer means. */
@@ -268,7 +274,8 @@ static inline size_t client_nbytes(const struct client *c)
 	       (c->locks->holds.seen ? seen_values_nbytes(c->locks->holds.seen) : 0);
 }
 
-/* Records when the client has read some or all of its replies. Call it once a second, too. */
+/* Notes in s->read_at if the client has read replies since the last call, or has none to read.
+ * Call it at least once a second. */
 void client_note_reading(struct client_share *s);
 
 /* True if the client may take `nbytes` more at once: account_admits(). */
@@ -416,9 +423,9 @@ static inline bool route_is_usable(const struct client *c)
 /* Returns the link that a whole request needs. */
 enum route route_for(const struct client *c, const struct context *x);
 
-/* Puts the client on a link that will do for `route`. False: not while replies are due, the
- * link has still to log in, or the node takes nothing (node_freeze()); park it as
- * CLIENT_PARKED_LINK, and take again. */
+/* Puts the client on a link that will do for `route`. Returns false while replies are due,
+ * while the link logs in, and while the node takes nothing (node_freeze()): then park the
+ * client as CLIENT_PARKED_LINK, and take its request again later. */
 bool route_take(struct client *c, enum route route);
 
 /* The client lost its shared link while it had nothing in flight: asks for another link. That
@@ -441,13 +448,13 @@ bool route_is_replayable(const struct client *c);
 bool route_can_replace(const struct client *c);
 
 /* Call this when the node has moved: the client's link may be outdated, though it has not
- * ended. If the client's next request will not move it to another link, closes the client as
- * soon as no reply is due and it is in no transaction. Until then route_take() takes no further
- * requests of a client that is in none. */
+ * ended. If the client's next request cannot move it to another link, closes the client as soon
+ * as no reply is due and it is in no transaction. Until then, route_take() takes no request of
+ * a client outside of a transaction. */
 void route_follow_node(struct client *c);
 
-/* Call this if the link that the client waits for failed. True: another kind of link will do;
- * call route_take() again. */
+/* Call this if the link that the client waits for failed. True: another kind of link will do,
+ * so call route_take() again. */
 bool route_has_another(struct client *c, enum link_end end);
 
 /* --- send.c ------------------------------------------------------------------------------- */
@@ -550,17 +557,15 @@ void holder_nil(struct buf *out, bool resp3);
 void holder_number(struct buf *out, const char *name, bool known, int64_t n, bool resp3);
 void holder_text(struct buf *out, const char *name, struct slice text, bool resp3);
 
-/* As link_ops.on_reply(), for `current`, which is a PENDING_INFO. An error was sent already. */
+/* As link_ops.on_reply(), for `current`, which is a PENDING_INFO, or a PENDING_LIST. If the
+ * reply is an error, the client has got it. */
 void holders_info_on_reply(struct client *c, const struct resp_reply *reply,
                            struct slice captured);
-
-/* As link_ops.on_reply(), for `current`, which is a PENDING_LIST. An error was sent already. */
 void holders_list_on_reply(struct client *c, const struct resp_reply *reply);
 
 /* --- quorum_op.c -------------------------------------------------------------------------- */
 
-/* As link_ops.on_reply(), for `current`, which is a PENDING_QUORUM. An error was sent already.
- */
+/* As holders_info_on_reply(), for a PENDING_QUORUM. */
 void quorum_op_on_reply(struct client *c, const struct resp_reply *reply);
 
 /* --- exchange.c --------------------------------------------------------------------------- */

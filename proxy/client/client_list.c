@@ -132,7 +132,7 @@ bool client_list_kill(struct client_env *env, uint64_t id, const char *reason,
 {
 	struct client *c = client_by_id(&env->table, id);
 
-	/* The next hasp decides about a client that was handed over. */
+	/* A client that was handed over belongs to the next hasp. */
 	if (!c || client_is_dead(c) || c->state == CLIENT_HANDED)
 		return false;
 	client_describe(c, described);

@@ -27,7 +27,8 @@ enum record_kind {
 	RECORD_CONNECTION, /* the tokens of owner_identity */
 	RECORD_ADDRESS,
 	RECORD_INPUT, /* the bytes of an incomplete request */
-	RECORD_SEEN, /* "DB WHAT LENGTH KEY VALUE" (holds.seen); as many as there are */
+	RECORD_SEEN, /* "DB WHAT LENGTH KEY VALUE": an entry of holds.seen; one field for each
+	              * entry */
 };
 
 struct record_field {
@@ -276,7 +277,7 @@ static void apply_field(struct client *c, const struct record_field *f, struct s
 			seen_values_put(&client_own_holds(c)->seen, seen.db, seen.key,
 			                seen.what, seen.value);
 		break;
-	case RECORD_LISTENER: /* client_new() gets it */
+	case RECORD_LISTENER: /* the caller passes it to client_new() */
 	case RECORD_CONNECTION: /* client_record_apply() handles both */
 	case RECORD_ADDRESS:
 		break;

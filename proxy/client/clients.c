@@ -13,8 +13,7 @@
 #include "net/dial.h"
 #include "policy/policy.h"
 
-/* How long a client may take to close after it has received all bytes, and to read its last
- * bytes, in seconds. */
+/* How many seconds hasp waits for a client to read its last bytes, and then to close. */
 #define HANGUP_SECONDS 5.0
 #define FETCH_SECONDS 300.0
 
@@ -79,7 +78,8 @@ static struct client *make_client(struct client_env *env, int fd, const char *li
 		*c->behind = behind ? *behind : peer;
 	}
 	c->since = c->login_from = env->policy.now;
-	c->active_at = c->since - 2 * ACTIVE_SECONDS; /* its first byte counts, however soon */
+	c->active_at = c->since - 2 * ACTIVE_SECONDS; /* so that the first byte counts as
+	                                               * activity, however soon it comes */
 	list_init(&c->turn);
 	session_init(&c->session);
 	c->locks = context_locks_none();
@@ -280,7 +280,7 @@ void clients_go_on(struct client_env *env)
 {
 	struct list waiting;
 
-	/* A request of one client may close other clients of the list. */
+	/* The request of one client may close others: walk a list of its own. */
 	list_init(&waiting);
 	list_move_all(&waiting, &env->clients);
 	list_shift_each (struct client, c, &waiting, node) {
@@ -293,12 +293,12 @@ void clients_know_commands(struct client_env *env)
 {
 	struct list waiting;
 
-	/* A client's next request may put it on env->learning again. */
+	/* The next request of a client may put it on env->learning again. */
 	list_init(&waiting);
 	list_move_all(&waiting, &env->learning);
 	while (!list_empty(&waiting))
 		client_unpark(container_of(waiting.next, struct client, turn));
-	/* The caller forgets the answer when this returns. */
+	/* Decide now, because the caller forgets the answer when this returns. */
 	clients_run(env);
 }
 
@@ -400,7 +400,7 @@ void clients_shed(struct client_env *env)
 	request_args_trim(&env->args);
 }
 
-/* The C library keeps freed small blocks for later use. */
+/* malloc_trim(): the C library keeps freed small blocks for later use. */
 void clients_trim(struct client_env *env)
 {
 	struct account *a = &env->account;

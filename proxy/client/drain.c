@@ -74,13 +74,14 @@ static bool is_recordable(const struct client *c)
 
 /* How a client leaves for the next hasp. */
 enum leaving {
-	LEAVES_NOW, /* it was sent */
-	LEAVES_WHEN_ANSWERED, /* when it has all replies; until then, it is not read */
+	LEAVES_NOW, /* the client was sent to the next hasp */
+	LEAVES_WHEN_ANSWERED, /* the client leaves when it has all replies; hasp reads nothing
+	                       * from it until then */
 	LEAVES_LATER,
 	LEAVES_NEVER,
 };
 
-/* Returns 0, or an errno. */
+/* Sends the client to the next hasp. Returns 0, or an errno; EAGAIN: it can be sent later. */
 static int send_record(struct client *c)
 {
 	struct client_env *env = c->env;
@@ -97,8 +98,8 @@ static int send_record(struct client *c)
 	return rc;
 }
 
-/* True if not reading brings the client to rest: it needs no read before it takes replies, and
- * hasp need not see it hang up while a command blocks. */
+/* True if the client comes to rest when hasp reads no more requests: it takes its replies, and
+ * waits in no blocking command, during which hasp must see it hang up. */
 static bool may_be_paused(const struct client *c)
 {
 	return c->state == CLIENT_OPEN && c->user.inflight && stream_pending(&c->stream) == 0 &&

@@ -71,8 +71,9 @@ static enum wait_ready prepare_wait(struct client *c, struct slice key, int64_t 
 	return WAIT_REFUSED;
 }
 
-/* Sends the error in env->rewritten in the place of `current`, and drops `current`. Awaits the
- * reply, so that a client that turns opaque gets no reply to a DISCARD of hasp's. */
+/* Sends the error in env->rewritten in place of `current`, and drops `current`. Awaits the
+ * reply, so that a client that turns opaque does not get the reply to a DISCARD that hasp sent.
+ */
 static void refuse_to_wait(struct client *c)
 {
 	struct pending_request *r = pending_new(PENDING_PROBE);
@@ -213,7 +214,6 @@ static void begin_multi(struct client *c, enum transaction_guards guards)
 	link_expect(&c->user, LINK_NOTIFY, c->current);
 }
 
-/* Sends the next step of a transaction. */
 static void send_next_step(struct client *c, bool eval);
 
 static void send_answer(struct client *c, const struct op_action *a, const struct op_out *out)
@@ -345,8 +345,8 @@ static bool exchange_event(struct client *c, const struct op_event *e)
 	struct op_action a;
 	bool passes;
 
-	/* The events from OP_GRANTED on end a wait. A log line about the wait finds the client
-	 * by its holds, so these must be its own. */
+	/* Events from OP_GRANTED on end a wait. Its log line finds the client by the client's
+	 * own holds. */
 	if (e->kind >= OP_GRANTED)
 		(void)client_own_holds(c);
 	f = client_facts(c, &out);
@@ -424,8 +424,8 @@ static bool send_current(struct client *c, const struct context *x, int64_t wait
 	return true;
 }
 
-/* True if a try to take several locks keeps its decision, because all its calls are one try.
- * Only a configuration that would now decide otherwise ends it. */
+/* True if a request that takes several locks keeps its decision, because all its calls belong
+ * together. It loses the decision only if the configuration now leads to another one. */
 static bool multi_goes_on(struct client *c, struct context *x)
 {
 	const struct lock_request *p = c->current->lock_request;
@@ -436,8 +436,8 @@ static bool multi_goes_on(struct client *c, struct context *x)
 	return true;
 }
 
-/* Undoes the locks of a request that hasp will decide again. It uses the client's link, so that
- * the next try finds the locks free; if the link is gone, it uses hasp's own connection. */
+/* Releases the locks of a request about which hasp decides again: over the client's link, so
+ * that the next try finds the locks free; if that link is gone, over hasp's own connection. */
 static void undo_parts_by_link(struct client *c, const struct context *x)
 {
 	const struct lock_request *p = c->current->lock_request;
@@ -516,7 +516,8 @@ static void ask_login(struct client *c)
 	client_park(c, CLIENT_PARKED_REPLY);
 }
 
-/* Does the step DISPATCH_COUNT_WRITES. The key expires if the user may not delete it. */
+/* For DISPATCH_COUNT_WRITES: sends a write. Its key expires, in case the user may not delete
+ * it. */
 static void count_writes(struct client *c)
 {
 	struct slice set[] = { SLICE_LIT("SET"), SLICE_LIT(KEY_NAME_ACK), SLICE_LIT("1"),
@@ -534,7 +535,7 @@ static void count_writes(struct client *c)
 	client_park(c, CLIENT_PARKED_REPLY);
 }
 
-/* Returns true if the error goes to the client. */
+/* Handles the reply to that write. Returns true if the client gets it, an error. */
 static bool on_count_line(struct client *c, struct slice line)
 {
 	if (slice_starts(line, SLICE_LIT("-")))
@@ -572,7 +573,7 @@ bool exchange_start(struct client *c, struct context *x, const struct decision *
 
 /* --- replies ------------------------------------------------------------------------------ */
 
-/* Returns true if the client is not logged in, and gets Redis' error as its answer. */
+/* Handles the reply to ask_login(). Returns true if it is an error that the client gets. */
 static bool on_login_line(struct client *c, struct slice line)
 {
 	c->asks_login = false;
@@ -593,7 +594,7 @@ static bool on_login_line(struct client *c, struct slice line)
 	return false;
 }
 
-/* The line that stands for the reply to a call after link_withdraw(). */
+/* The reply of link_withdraw() for a call that no server has carried out. */
 #define WITHDRAWN "-ERR hasp: its time is over\r\n"
 
 bool exchange_on_line(struct client *c, struct slice line)
@@ -712,7 +713,7 @@ static void on_granted(void *owner, long long fence, double since)
 
 	if (!resume_parked(c))
 		return;
-	/* Another connection wrote the lock. */
+	/* The script of another connection has written the lock for this client. */
 	c->needs_wait_ping = true;
 	(void)exchange_event(
 		c, &(struct op_event){ .kind = OP_GRANTED, .fence = fence, .since = since });

@@ -23,7 +23,7 @@
 #include "resp/write.h"
 #include "upstream/link.h"
 
-/* hasp reads the reply, and the client does not get it. */
+/* hasp reads the reply, but the client does not get it. */
 #define UNSEEN (LINK_DISCARD | LINK_NOTIFY | LINK_CAPTURE)
 
 static struct guard_op *op_of(const struct op_facts *f)
@@ -196,7 +196,7 @@ static struct op_action wait_in_line(const struct op_facts *f, struct slice line
 	return a;
 }
 
-/* Asks replicas for the granted guards. The command waits for their answers. */
+/* Asks replicas whether they have the granted guards. The command waits for their answers. */
 static struct op_action ask_about_guards(const struct op_facts *f)
 {
 	const struct guard_op *op = op_of(f);
@@ -226,9 +226,9 @@ static void release(const struct op_facts *f, struct op_send *s, enum guard_op_r
 		guard_op_release(op_of(f), result, has_acquired(f));
 }
 
-/* Releases the guards of a command whose wait failed. In front of a cluster, hasp's own
- * connection releases them: the slot may be migrating, and the client's next request would wait
- * for that. If `withdrawn`, no server has carried out the last request. */
+/* Releases the guards of a command whose wait failed: in front of a cluster over hasp's own
+ * connection, so that a migrating slot does not delay the client. If `withdrawn`, no server has
+ * carried out the last request. */
 static void release_in_vain(const struct op_facts *f, struct op_send *s, bool withdrawn)
 {
 	const struct guard_op *op = op_of(f);
@@ -240,8 +240,7 @@ static void release_in_vain(const struct op_facts *f, struct op_send *s, bool wi
 		guard_op_release(op, GUARD_OP_FAILED, true);
 }
 
-/* Ends the operation. Its effects on other commands are in force before the client gets
- * `answer`; empty: the answer was sent, or is on its way to the client. */
+/* Ends the operation before the client gets `answer`; empty: the link passes the answer. */
 static void complete(const struct op_facts *f, struct op_action *a, struct slice answer,
                      enum guard_op_result result)
 {
@@ -268,7 +267,7 @@ void guard_steps_give_up(const struct op_facts *f)
 		send_word(&f->out->send, "DISCARD");
 }
 
-/* Ends an operation without effect: `answer` is EXEC's, or the command's. */
+/* Ends an operation without effect. `answer`: the reply to EXEC, or to the single command. */
 static struct op_action abort_transaction(const struct op_facts *f, struct slice answer)
 {
 	struct op_action a = { .act = OP_DONE };
@@ -335,7 +334,8 @@ static struct op_action fall_back_to_script(const struct op_facts *f)
 	return a;
 }
 
-/* Ends the operation by Redis' reply to the script, or by a refusal before the first step. */
+/* Ends the operation after Redis' reply to the script, or after a refusal before the first
+ * step. */
 static struct op_action script_reply(const struct op_facts *f)
 {
 	struct guard_op *op = op_of(f);
@@ -404,7 +404,8 @@ static struct op_action transaction_line(const struct op_facts *f, struct slice 
 	}
 }
 
-/* Ends the transaction around one command, and unwraps its reply. */
+/* Ends a command that hasp sent in a transaction of its own. The answer is the element of
+ * EXEC's reply. */
 static struct op_action end_single(const struct op_facts *f, const struct resp_reply *reply,
                                    struct slice captured)
 {
@@ -473,13 +474,14 @@ static struct op_action transaction_reply(const struct op_facts *f, const struct
 	struct op_action a = { .act = OP_AWAIT };
 
 	if (op->phase != GUARD_OP_EXECUTE) {
-		/* The reply to a check is a line, so this is an unknown reply. */
+		/* The reply to a check is always a line, and hasp does not understand another
+		 * one. */
 		a.act = OP_CLOSE;
 		return a;
 	}
 	if (e->captured.n || guard_steps_forward(op) || e->reply->nil)
 		return end_execution(f, e->reply, e->captured);
-	/* The reply was longer than LINK_CAPTURE_MAX, so it is lost. */
+	/* hasp did not keep the reply, because it was longer than LINK_CAPTURE_MAX. */
 	release(f, &f->out->send, GUARD_OP_PARTLY);
 	complete(f, &a, SLICE_NONE, GUARD_OP_PARTLY);
 	a.act = OP_LOST;
@@ -498,7 +500,8 @@ static struct op_action acked(const struct op_facts *f, bool enough)
 	return end_in_vain(f, SLICE_LIT(OP_NOREPLICAS));
 }
 
-/* The script may be withdrawn, but no release: the client's next commands rely on that. */
+/* Only the script may be withdrawn. A release may not, because the client's next commands rely
+ * on it. */
 bool guard_steps_may_be_withdrawn(const struct guard_op *op)
 {
 	return op->phase == GUARD_OP_SCRIPTED;

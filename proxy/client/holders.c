@@ -62,9 +62,10 @@ static void holder_client(const struct client *c, struct buf *address, struct bu
 
 /* --- the holder --------------------------------------------------------------------------- */
 
-/* The workers' answer about the holder. The times are clock_now()'s. */
+/* The workers' answer about the holder of a lock or guard. Times are as clock_now(). */
 struct holder {
-	double learnt_at; /* when the client's worker learnt it: the latest counts; 0: none */
+	double learnt_at; /* when its worker learnt of the holder; the latest answer counts; 0:
+	                   * no worker knows a holder */
 	double since;
 	int64_t lease_ms; /* 0: not known */
 	bool renewed;
@@ -72,7 +73,7 @@ struct holder {
 	struct buf described; /* "127.0.0.1:4711 name" */
 };
 
-/* How many fields hasp adds. */
+/* How many fields hasp adds to Redis' reply to LOCK.INFO. */
 #define ADDED_FIELDS 5
 
 /* Writes the ADDED_FIELDS; if the holder is not known, they are nil. */
@@ -92,12 +93,13 @@ static void holder_write(struct buf *out, const struct holder *h, const struct p
 /* A question to the workers: which client holds a lock or guard? */
 struct holder_query {
 	struct round round;
-	bool of_guard; /* else of a lock */
-	bool other; /* the holder is another owner than `token`, and was it at the time `at` */
+	bool of_guard; /* the question is about a guard, not a lock */
+	bool other; /* asks for an owner other than `token`, which was the holder at the time
+	             * `at` */
 	double at;
 	int db;
 	struct buf key, token;
-	int64_t fence; /* of the lock; 0: any */
+	int64_t fence; /* fencing token of the asked hold; 0: any */
 	struct holder holder;
 };
 
@@ -169,8 +171,8 @@ static void holder_query_fini(struct holder_query *q)
 
 /* --- events ------------------------------------------------------------------------------- */
 
-/* An event that is logged later than its client is answered, because its worker does not know
- * the owner of the lock. */
+/* A log event for which hasp first asks the other workers who owns the lock. The client does
+ * not wait for it. */
 
 /* A question keeps the texts: an event with longer ones is logged at once. */
 #define EVENT_NBYTES_MAX ((size_t)64 * 1024)
@@ -227,7 +229,7 @@ void holders_ask(void *arg, const struct event_to_log *event, struct slice token
 
 /* --- LOCK.INFO ---------------------------------------------------------------------------- */
 
-/* How many fields Redis knows, of any lock and of a read-write lock. */
+/* How many fields Redis' reply to LOCK.INFO has, for any lock and for a read-write lock. */
 #define REDIS_FIELDS 5
 #define REDIS_SIDE_FIELDS 7
 /* A question copies the key, the owner and the answer: together at most this many bytes. */
@@ -237,14 +239,14 @@ void holders_ask(void *arg, const struct event_to_log *event, struct slice token
 struct info_ask {
 	struct holder_query query;
 	struct client_asked asked; /* for its client's worker only */
-	struct buf answer; /* the fields that Redis knows, */
-	size_t nfields; /* and their number */
+	struct buf answer; /* the fields of Redis' reply */
+	size_t nfields; /* number of fields in `answer` */
 };
 
 /* --- the answer --------------------------------------------------------------------------- */
 
-/* Sends the reply. `fields`: the n fields of Redis; `h`: the others; empty: no worker knows the
- * holder. */
+/* Sends the reply to LOCK.INFO. `fields`: the n fields of Redis' reply. `h`: the holder; all
+ * zero: no worker knows it. */
 static void send_info(struct client *c, struct slice fields, size_t n, const struct holder *h)
 {
 	bool resp3 = c->session.proto == 3;
@@ -352,7 +354,7 @@ void holders_info_on_reply(struct client *c, const struct resp_reply *reply,
 	struct redis_info info;
 
 	if (resp_reply_is_error(reply)) {
-		/* The link has sent the error to the client. */
+		/* The link has passed the error to the client. */
 	} else if (reply->nil) {
 		stream_send(&c->stream, captured);
 	} else if (!read_info(captured, &info)) {
@@ -369,7 +371,7 @@ void holders_info_on_reply(struct client *c, const struct resp_reply *reply,
 
 /* --- LOCK.LIST ---------------------------------------------------------------------------- */
 
-/* The most locks in a reply, and its most bytes. */
+/* The most locks, and the most bytes, in a reply to LOCK.LIST. */
 #define LIST_MAX 1000
 #define LIST_NBYTES_MAX ((size_t)512 * 1024)
 /* How many buckets of a worker's table one step searches. */
@@ -382,11 +384,11 @@ struct list_ask {
 	struct client_asked asked; /* for its client's worker only */
 	int db;
 	bool resp3;
-	bool every; /* there is no pattern */
+	bool every; /* the client gave no pattern, so every lock counts */
 	struct buf pattern, user;
 	size_t n;
 	struct buf rows;
-	const struct client_env *env; /* of the worker that is asked, in a step */
+	const struct client_env *env; /* of the worker at which the step runs */
 };
 
 static bool is_full(const struct list_ask *a, size_t more)
@@ -490,7 +492,7 @@ void holders_list_on_reply(struct client *c, const struct resp_reply *reply)
 	a->every = view.argc == 1;
 	if (!a->every)
 		buf_append(&a->pattern, view.argv[1]);
-	/* If the user is unknown, the empty name matches no client. */
+	/* If hasp does not know the user, the name stays empty, and matches no client. */
 	if (user)
 		buf_puts(&a->user, user);
 	c->asked = &a->asked;

@@ -108,7 +108,7 @@ static struct op_action answer_number(const struct op_facts *f, long long n)
 	return (struct op_action){ .act = OP_ANSWER, .reply = { .type = ':', .integer = n } };
 }
 
-/* Ends the request without its lock. */
+/* Ends the request without its lock: the client gets `bytes`; empty: out->text. */
 static struct op_action lock_op_refuse(const struct op_facts *f, struct slice bytes)
 {
 	lock_op_undo_parts(f->request, f->db);
@@ -151,7 +151,7 @@ static struct op_action lock_op_on_queued(const struct op_facts *f, struct slice
 	return simply(OP_WAIT);
 }
 
-/* Handles a delete that was refused: the client gets the number of keys that were deleted. */
+/* Handles a refused delete: the client gets the number of keys that Redis has deleted. */
 static struct op_action lock_op_on_refused(const struct op_facts *f, struct slice line)
 {
 	struct lock_request *p = f->request->lock_request;
@@ -169,7 +169,7 @@ static struct op_action lock_op_on_late(const struct op_facts *f, struct slice b
 	struct reply_scan scan = { 0 };
 	size_t used;
 
-	/* The reply may be too long to keep. */
+	/* hasp did not keep the reply if it was too long. */
 	if (reply_scan(&scan, bytes.p, bytes.n, &used) != RESP_OK)
 		return simply(OP_CLOSE);
 	switch (lock_request_late(p, &scan.reply)) {
@@ -242,7 +242,7 @@ static struct op_action lock_op_on_granted(const struct op_facts *f, long long f
 		parts_granted(p);
 		return again(false);
 	}
-	/* A late answer is confirmed in the same way, though its client was not in line. */
+	/* This also runs when a late reply is confirmed: then the client was not in line. */
 	if (waiter_place(f->waiter))
 		count_lock_wait(f, WAIT_GRANTED);
 	if (success == LOCK_IF_POSITIVE)

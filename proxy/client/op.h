@@ -26,12 +26,12 @@ enum op_event_kind {
 
 struct op_event {
 	enum op_event_kind kind;
-	struct slice line; /* LINE, DEADLOCK: with its line end */
+	struct slice line; /* LINE, DEADLOCK: the line, with CR LF */
 	const struct resp_reply *reply; /* REPLY */
-	struct slice captured; /* REPLY: its bytes, if they were asked for */
+	struct slice captured; /* REPLY: the reply's bytes, if they were captured */
 	long long fence; /* GRANTED: the fencing token */
 	double since; /* GRANTED: the latest time at which the waiter may have got the lock */
-	bool enough; /* ACKED: enough replicas have it */
+	bool enough; /* ACKED: enough replicas have the lock */
 };
 
 struct op_out;
@@ -81,18 +81,19 @@ struct op_send {
 	unsigned flags; /* how the link handles the last reply; 0: there is none */
 };
 
-/* The output of a step table, besides the action. exchange.c empties the struct, and releases
- * the buffers. */
+/* The output of a step table, besides the action. exchange.c empties the struct before, and
+ * releases its buffers after. */
 struct op_out {
 	struct op_send send;
 	struct buf own; /* owns bytes of `lock` or of the answer */
-	char text[64]; /* the answer if action.answer is empty; may itself be empty */
+	char text[64]; /* the answer, if action.answer is empty; empty: none */
 	struct attempt lock; /* WAIT, CONFIRM, ASK_REPLICAS */
 	int64_t lease_ms; /* WAIT, CONFIRM; 0: the application set when the lock expires */
 	struct slice line; /* WAIT: Redis' answer `+QUEUED place now held` */
-	struct section_stats *stats; /* WAIT: they count the waiter; NULL: none */
-	int64_t wait_ms; /* WAIT: for a client that has no waiter yet, ... */
-	double sent_at; /* ... and when its request was sent */
+	struct section_stats
+		*stats; /* WAIT: for counting the waiter; NULL: nothing counts it */
+	int64_t wait_ms; /* WAIT: how long the client may wait, if it has no waiter yet */
+	double sent_at; /* WAIT: when the request was sent, if the client has no waiter yet */
 	struct replica_ask_terms terms; /* ASK_REPLICAS */
 };
 
@@ -151,9 +152,9 @@ bool lock_op_exec_is_late(const struct pending_request *exec);
 struct op_action guard_steps_step(const struct op_facts *f, const struct op_event *e);
 /* True if the line goes to the client unchanged, and no step follows. */
 bool guard_steps_passes(const struct guard_op *op, struct slice line);
-/* Handles a reply if nothing has to be sent after it, as is usual. Returns OP_AWAIT if another
- * reply is due, OP_DONE if the request ends, OP_AGAIN if the event OP_NOT_FREE must follow, and
- * OP_PASS if nothing was done: then OP_REPLY must follow. */
+/* Handles a reply after which nothing has to be sent, as is usual. Returns OP_AWAIT if another
+ * reply is due; OP_DONE if the request ends; OP_AGAIN if the event OP_NOT_FREE must follow;
+ * OP_PASS if it did nothing, and the event OP_REPLY must follow. */
 enum op_act guard_steps_reply(struct guard_op *op, const struct resp_reply *reply,
                               struct slice captured);
 /* Sends the first step, or the one at which the operation was interrupted. */

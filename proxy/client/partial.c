@@ -109,8 +109,8 @@ static bool has_many_args(const struct client *c)
 	return !account_fits(&c->env->account, c->scan.argc * 2 * each);
 }
 
-/* Keeps the client on its link if the streamed request leaves state there. The arguments of a
- * command that is passed early do not matter for that. */
+/* Keeps the client on its link if the streamed request changes the link's state; this depends
+ * only on the command, not on its arguments. */
 static void keep_link(struct client *c, enum route route)
 {
 	c->pinned |= route > ROUTE_LINGERING;

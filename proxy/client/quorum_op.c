@@ -68,7 +68,7 @@ static void write_taken(struct client *c, const struct quorum_result *r, struct 
 	bool won = r->verdict == QUORUM_WON;
 
 	voted_apply(c->env->policy.holds, own, c->current->lock_request, &r->lock);
-	/* With owner = value, what the client read before does not count any more. */
+	/* With owner = value, values that the client read before do not count any more. */
 	if (won && r->owner.n == 0)
 		seen_values_put(&own->seen, c->session.db, r->key, SEEN_NOTHING, SLICE_NONE);
 	c->current->lock_request = NULL;
@@ -134,14 +134,14 @@ static void write_answer(struct client *c, const struct quorum_result *r, struct
 		write_number(out, won);
 		break;
 	case QUORUM_ACT_TTL:
-		/* Rounds as Redis does. -2: the key is missing. */
+		/* TTL rounds as in Redis; -2: the key does not exist. */
 		write_number(out, won ? (r->ttl_ms + 500) / 1000 : -2);
 		break;
 	case QUORUM_ACT_PTTL:
 		write_number(out, won ? r->ttl_ms : -2);
 		break;
 	case QUORUM_ACT_PERSIST:
-		/* Refuses to remove the expiry: rules exist to prevent locks without one. */
+		/* PERSIST is refused, because rules exist to prevent locks without expiry. */
 		write_number(out, 0);
 		break;
 	case QUORUM_ACT_REFUSE_RELEASE:
@@ -188,7 +188,7 @@ static void on_quorum_done(void *arg, const struct quorum_result *r)
 		client_count_memory(c);
 }
 
-/* A client that hangs up leaves the queue, too: returns true if it has not. */
+/* True unless the client has hung up: then it leaves the queue. */
 static bool quorum_client_waits(const void *client)
 {
 	return !((const struct client *)client)->eof;
@@ -196,7 +196,7 @@ static bool quorum_client_waits(const void *client)
 
 /* --- requests to the quorum --------------------------------------------------------------- */
 
-/* Asks for a lock. `own`: the client has it, maybe as another owner. */
+/* Asks the quorum for a lock. `own`: the client itself has the lock, maybe as another owner. */
 static void ask_lock(struct client *c, const struct quorum_command *q, bool own,
                      struct quorum_ask *ask)
 {
@@ -235,8 +235,8 @@ static bool claim_lock(const struct client *c, const struct quorum_command *q,
 	       q->rule->foreign_del == FOREIGN_ALLOW;
 }
 
-/* True if, with owner = value, the client has read another value since it took the lock. Then
- * its command is about the lock that has this value, and its own lock is gone. */
+/* True if, with owner = value, the client has read another owner's value since it took the
+ * lock. Then its own lock is gone, and its command is about the other one. */
 static bool has_read_another(const struct client *c, const struct quorum_command *q,
                              const struct hold *h)
 {
@@ -248,7 +248,7 @@ static bool has_read_another(const struct client *c, const struct quorum_command
 	       !slice_eq(seen, quorum_value_content(voted_value(h)));
 }
 
-/* Asks to free or extend the lock. `h`: the client's own hold; NULL: it has none. */
+/* Asks the quorum to free or extend a lock. `h`: the client's own hold; NULL: it has none. */
 static void ask_change(const struct client *c, struct quorum_command *q, const struct hold *h,
                        struct quorum_ask *ask)
 {
@@ -293,7 +293,7 @@ static struct quorum_op *make_op(struct client *c, struct quorum_command *q)
 	return op;
 }
 
-/* Reads `current` again, and makes its operation. Returns false if it has closed the client. */
+/* Makes the quorum_op of `current` again. Returns false if it has closed the client. */
 static bool make_op_again(struct client *c)
 {
 	struct quorum_command command;

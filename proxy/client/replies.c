@@ -10,9 +10,9 @@
 #include "client/op.h"
 #include "lock/guard/checked_read.h"
 
-/* A client that has left this many bytes unread gets a link of its own, which can be paused:
- * at once its shared link, if no other client awaits a reply there; else another link before
- * its next request. */
+/* A client that leaves this many bytes unread gets a link of its own, which can be paused. If
+ * no other client awaits a reply on its shared link, it gets that link at once; else it gets
+ * another link before its next request. */
 #define PIN_BEHIND ((size_t)1024 * 1024)
 
 /* --- bytes ------------------------------------------------------------------------------- */
@@ -32,7 +32,8 @@ static void on_unread(struct client *c)
 		client_steer_link(c);
 }
 
-/* True if a success reply begins in `bytes`, which follow those of the last call. */
+/* True if a reply other than an error begins in `bytes`, which follow those of the last call.
+ */
 static bool has_success(struct client *c, struct slice bytes)
 {
 	const char *p = bytes.p, *end = p + bytes.n;
@@ -78,7 +79,7 @@ void replies_on_drained(struct stream *s)
 	client_steer_reading(c);
 }
 
-/* Counts the captured part of a reply, which is kept until the rest arrives. */
+/* Counts the memory of a reply's captured part, which hasp keeps until the rest arrives. */
 static void on_captured(void *owner)
 {
 	client_count_memory(client_of(owner));
@@ -150,14 +151,15 @@ static void on_answered(void *owner, void *tag, const struct resp_reply *reply)
 	complete_watched(r, c->session.db, reply);
 }
 
-/* Frames are watched only while the client is subscribed, or may become so. */
+/* Watches all frames on the link while the client is subscribed. Changes nothing while it
+ * awaits replies, one of which may subscribe it. */
 static void watch_frames(struct client *c)
 {
 	if (c->session.nawaited == 0)
 		link_watch(c->user.link, session_is_subscribed(&c->session));
 }
 
-/* Restarts the login timer after RESET, which needs no login, and logs out. */
+/* Restarts the login timer after RESET, which logs the client out. */
 static void begin_login(struct client *c, bool was_logged_in)
 {
 	if (was_logged_in)
@@ -264,7 +266,7 @@ static bool on_late_exec(struct client *c, struct pending_request *exec, struct 
 	struct reply_scan scan = { 0 };
 	size_t used;
 
-	/* Empty: the reply was too long to keep, so it is no error. */
+	/* `bytes` empty: the reply was too long to keep, so it is no error. */
 	if (bytes.n && reply_scan(&scan, bytes.p, bytes.n, &used) != RESP_OK)
 		return true;
 	if (resp_reply_is_error(&scan.reply) || scan.reply.nil || !lock_op_exec_is_late(exec))
@@ -330,8 +332,8 @@ static bool is_outcome_unknown(const struct client *c, enum link_end end, size_t
 	       inflight - c->user.discarded == exchange_due(c) && !c->session.quitting;
 }
 
-/* Ends the client because its link ended or could not be opened. If the client waits for an
- * answer, it gets an error that says as much as hasp knows. */
+/* Ends the client because its link ended or could not be opened. A client that waits for an
+ * answer gets an error that says what hasp knows about its request. */
 static void end_with_link(struct client *c, enum link_end end, const char *reason,
                           size_t inflight)
 {
@@ -357,7 +359,8 @@ static void end_with_link(struct client *c, enum link_end end, const char *reaso
 		client_finish(c, reason);
 }
 
-/* True if the client can take another link, because nothing of it was on the lost one. */
+/* True if the client can take another link, because no request and no state of it was on the
+ * lost one. */
 static bool can_do_without(const struct client *c, enum link_end end, size_t inflight)
 {
 	return !inflight && c->state != CLIENT_PARKED_REPLY && !c->eof &&

@@ -23,7 +23,7 @@
 
 /* --- requests that have only to be passed ------------------------------------------------- */
 
-/* The kinds of requests without a decision that the client's link takes. */
+/* Which requests may be sent over the client's link without a decision. */
 enum plain { PLAIN_NONE, PLAIN_STATELESS, PLAIN_ANY };
 
 static enum plain takes_plain(const struct client *c)
@@ -48,7 +48,7 @@ static enum plain takes_plain_in_multi(const struct client *c)
 	return c->pinned ? PLAIN_ANY : PLAIN_STATELESS;
 }
 
-/* True if the request in env->args has only to be passed. */
+/* True if the request in env->args needs no decision: hasp only passes it. */
 __attribute__((always_inline)) static inline bool is_plain(struct client *c,
                                                            const struct command_info *what)
 {
@@ -229,7 +229,7 @@ static void skip_empty(struct client *c, struct cursor *k)
 /* How often a call and its copy together may name a key or an owner. */
 #define CALL_NAMES 8
 
-/* Returns the most memory that the call can take that is sent in the request's place. */
+/* Returns the most bytes of memory that the call in place of the request can take. */
 static size_t call_nbytes_most(const struct client *c, const struct context *x)
 {
 	size_t names = c->session.login_nbytes;
@@ -306,7 +306,7 @@ static bool take_whole(struct client *c, struct cursor *k, bool has_args,
 	return act(c, k, &x, &d);
 }
 
-/* Takes a part of a request. */
+/* Handles a request of which only a part has arrived. */
 static void take_part(struct client *c, struct cursor *k)
 {
 	if (c->state == CLIENT_STREAMING)
@@ -373,8 +373,8 @@ static size_t requests_take(struct client *c, const char *p, size_t n)
 /* Space that hasp makes for the rest of a request, in bytes. */
 #define READ_MORE ((size_t)16 * 1024)
 
-/* Ends the requests of a client that sends no more: all whole ones have been sent on, and `in`
- * has at most a part of one. */
+/* Handles the end of the input of a client whose whole requests have all been sent on: `in` has
+ * at most a part of one. */
 static void pass_eof(struct client *c)
 {
 	if (c->user.link && !c->shared)
@@ -453,7 +453,7 @@ static void on_end(struct client *c, ssize_t n)
 		client_close(c, reason);
 	else if (c->state == CLIENT_PARKED_TURN || c->state == CLIENT_PARKED_QUEUE ||
 	         c->state == CLIENT_PARKED_ACK)
-		/* As with Redis' blocking commands: a client that hangs up leaves the queue. */
+		/* A client that hangs up leaves the queue, as with Redis' blocking commands. */
 		client_close(c, "hung up while it waited for a lock");
 	else if (c->state == CLIENT_FINISHING && stream_pending(&c->stream) == 0)
 		client_close(c, "done");

@@ -49,7 +49,7 @@ static void open_own(struct client *c, enum route route)
 	c->bare = bare;
 	c->altered = login.lib_name || login.lib_ver;
 	c->next_link = route == ROUTE_BARE && !bare ? NEXT_MAY_BE_BARE : NEXT_NONE;
-	/* With shared pooling, clients check when they want a shared link. */
+	/* With shared pooling, clients do this check when they want a shared link. */
 	if (plain && c->env->policy.config->pooling == POOLING_SESSION)
 		pool_check_login(c->env->node->pool);
 }
@@ -73,7 +73,7 @@ enum route route_for(const struct client *c, const struct context *x)
 	return ROUTE_DEDICATED;
 }
 
-/* Returns the waiter by which the client asks the pool for a link. */
+/* Returns the struct by which the client waits for a link of the pool. */
 static struct pool_waiter *link_waiter(struct client *c)
 {
 	struct client_link_wait *w = c->link_wait;
@@ -86,14 +86,15 @@ static struct pool_waiter *link_waiter(struct client *c)
 	return &w->waiter;
 }
 
-/* Ends the wait, but not the patience: the client may ask the pool again. */
+/* Ends the wait, but keeps its struct: the client may ask the pool again. */
 static void stop_waiting(struct client *c)
 {
 	if (c->link_wait)
 		pool_waiter_end(&c->link_wait->waiter);
 }
 
-/* Leaves the client's own link to others, if it has no state there. */
+/* Gives the client's own link to the pool for other clients, if the client has no state there.
+ */
 static bool leave_spare(struct client *c, const struct link_login *login)
 {
 	/* At the client's EOF, hasp half-closes the link, so it cannot be reused. */
@@ -229,7 +230,7 @@ static bool is_held_back(const struct client *c)
 	return held && ((held & NODE_LEAVING) || !client_in_critical_section(c));
 }
 
-/* True for the routes by which a client soon leaves its link to others. */
+/* True for routes on which the client keeps the link only for a short time. */
 static bool is_passing(enum route route)
 {
 	return route == ROUTE_TRANSACTION || route == ROUTE_LINGERING;
@@ -313,7 +314,7 @@ void route_end_transaction(struct client *c)
 
 void route_reset(struct client *c)
 {
-	/* A request after RESET may need the link. */
+	/* A request that was sent after RESET may need the link, so keep it. */
 	if (c->user.inflight)
 		return;
 	c->pinned = c->link_sticky = c->transacting = false;
@@ -333,7 +334,7 @@ void route_follow_node(struct client *c)
 {
 	bool is_blocked = session_may_be_blocked(&c->session);
 
-	/* A client that can replay its state moves by itself. */
+	/* The next request of a client whose state can be replayed moves it to another link. */
 	if (!is_at_old_server(c) || (!is_blocked && route_is_replayable(c)))
 		return;
 	if (!is_blocked && (c->user.inflight || session_in_transaction(&c->session)))

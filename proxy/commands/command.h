@@ -5,8 +5,7 @@
  * looks a command up by its name once, and gets all its facts. Source:
  * https://redis.io/commands/command
  *
- *   commands.def --> commands_new() --> table <-- commands_put() <-- learn.c <-- COMMAND's
- * reply
+ *   commands.def --> commands_new() --> table <-- commands_put() <-- learn.c <-- COMMAND
  *                                         `--> commands_get(name) --> struct command
  */
 #ifndef HASP_COMMANDS_COMMAND_H
@@ -22,15 +21,14 @@
 enum {
 	COMMAND_WRITE = 1 << 0,
 	COMMAND_NOSCRIPT = 1 << 1, /* refused inside scripts */
-	COMMAND_BLOCKING = 1 << 2, /* may wait for data */
+	COMMAND_BLOCKING = 1 << 2, /* Redis may answer only when there is data */
 	COMMAND_STATELESS = 1 << 3, /* COMMAND says: any connection will do */
 	COMMAND_HIDDEN_KEYS = 1 << 4, /* may have keys in positions that hasp does not know */
-	COMMAND_FROM_SERVER = 1 << 5, /* the server has listed it; else only commands.def
-	                               * has */
+	COMMAND_FROM_SERVER = 1 << 5, /* listed by the server, not only in commands.def */
 	COMMAND_READONLY = 1 << 6, /* changes nothing */
 	COMMAND_UNKNOWN =
 		1 << 7, /* the server has not described it yet; only its facts are known */
-	COMMAND_NO_MULTI = 1 << 8, /* refused in a transaction, and so is EXEC then */
+	COMMAND_NO_MULTI = 1 << 8, /* refused in a transaction, which EXEC then aborts */
 };
 
 /* Where the keys are, if first, last and step do not describe it. */
@@ -75,12 +73,12 @@ enum command_rule {
 };
 
 enum effect_act {
-	EFFECT_CHANGE, /* any effect but the following */
-	EFFECT_READ, /* read of a guarded key: its guard decides this, not effect_of() */
-	EFFECT_WRITE, /* see EFFECT_READ */
+	EFFECT_CHANGE, /* any other effect */
+	EFFECT_READ, /* read of a guarded key; the guard decides this, not effect_of() */
+	EFFECT_WRITE, /* write of a guarded key, as EFFECT_READ */
 	EFFECT_ACQUIRE, /* takes the lock if it is free */
 	EFFECT_SET, /* sets the lock, whichever owner has it */
-	EFFECT_INCR, /* the client that counts to 1 has taken it */
+	EFFECT_INCR, /* counts up: the client that counts to 1 takes the lock */
 	EFFECT_EXPIRE,
 	EFFECT_PERSIST,
 	EFFECT_DELETE,
@@ -199,7 +197,8 @@ bool command_set_name(struct command *c, struct slice name) __attribute__((warn_
  * does its arity if `c` has 0. Ignores a name that is empty, or fills name[] without a NUL. */
 void commands_put(struct commands *t, const struct command *c);
 
-/* The server has listed its commands: commands that the table lacks now do not exist there. */
+/* Call this when the server has listed its commands: from then on, commands that the table
+ * lacks do not exist at the server. */
 void commands_set_learned(struct commands *t);
 bool commands_are_learned(const struct commands *t);
 
@@ -242,7 +241,7 @@ static inline bool command_writes(const struct command *c, size_t nkeys)
 /* True for BITFIELD with only GET: Redis lists it as a write, but it only reads. */
 bool command_only_gets(const struct command *c, const struct resp_view *req);
 
-/* True if a command that writes writes key number `i` of `n`. */
+/* True if a writing command writes its key number `i` of `n`, counted from 0. */
 bool command_writes_key(const struct command *c, size_t i, size_t n);
 
 /* True if the command writes a key in another database than `db`: COPY its second, MOVE its
@@ -255,7 +254,7 @@ static inline bool command_may_be_slow(const struct command *c)
 	return (c->flags & COMMAND_BLOCKING) || c->facts.pace == PACE_SLOW;
 }
 
-/* The command runs a script, which may write any key it names. */
+/* True if the command runs a script, which may write any key that it names. */
 static inline bool command_runs_script(const struct command *c)
 {
 	return c->facts.writes == WRITES_SCRIPT;
@@ -268,7 +267,7 @@ static inline bool command_may_forge(const struct command *c)
 	return !c || c->facts.errors == ERRORS_OWN;
 }
 
-/* True if the expiry, an argument and no option, is in seconds; if it is a date. */
+/* True if the command's expiry argument is in seconds. */
 static inline bool command_expiry_in_seconds(const struct command *c)
 {
 	return c->facts.expiry == EXPIRY_SECONDS || c->facts.expiry == EXPIRY_DATE;

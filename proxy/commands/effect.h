@@ -17,10 +17,11 @@
 
 struct effect {
 	enum effect_act act;
-	int64_t lease_ms; /* ACQUIRE, SET, EXPIRE: 0 or less is none; -1: (SET) unchanged */
+	int64_t lease_ms; /* ACQUIRE, SET, EXPIRE: the lease; 0 or less: none; for SET, -1:
+	                   * unchanged */
 	bool zero_is_nothing; /* the reply `:0` means that nothing was done */
-	bool nil_is_done; /* nil does not mean that */
-	bool nil_only; /* every reply but nil means that */
+	bool nil_is_done; /* the reply nil does not mean that nothing was done */
+	bool nil_only; /* every reply but nil means that nothing was done */
 };
 
 /* Returns the effect of a whole request of the command `c`. `at`: seconds since 1970, for
@@ -36,7 +37,8 @@ bool effect_happened(const struct effect *m, const struct resp_reply *reply);
 struct set_options {
 	bool nx, xx, get, keepttl;
 	bool timed; /* one of EX, PX, EXAT, PXAT */
-	bool seconds, absolute; /* the unit, and whether the time is a date */
+	bool seconds, absolute; /* `time` is in seconds, else in ms; it is a date, else counted
+	                         * from now */
 	struct slice time; /* argument of the expiry option; may not be a number */
 };
 

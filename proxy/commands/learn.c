@@ -10,10 +10,11 @@
 #include "base/quote.h"
 #include "resp/write.h"
 
-/* An entry: name, arity, flags, first key, last key, step, ... */
+/* The fields of an entry in COMMAND's reply: name, arity, flags, first key, last key, step, ...
+ */
 enum { NAME, ARITY, FLAGS, FIRST, LAST, STEP, FIELDS };
-/* (since Redis 7) indexes in COMMAND's reply: specifications of keys, one for each key or run
- * of keys, and the subcommands of a container */
+/* Since Redis 7, an entry also has the specifications of its keys, one for each key or run of
+ * keys, and the subcommands of a container. */
 enum { KEY_SPECS = 8, SUBCOMMANDS = 9 };
 
 static const struct {
@@ -157,14 +158,14 @@ static bool has_number(const redisReply *spec, const char *name, long long n)
 	return number && number->type == REDIS_REPLY_INTEGER && number->integer == n;
 }
 
-/* Returns how to find the keys of `spec`, from the place where it begins. */
+/* Returns the part of `spec` that says how to find the keys from its first position on. */
 static const redisReply *find_keys_of(const redisReply *spec, bool counted)
 {
 	return spec_of(field(spec, "find_keys"), counted ? "keynum" : "range");
 }
 
-/* Returns the index at which the keys of `spec` begin, or their number, if `counted`; 0: they
- * are found otherwise. */
+/* Returns the argv index of the first key of `spec`, or, if `counted`, of the number of its
+ * keys; 0: the keys must be found in another way. */
 static int16_t index_of(const redisReply *spec, bool counted)
 {
 	const redisReply *begin = spec_of(field(spec, "begin_search"), "index");
@@ -228,8 +229,8 @@ static bool read_entry(const struct commands *t, const redisReply *entry, struct
 	c->last = (int16_t)entry->element[LAST]->integer;
 	c->step = (int16_t)entry->element[STEP]->integer;
 	c->keys = c->first ? KEYS_RANGE : KEYS_NONE;
-	/* If COMMAND cannot describe the keys' places, commands.def does; likewise the facts
-	 * that a container's subcommands share. */
+	/* COMMAND cannot describe the positions of some commands' keys, nor the facts that a
+	 * container's subcommands share: commands.def does. */
 	known = commands_get(t, text);
 	if (known && (known->keys != KEYS_RANGE || subcommands_of(entry))) {
 		c->keys = known->keys;
@@ -358,7 +359,7 @@ size_t unknown_commands_learn(struct unknown_commands *u, struct commands *t,
 			n += learn_named(t, slice_str(u->names[i].name), reply->element[i]);
 	memcpy(u->answered, u->names, u->nasked * sizeof(*u->names));
 	u->nanswered = u->nasked;
-	/* Names that came during the question wait for the next one. */
+	/* Names that were noted after the question was sent wait for the next question. */
 	u->n -= u->nasked;
 	memmove(u->names, u->names + u->nasked, u->n * sizeof(*u->names));
 	u->nasked = 0;

@@ -15,12 +15,13 @@
 #include "base/slice.h"
 #include "commands/command.h"
 
-/* Returns how many commands the table has got; skips entries of another form. */
+/* Adds the commands in the answer to COMMAND, except entries of an unknown form. Returns how
+ * many commands were added. */
 size_t learn_commands(struct commands *t, const redisReply *reply);
 
-/* Adds the answer of COMMAND INFO to `name`. The entry of a renamed command (rename-command)
- * has the original name: the table has it as `name` from then on. Returns false if the server
- * has no such command, or its entry has another form. */
+/* Adds the command `name` by `entry`, the answer to COMMAND INFO. The entry of a renamed
+ * command (rename-command) has the original name, but the table gets it as `name`. Returns
+ * false if the server has no such command, or if the entry has another form. */
 bool learn_named(struct commands *t, struct slice name, const redisReply *entry);
 
 /* Command names that clients send and the table of commands lacks, because a module was loaded
@@ -32,11 +33,11 @@ bool learn_named(struct commands *t, struct slice name, const redisReply *entry)
  *   dispatch.c: unknown_commands_await(name):        v
  *       the client waits, decides again  <-- unknown_commands_learn() */
 
-/* How many names can wait for a question; further ones are noted when they come again. */
+/* hasp notes at most this many names before a question; others, when a client repeats them. */
 #define UNKNOWN_COMMANDS_MAX 16
 #define UNKNOWN_COMMANDS_SECONDS 1.0
 
-/* A worker's; all zero: empty. */
+/* The unknown names of a worker. All zero: empty. */
 struct unknown_commands {
 	struct command names[UNKNOWN_COMMANDS_MAX]; /* only the names */
 	size_t n;
@@ -45,7 +46,7 @@ struct unknown_commands {
 	                                                * unknown_commands_forget() */
 	size_t nanswered;
 	bool is_awaited; /* a client has waited for the answer since the last question */
-	double ask_at; /* earliest time to ask again unless a client waits, in seconds */
+	double ask_at; /* earliest policy_env.now to ask again, unless a client waits */
 };
 
 /* Notes a name; ignores a name that no command can have, or that was just answered. */
@@ -68,7 +69,8 @@ void unknown_commands_query(struct unknown_commands *u, struct buf *out, double 
 size_t unknown_commands_learn(struct unknown_commands *u, struct commands *t,
                               const redisReply *reply);
 
-/* The server may have changed: hasp asks again about a name that a client sends again. */
+/* Forgets the answers, because the server may have changed: if a client sends one of these
+ * names again, hasp asks again. */
 void unknown_commands_forget(struct unknown_commands *u);
 
 #endif

@@ -22,8 +22,8 @@ int address_parse(struct address *a, const char *text) __attribute__((warn_unuse
 /* As address_parse(), for a text that is known to be an address. */
 struct address address_of(const char *text);
 
-/* True if a peer may name the address `text`: it is a host's, and all characters are printable,
- * because hasp shows it in messages. */
+/* True if hasp accepts the address `text` from a peer: it is a host's, not a unix socket's, and
+ * all characters are printable, because hasp logs it. */
 bool address_is_remote(const char *text);
 
 /* Writes `1.2.3.4:5`, `[::1]:5` or `unix:/path` to `out` (n bytes, always terminated). */

@@ -7,13 +7,14 @@
 
 #include "base/log.h"
 
-/* The number of descriptors that clients cannot get; with a low limit, a quarter of it. */
+/* hasp reserves this many descriptors, which clients cannot get; but at most a quarter of the
+ * limit. */
 #define KEPT_MAX 512
 #define KEPT_SHARE 4
 
 bool descriptor_is_kept(int fd, enum descriptor_use use)
 {
-	/* The share of the kept descriptors that each use cannot get, in eighths. */
+	/* Eighths of the reserved descriptors that each use cannot get. */
 	static const rlim_t eighths[] = {
 		[DESCRIPTOR_OWN] = 0,
 		[DESCRIPTOR_SHARED_LINK] = 5,

@@ -18,7 +18,7 @@
 
 struct dial {
 	struct ev_loop *loop;
-	struct resolve_request *resolving; /* NULL: done, or not needed */
+	struct resolve_request *resolving; /* NULL: it is done, or not needed */
 	struct addrinfo *addresses; /* NULL: none yet, or a unix socket */
 	struct addrinfo *next; /* the address to try next; NULL: there is none */
 	struct sockaddr_storage local; /* address of a unix socket */
@@ -27,12 +27,13 @@ struct dial {
 	struct tls_context *context; /* a reference; NULL: no encryption */
 	struct tls_resume *resume; /* the dialer's */
 	enum descriptor_use use; /* the dialer's */
-	char *server_name; /* the certificate's name; NULL: as `context` says */
+	char *server_name; /* the name that the server's certificate must have; NULL: as
+	                    * `context` says */
 	struct tls *tls; /* encrypts the connected socket; NULL: none */
 	const char *refusal; /* the reason given to dial_refuse(); NULL: not refused */
 	int error; /* errno of the address tried last */
 	struct watch socket; /* the socket that connects or shakes hands */
-	struct loop_timer timer; /* ends after dialer.timeout_ms */
+	struct loop_timer timer; /* ends the dial after dialer.timeout_ms */
 	struct loop_timer retry; /* for a unix socket with a full backlog */
 	dial_done_fn *done;
 	void *arg;

@@ -20,19 +20,21 @@ struct dial;
 /* The encryption of TCP connections. */
 struct dial_tls {
 	struct tls_context *context; /* NULL: no encryption */
-	const char *name; /* the server's in its certificate; NULL: the dialled name */
+	const char *name; /* the name that the server's certificate must have; NULL: the dialled
+	                   * name */
 };
 
 /* The settings that all dials of a worker share. */
 struct dialer {
 	struct ev_loop *loop; /* made by watch_loop_new() */
 	struct resolver *resolver;
-	int64_t timeout_ms; /* for resolving, connecting and shaking hands together; > 0 */
+	int64_t timeout_ms; /* time limit for resolving, connecting and the handshake together;
+	                     * > 0 */
 	int64_t keepalive_ms; /* TCP keepalive; 0: off */
 	int64_t user_timeout_ms; /* TCP_USER_TIMEOUT of connections; 0: the kernel's */
 	struct dial_tls tls;
 	struct tls_resume *resume; /* last session with the server; NULL: none */
-	enum descriptor_use use; /* the use of the socket */
+	enum descriptor_use use; /* which reserve of descriptors the socket may use */
 };
 
 /* Called with a connected non-blocking socket and its encryption, or NULL, both of which it

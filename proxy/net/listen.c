@@ -23,7 +23,7 @@ struct acceptor {
 	const struct acceptor_ops *ops;
 	void *owner;
 	struct watch readable;
-	struct loop_timer pause; /* after descriptors ran out */
+	struct loop_timer pause; /* ends the pause after descriptors ran out */
 };
 
 /* Closes `fd`, keeps errno, and returns -1. */
@@ -57,8 +57,9 @@ static int start_listening(int fd, const struct listen_opts *opts)
 	return listen(fd, (int)opts->backlog) == 0 ? fd : close_failed(fd);
 }
 
-/* Removes the file of a unix socket whose process has ended: it refuses connections. So does a
- * file that is no socket, hence lstat(). Returns 0; -1 with errno: the file must stay. */
+/* Removes the file of a unix socket that refuses connections, because its process has ended. A
+ * file that is no socket refuses them, too, so check with lstat() first. Returns 0; -1 with
+ * errno: the file must stay. */
 static int remove_stale(const char *path, const struct sockaddr *sa, socklen_t len)
 {
 	struct stat st;
@@ -97,14 +98,14 @@ static int open_unix(const char *path, const struct listen_opts *opts)
 	}
 	if (fd < 0)
 		return -1;
-	/* The umask may have allowed more, but no client can connect before listen(). */
+	/* No client can connect before listen(), even if the umask has allowed more. */
 	if (chmod(path, (mode_t)opts->unix_mode) < 0)
 		return close_failed(fd);
 	return start_listening(fd, opts);
 }
 
-/* Returns the number of addresses at which it listens; -1, with errno, if there are none, or
- * if one failed. The system may lack one of the address families. */
+/* Listens at each address, except those of a family that the system lacks. Returns the number
+ * of sockets; -1 with errno if there are none, or if one failed. */
 static int open_all(const struct addrinfo *list, const struct listen_opts *opts, int *fds,
                     size_t max)
 {

@@ -18,12 +18,12 @@ enum listen_kind {
 	LISTEN_PLAIN,
 	LISTEN_TLS, /* clients use TLS */
 	LISTEN_CONSOLE, /* clients talk to hasp's console, not to Redis */
-	LISTEN_HTTP, /* clients ask hasp about itself by HTTP */
+	LISTEN_HTTP, /* clients read metrics and status from hasp by HTTP */
 };
 
 /* The purpose of a listening socket. */
 struct listen_entry {
-	const char *address; /* its text in the file */
+	const char *address; /* the address as the configuration file has it */
 	enum listen_kind kind;
 };
 
@@ -41,7 +41,7 @@ int listen_open(const struct address *at, const struct listen_opts *opts, int *f
 
 /* True if `fd` is bound to one of the addresses of `at`. Never true for port 0. */
 bool listen_is_at(int fd, const struct address *at);
-/* True if both are bound to the same address. */
+/* True if the sockets `fd` and `other` are bound to the same address. */
 bool listen_is_with(int fd, int other);
 
 struct acceptor;

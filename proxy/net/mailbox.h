@@ -12,7 +12,7 @@
 /* Embedded in the struct that is sent. */
 struct message {
 	struct message *next;
-	void (*deliver)(struct message *msg); /* owns the message when it is called */
+	void (*deliver)(struct message *msg); /* takes over the message */
 };
 
 struct mailbox {
@@ -20,7 +20,7 @@ struct mailbox {
 	struct ev_async wake;
 	pthread_mutex_t lock; /* protects the fields below */
 	struct message *first; /* posted and not delivered; NULL: none */
-	struct message **last; /* where the next one goes */
+	struct message **last; /* where the next message is linked in */
 };
 
 /* Call it on the loop's thread, or before the loop runs. */
@@ -31,7 +31,7 @@ void mailbox_fini(struct mailbox *m);
 /* Delivers what was posted, on the loop's thread, after the loop has ended. */
 void mailbox_deliver(struct mailbox *m);
 
-/* From any thread. */
+/* Sends a message. May be called from any thread. */
 void mailbox_post(struct mailbox *m, struct message *msg);
 
 #endif

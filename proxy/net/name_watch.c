@@ -12,7 +12,7 @@
 struct name_watch {
 	struct ev_loop *loop;
 	struct resolver *resolver;
-	struct loop_timer timer; /* runs while the name must be asked for */
+	struct loop_timer timer; /* runs if the name must be resolved again and again */
 	struct resolve_request *asking; /* NULL: no answer is due */
 	struct address at;
 	struct addrinfo *last; /* the last answer; NULL: none since name_watch_set() */

@@ -14,8 +14,10 @@
 #include "net/loop_timers.h"
 #include "net/watch.h"
 
-#define TEXT_MAX 107 /* of version 1, with CR LF */
-#define FIXED 16 /* of version 2: signature, version and command, family, length */
+#define TEXT_MAX 107 /* the longest header of version 1, with CR LF */
+#define FIXED                                                                                  \
+	16 /* length of the fixed part of version 2: signature, version and command, family,   \
+	    * length */
 
 /* The bytes after the signature in the fixed part of version 2. */
 #define VERSION_MASK 0xf0
@@ -36,7 +38,7 @@ static enum proxy_header_result bad(const char **why, const char *reason)
 	return PROXY_HEADER_BAD;
 }
 
-/* True if `in`, as far as it goes, begins with `with`. */
+/* True if `in` begins with `with`, or is a beginning of `with`. */
 static bool may_begin(struct slice in, struct slice with)
 {
 	return memcmp(in.p, with.p, in.n < with.n ? in.n : with.n) == 0;
@@ -118,7 +120,8 @@ static enum proxy_header_result parse_text(struct proxy_header *h, struct slice 
 
 /* --- version 2 ---------------------------------------------------------------------------- */
 
-/* Takes the source from: source and destination address, source and destination port. */
+/* Takes the source from the addresses of version 2: source and destination address, source and
+ * destination port. */
 static enum proxy_header_result take_source(struct proxy_header *h, int family,
                                             struct slice block, const char **why)
 {

@@ -49,9 +49,9 @@ enum proxy_header_result proxy_header_parse(struct proxy_header *h, struct slice
 typedef void proxy_reader_done_fn(void *arg, int fd, const struct proxy_header *h,
                                   const char *reason);
 
-/* `fd`: a connected non-blocking socket, which the reader owns until it calls `done`, always
- * after this function. `timeout_ms`: 0: no limit. The reader is in the list `readers` until
- * then. `loop`: made by watch_loop_new(). */
+/* Starts to read from `fd`, a connected non-blocking socket, which the reader owns until it
+ * calls `done`, which is always after this function has returned. Until then, the reader is in
+ * the list `readers`. `timeout_ms` 0: no limit. `loop`: made by watch_loop_new(). */
 void proxy_reader_start(struct ev_loop *loop, int fd, int64_t timeout_ms, struct list *readers,
                         proxy_reader_done_fn *done, void *arg);
 

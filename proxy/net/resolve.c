@@ -21,12 +21,12 @@ struct resolve_request {
 	void *arg;
 };
 
-/* Shared by the loop's thread and the resolver's; the last user frees it. No thread can
- * interrupt getaddrinfo(), so resolver_free() does not wait. */
+/* The loop's thread and the resolver's share this struct; the last of them frees it. Nothing
+ * can interrupt getaddrinfo(), so resolver_free() does not wait for the thread. */
 struct resolver {
 	struct mailbox *mailbox; /* NULL after resolver_free() */
 	pthread_mutex_t lock; /* protects `mailbox` and `queue` */
-	pthread_cond_t changed; /* signals a change of these two */
+	pthread_cond_t changed; /* signals a change of `mailbox` or `queue` */
 	struct list queue; /* requests that the thread has not taken */
 	bool running; /* the thread was started; only the loop's thread uses it */
 	_Atomic int refs; /* number of threads that use the struct */

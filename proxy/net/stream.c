@@ -38,8 +38,8 @@ static void set_writing(struct stream *s, bool writing)
 	update_events(s);
 }
 
-/* Frees the memory of `out`, or keeps it as the spare: then the next stream that queues need
- * not grow its own step by step in every turn. */
+/* Frees the memory of `out`, or keeps it as the spare for the next stream that queues bytes,
+ * which then need not grow its own buffer step by step. */
 static void release_out(struct stream *s)
 {
 	struct buf *spare = &s->flusher->spare;
@@ -236,7 +236,7 @@ static void flusher_on_check(struct ev_loop *loop, struct ev_check *w, int reven
 	ev_idle_stop(loop, &f->idle);
 }
 
-/* The idle watcher only keeps the loop from waiting. */
+/* Does nothing: the idle watcher only keeps the loop from waiting. */
 static void flusher_on_idle(struct ev_loop *loop, struct ev_idle *w, int revents)
 {
 	(void)loop;
@@ -432,7 +432,7 @@ void stream_queue(struct stream *s, struct slice bytes)
 	if (s->error || s->shut || bytes.n == 0)
 		return;
 	if (buf_cap(&s->out) == 0) {
-		/* A peer costs no system call that queueing could save. */
+		/* Bytes for a peer cost no system call, so queueing would save nothing. */
 		if (s->peer) {
 			stream_send(s, bytes);
 			return;
@@ -451,7 +451,7 @@ void stream_queue(struct stream *s, struct slice bytes)
 	}
 	if (list_empty(&s->dirty))
 		list_append(&s->flusher->dirty, &s->dirty);
-	/* The owner would have to pause now, but need not if the socket takes this. */
+	/* Otherwise the owner would have to pause, though the socket may take the bytes now. */
 	if (buf_len(&s->out) >= STREAM_HIGH_WATER)
 		write_out(s);
 }

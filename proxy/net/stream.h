@@ -76,7 +76,7 @@ struct stream_peer {
 	const struct stream_peer_ops *ops;
 };
 
-/* Bytes that sockets gave and took, before encryption. */
+/* Counts of the bytes that were read from and written to sockets, without encryption. */
 struct stream_bytes {
 	struct metrics_counter read, written;
 };
@@ -91,16 +91,18 @@ struct stream_flusher {
 	struct list decrypted;
 	struct ev_check check;
 	struct ev_idle idle;
-	/* nothing is read while it is over its limit; NULL: no limit */
+	/* while this account is over its limit, no stream reads; NULL: no limit */
 	const struct account *account;
-	struct buf spare; /* empty; has the memory of a written `out`, for the next one */
-	struct stream_bytes bytes[STREAM_KINDS]; /* of all streams, by enum stream_kind */
+	struct buf spare; /* an empty buffer with the memory of a written `out`, for the next
+	                   * stream that queues bytes */
+	struct stream_bytes
+		bytes[STREAM_KINDS]; /* the bytes of all streams, by enum stream_kind */
 };
 
 struct stream {
 	struct stream_flusher *flusher;
 	const struct stream_ops *ops;
-	struct stream_bytes *bytes; /* flusher->bytes of the ops' kind */
+	struct stream_bytes *bytes; /* the counts in flusher->bytes for ops->kind */
 	struct watch watch;
 	struct stream_peer *peer; /* NULL: the stream has a socket, or is not connected */
 	struct tls *tls; /* NULL: not encrypted */
@@ -110,9 +112,9 @@ struct stream {
 	struct list dirty; /* in flusher->dirty while queued bytes wait for the turn's end */
 	int error; /* errno of the failed write; 0: none failed */
 	bool shaking; /* the handshake is under way */
-	bool paused; /* stream_pause(): no on_readable() */
+	bool paused; /* stream_pause() was called: no on_readable() */
 	bool writing; /* the stream waits for the socket to be writable */
-	bool shut; /* stream_shutdown(): nothing is sent after `out` */
+	bool shut; /* stream_shutdown() was called: nothing is sent after `out` */
 };
 
 /* `loop`: made by watch_loop_new(). */

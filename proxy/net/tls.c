@@ -22,7 +22,7 @@
 #include "net/watch.h"
 
 #ifndef SSL_R_RECORD_LAYER_FAILURE
-#define SSL_R_RECORD_LAYER_FAILURE 313 /* of OpenSSL 3.2 and later */
+#define SSL_R_RECORD_LAYER_FAILURE 313 /* the value in OpenSSL 3.2 and later */
 #endif
 
 /* The longest file of certificates, in bytes. */
@@ -32,7 +32,8 @@
  * for a record, and for the answers to a client that changes keys and does not read. */
 #define UNSENT_MAX ((size_t)64 * 1024)
 
-/* The most bytes of a client's certificates: OpenSSL allocates memory before it checks any. */
+/* Limit of a client's certificates, in bytes: OpenSSL allocates memory before it checks them.
+ */
 #define CERTIFICATES_MAX ((long)32 * 1024)
 
 struct tls_context {
@@ -61,7 +62,7 @@ struct tls {
 
 /* --- the socket --------------------------------------------------------------------------- */
 
-/* Sends the waiting bytes. Returns 0 if those were all; -1 with errno. */
+/* Sends the waiting bytes. Returns 0 if the socket took all of them; -1 with errno. */
 static int send_unsent(struct tls *t)
 {
 	while (buf_len(&t->unsent)) {
@@ -105,7 +106,8 @@ static int socket_write(BIO *b, const char *p, int n)
 	return -1;
 }
 
-/* True if the client sends no more hello: one, in the clear, or in TLSv1.3 two on request. */
+/* True if the client has sent all of its hello: one message in the clear, or two if TLSv1.3
+ * asks for another. */
 static bool is_hello_over(const struct tls *t)
 {
 	return SSL_is_init_finished(t->ssl) ||
@@ -159,7 +161,7 @@ static long socket_control(BIO *b, int what, long number, void *pointer)
 	}
 }
 
-/* Returns NULL if there is no memory. */
+/* Makes the method of the connections' BIOs. Returns NULL if there is no memory. */
 static BIO_METHOD *socket_method(void)
 {
 	BIO_METHOD *m = BIO_meth_new(BIO_TYPE_SOURCE_SINK, "hasp");
@@ -193,7 +195,7 @@ static void print_error(char *out, size_t n)
 		snprintf(out, n, "%s", text ? text : "OpenSSL reports no reason");
 }
 
-/* Appends the fault to `why`, and returns false. */
+/* Appends the fault to `why`. Returns false. */
 static bool refuse_setting(struct buf *why, const char *what, const char *value)
 {
 	char error[128];
@@ -326,7 +328,7 @@ static void set_modes(SSL_CTX *ssl, const struct tls_settings *s)
 	                   NULL);
 }
 
-/* Returns false if the name cannot cover all settings: the system's CAs are in many files. */
+/* Names the sessions by all settings and files. False: impossible for the system's CAs. */
 static bool name_sessions(const struct tls_settings *s, unsigned char *name)
 {
 	static const char *const peers[] = {
@@ -344,7 +346,8 @@ static bool name_sessions(const struct tls_settings *s, unsigned char *name)
 	                         sizeof(files) / sizeof(*files), name);
 }
 
-/* `before`: the name before the files were read, if `is_known`. The files may have changed. */
+/* Lets clients resume sessions. `before`: the sessions' name before the files were read, if
+ * `is_known`; if the name is another one now, the files have changed. */
 static bool use_sessions(struct tls_context *c, const struct tls_settings *s, bool is_known,
                          const unsigned char *before, struct buf *why)
 {
@@ -395,7 +398,7 @@ struct tls_context *tls_context_ref(struct tls_context *c)
 
 void tls_context_unref(struct tls_context *c)
 {
-	/* The thread that frees the context must see all that other threads did with it. */
+	/* acq_rel: the thread that frees the context must see what other threads did to it. */
 	if (!c || atomic_fetch_sub_explicit(&c->refs, 1, memory_order_acq_rel) > 1)
 		return;
 	SSL_CTX_free(c->ssl);

@@ -6,7 +6,8 @@
 /* Handshake message type. */
 #define TYPE_CLIENT_HELLO 1
 
-/* A message's header may span several records, with other records between them. */
+/* Reads one byte of a handshake message. The message's header may span several records, with
+ * other records between them. */
 static bool look_into_message(struct tls_hello *h, uint8_t byte)
 {
 	if (h->message_left) {

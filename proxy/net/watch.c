@@ -27,9 +27,9 @@ static void serve_ready(struct watch_queue *q)
 	}
 }
 
-/* Replaces ev_invoke_pending(), which runs watchers and timers from the last reported to the
- * first. Timers, messages and the callbacks around each turn run in there; sockets are only
- * put in order there, and served afterwards. */
+/* Replaces ev_invoke_pending() as the function that runs callbacks. It calls
+ * ev_invoke_pending(), which runs timers, messages and the callbacks around each turn, but only
+ * queues the sockets; then it serves the sockets in order. */
 static void invoke_pending_in_order(struct ev_loop *loop)
 {
 	struct watch_queue *q = queue_of_loop(loop);

@@ -6,7 +6,8 @@
 /* If a reply has more values than this, the server is out of step. */
 #define PENDING_MAX ((uint64_t)1 << 40)
 #define NUMBER_DIGITS_MAX 19
-/* A type and as many digits as cannot overflow. Fencing tokens have 16 digits. */
+/* Length of the longest header that scan_simple() reads: a type and 18 digits, which cannot
+ * overflow. Fencing tokens have 16 digits. */
 #define SIMPLE_MAX ((size_t)19)
 
 enum {
@@ -44,7 +45,7 @@ static bool on_type(struct reply_scan *s, char type)
 {
 	static const char lines[] = "+-,(#_", numbers[] = ":$*=!%~>|";
 
-	/* The kind of a message is a bulk string. */
+	/* If the first element names the kind of a message, it is a bulk string. */
 	s->in_first = s->in_first && type == '$';
 	s->own = !s->begun && s->pending == 1 && type != '|';
 	if (s->own) {
@@ -91,7 +92,7 @@ static enum resp_result on_number(struct reply_scan *s)
 	uint64_t n = s->number;
 
 	if (s->type == ':') {
-		/* Negates before the conversion: the smallest integer has no positive
+		/* Negate before the conversion, because the smallest integer has no positive
 		 * counterpart. */
 		s->reply.integer = (long long)(s->sign == '-' ? 0 - n : n);
 		return value_ended(s) ? RESP_OK : RESP_MORE;
@@ -194,9 +195,9 @@ static size_t scan_status(const char *p, size_t n)
 	return cr && cr + 1 < p + n && cr[1] == '\n' ? (size_t)(cr - p) + 2 : 0;
 }
 
-/* Most replies are one short line or one string, and whole, and need no scan byte by byte.
- * Returns the reply's length, and in *number that of its header, if it has one; 0: on_byte()
- * must scan the reply. */
+/* Scans a whole reply that is one short line or one string, as most are. Returns the reply's
+ * length, and in *number the number in its header, if it has one; 0: on_byte() must scan the
+ * reply. */
 static inline size_t scan_simple(const char *p, size_t n, uint64_t *number)
 {
 	size_t at = 1, max = n < SIMPLE_MAX ? n : SIMPLE_MAX;
@@ -224,7 +225,8 @@ static inline size_t scan_simple(const char *p, size_t n, uint64_t *number)
 	return at + len + 2;
 }
 
-/* Skips a reply unlike the last one. Not inline: so the other path saves no registers. */
+/* Skips a reply unlike the last one. Not inline, so that the caller need not save registers for
+ * replies that are alike. */
 __attribute__((noinline)) static size_t skip_unlike(struct reply_alike *a, const char *p,
                                                     size_t n)
 {
@@ -260,7 +262,6 @@ uint32_t reply_skip_simple(struct reply_alike *last, const char *p, size_t n, ui
 	return count;
 }
 
-/* Describes a reply that scan_simple() found. */
 static void describe_simple(struct reply_scan *s, const char *p, uint64_t number)
 {
 	s->reply.type = *p;
@@ -270,7 +271,8 @@ static void describe_simple(struct reply_scan *s, const char *p, uint64_t number
 	s->state = ENDED;
 }
 
-/* Like reply_scan(), for all replies. Not inline, so that simple replies save no registers. */
+/* Like reply_scan(), for all replies. Not inline, so that reply_scan() need not save registers
+ * for simple replies. */
 __attribute__((noinline)) static enum resp_result scan_bytes(struct reply_scan *s,
                                                              const char *p, size_t n,
                                                              size_t *used)

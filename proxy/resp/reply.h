@@ -42,13 +42,13 @@ struct reply_scan {
 	struct resp_reply reply;
 	uint8_t state; /* a state of reply.c */
 	char type; /* type of the header that is being read */
-	char sign; /* of `number`; 0: none was given */
+	char sign; /* sign of `number`; 0: none was given */
 	uint8_t ndigits; /* of `number` */
 	bool begun; /* the reply's own header was read (attributes come before) */
 	bool own; /* the reply's own header is being read, not an element's */
 	bool in_first; /* the aggregate's first element is being read */
 	uint8_t nfirst; /* bytes in `first` */
-	char first[REPLY_FIRST_MAX]; /* the beginning of that element */
+	char first[REPLY_FIRST_MAX]; /* the beginning of the aggregate's first element */
 };
 
 /* Continues to scan one reply with the `n` bytes at `p`; *used: how many of them belong to it.
@@ -57,10 +57,11 @@ struct reply_scan {
 enum resp_result reply_scan(struct reply_scan *s, const char *p, size_t n, size_t *used)
 	__attribute__((warn_unused_result));
 
-/* The last simple reply of a connection. The next one is most often like it: the same header,
- * and so the same length. All zero: there was none yet. */
+/* The last simple reply of a connection. The next reply often has the same header, and so the
+ * same length. All zero: there was no reply yet. */
 struct reply_alike {
-	uint64_t head; /* its first bytes, as far as they decide its length; else 0 */
+	uint64_t head; /* the first bytes of the reply, as far as they decide its length; the
+	                * rest is 0 */
 	uint64_t mask; /* 0xff for each byte of `head` */
 	size_t len; /* length of the whole reply; 0: there was none */
 };
@@ -95,7 +96,7 @@ static inline struct slice reply_scan_first(const struct reply_scan *s)
  * array, set or push, or has no elements. */
 struct slice reply_elements(struct slice frame);
 
-/* Moves the first of the `elements` to *out, described as a reply of its own. Returns false if
+/* Removes the first of the `elements`, and describes it in *out as a reply. Returns false if
  * there is none, or if it is not whole. */
 bool reply_next(struct slice *elements, struct resp_reply *out);
 

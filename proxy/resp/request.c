@@ -10,7 +10,7 @@
 
 enum { AT_START, AT_BULK, IN_BULK };
 
-/* Number of arguments for which memory is kept between requests. */
+/* hasp keeps memory for this many arguments between requests. */
 #define ARGS_KEPT ((size_t)1024)
 
 /* Length of the longest header that scan_short_header() reads: `$16384` and its line end. */
@@ -59,7 +59,7 @@ static enum resp_result find_line(const char *p, size_t n, char end, size_t *len
 	return n > REQUEST_LINE_MAX ? RESP_BAD : RESP_MORE;
 }
 
-/* A header line that is complete. Passed by value, it stays in registers. */
+/* A complete header line. Passed by value, so that it stays in registers. */
 struct header {
 	size_t size; /* length of the line with its end; 0: scan_any_header() must read it */
 	size_t value;
@@ -336,7 +336,8 @@ static enum resp_result scan_bulks(struct request_scan *s, const char *p, size_t
 	}
 }
 
-/* `args`, unless NULL, gets the arguments that begin and end in these bytes. */
+/* Scans one request. Appends the arguments that begin and end in these bytes to `args`; NULL:
+ * none. */
 static enum resp_result scan_request(struct request_scan *s, const char *p, size_t n,
                                      size_t *used, struct request_args *args)
 {
@@ -372,7 +373,7 @@ static inline bool take_arg(const char *p, size_t n, size_t *at, struct header h
 	return true;
 }
 
-/* Scans the arguments from number `i` on, which begins at p[at]. */
+/* Scans the arguments from number `i` on; that argument begins at p[at]. */
 __attribute__((noinline)) static size_t scan_short_args(const char *p, size_t n, size_t at,
                                                         size_t i, size_t argc,
                                                         struct request_args *args)
@@ -404,7 +405,7 @@ size_t request_scan_simple(const char *p, size_t n, struct request_args *args)
 {
 	struct header h = scan_short_header(p, n, '*');
 
-	/* The capacity of `args` grows only with received arguments. */
+	/* `args` grows only with received arguments, not with announced ones. */
 	if (h.size == 0 || h.value == 0 || h.value > args->cap)
 		return 0;
 	return scan_args(p, n, h.size, 0, h.value, args);

@@ -30,7 +30,7 @@ struct request_scan {
 	uint32_t argc; /* arguments announced; 0 for inline requests */
 	uint32_t left; /* arguments whose header is still to come */
 	uint8_t state; /* a state of request.c; 0: at the beginning */
-	bool empty; /* the last request had no argument, and gets no reply */
+	bool empty; /* the last request had no argument, so Redis sends no reply */
 	bool unbalanced; /* RESP_BAD: an inline request has a quote that is not closed, or that
 	                  * no space follows */
 };
@@ -42,7 +42,7 @@ struct request_scan {
 enum resp_result request_scan(struct request_scan *s, const char *p, size_t n, size_t *used)
 	__attribute__((warn_unused_result));
 
-/* Redis' limits for the requests of clients that must log in: arguments, and bytes of each. */
+/* Redis' limits for requests before a login: the number of arguments, and the bytes of each. */
 #define REQUEST_LOGIN_ARGC 10
 #define REQUEST_LOGIN_BULK 16384
 
@@ -80,7 +80,7 @@ enum resp_result request_scan_args(struct request_scan *s, const char *p, size_t
  * others. The view is valid until the next call with the same `args`, or until the bytes at
  * `p` move. argc may be 0. */
 struct resp_view request_view(struct request_args *args, const char *p, size_t n, bool *whole);
-/* Frees the memory that a long request took. Makes all views invalid. */
+/* Frees the memory that a long request needed. Makes all views invalid. */
 void request_args_trim(struct request_args *args);
 void request_args_fini(struct request_args *args);
 

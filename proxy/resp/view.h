@@ -11,8 +11,7 @@
 
 struct resp_view {
 	size_t argc; /* >= 1, unless the request is empty or no argument has arrived */
-	const struct slice
-		*argv; /* argc slices, in the request_args that the view was made with */
+	const struct slice *argv; /* argc slices; a request_args has them */
 };
 
 #endif

@@ -21,7 +21,7 @@
 /* Bytes that a bulk string takes besides its content. */
 #define RESP_BULK_SPACE (RESP_HEADER_SPACE + 2)
 
-/* "00", "01" to "99". */
+/* The texts "00", "01" to "99", one after the other. */
 extern const char resp_digit_pairs[2 * 100 + 1];
 char *resp_put_long_number(char *p, uint64_t n);
 
@@ -59,7 +59,7 @@ static inline char *resp_put_bulk(char *p, struct slice s)
 	return resp_put_end(p + s.n);
 }
 
-/* For resp_put_bulk_int() only: numbers of more than one digit. */
+/* Only for resp_put_bulk_int(): writes a number of more than one digit. */
 char *resp_put_bulk_long(char *p, long long v);
 
 static inline char *resp_put_bulk_int(char *p, long long v)

@@ -35,10 +35,10 @@ enum pending_kind {
 	PENDING_LIST, /* LOCK.LIST: the reply shows whether Redis serves the client */
 	PENDING_QUORUM, /* a command on a lock of a quorum: if Redis accepts it, hasp asks the
 	                 * quorum */
-	PENDING_PROBE, /* may end a lock for which clients wait, or is a script that may take
-	                * one */
+	PENDING_PROBE, /* a command that may end a lock for which clients wait, or a script that
+	                * may take a lock */
 	PENDING_GUARD, /* a command on guarded keys, or a read of keys that are checked */
-	PENDING_LOGIN, /* hasp's own question whether the client is logged in */
+	PENDING_LOGIN, /* a command of hasp's, which asks whether the client is logged in */
 	PENDING_COUNT, /* hasp's own write before a WAIT */
 	PENDING_STREAM, /* SYNC, MONITOR: a stream of bytes begins unless Redis refuses it */
 	PENDING_NOTICE, /* hasp must see the reply, but no later request waits for it */
@@ -66,14 +66,14 @@ struct pending_request {
 	                        * no transaction and no watched keys */
 	bool ended; /* with `ends_transaction`: the reply's first line confirms it */
 	uint32_t number; /* with `ends_transaction`: the caller's number for the transaction */
-	bool by_eval; /* the call in its place carries the script's text */
-	bool is_short; /* the script may answer +BUSY: then the call is sent again in full */
+	bool by_eval; /* hasp has sent a call with the script's text in place of the request */
+	bool is_short; /* the script may answer +BUSY: then hasp sends the call again in full */
 	struct list node; /* in session.awaited, transaction.queued or an EXEC's `queued` */
-	struct freelist *freelist; /* where its memory returns to; NULL: the heap */
-	size_t index; /* its position in a transaction */
+	struct freelist *freelist; /* the list that takes the memory back; NULL: free() */
+	size_t index; /* position of the request in its transaction, from 0 */
 	union {
 		int db; /* SELECT */
-		bool raw; /* STREAM: the client's input is no longer requests either */
+		bool raw; /* STREAM: the client sends no more requests, but a stream of bytes */
 		struct pending_login *login; /* AUTH, HELLO, NAME, SETINFO */
 		struct {
 			enum subscription kind;
@@ -89,10 +89,10 @@ struct pending_request {
 	struct command_sample *command_sample; /* NULL: none */
 	struct value_read *value_read; /* NOTICE; NULL: none */
 	struct checked_read *checked_read; /* NULL: none */
-	const struct pending_ops *rest; /* functions for those five; NULL: they are all NULL */
+	const struct pending_ops *rest; /* of the five fields above; NULL: all are NULL */
 	struct buf probe_keys; /* keys of locks to probe, each after its length, a size_t */
 	size_t *charged_to; /* the session's count of bytes; NULL: not counted yet */
-	size_t charged; /* bytes of this request in that count */
+	size_t charged; /* bytes of this request in *charged_to */
 };
 
 /* The parts of a request that are opaque to this room. */

@@ -111,7 +111,7 @@ void session_each_queued(const struct session *s, const struct pending_request *
 
 /* --- when they are answered -------------------------------------------------------- */
 
-/* Takes `text`; NULL: none. */
+/* Owns `text` from then on; NULL: the session has no such text. */
 static void replace_text(struct session *s, enum login_text which, char *text)
 {
 	if (!s->texts) {
@@ -249,7 +249,8 @@ static void mark_all_unknown(struct session *s, struct list *l)
 	}
 }
 
-/* `exec`: of a transaction; NULL: none. */
+/* Drops `exec` with the requests of its transaction, whose effects are unknown; NULL: there is
+ * none. */
 static void forget_queued(struct session *s, struct pending_request *exec)
 {
 	if (!exec)

@@ -39,8 +39,8 @@ enum session_login {
 enum session_certainty {
 	SESSION_CERTAIN,
 	SESSION_UNCERTAIN, /* a request may or may not have changed the link */
-	SESSION_USER_UNCERTAIN, /* the same, and the user is not known, or its name is too long
-	                         * to keep */
+	SESSION_USER_UNCERTAIN, /* as SESSION_UNCERTAIN; and hasp does not know the user, or its
+	                         * name is too long to keep */
 };
 
 struct session {
@@ -48,10 +48,11 @@ struct session {
 	char **texts; /* by enum login_text; NULL: the client has set none. Read them by
 	               * session_text(). */
 	size_t pending_nbytes; /* memory of all pending requests */
-	uint32_t nawaited; /* number of `awaited` requests whose reply may matter */
+	uint32_t nawaited; /* number of requests in `awaited` other than PENDING_NOTICE: later
+	                    * requests may depend on their replies */
 	uint32_t nsubscribing; /* number of (UN)SUBSCRIBEs in `awaited` */
 	uint32_t subscriptions[SUBSCRIPTION_KINDS];
-	enum session_login login : 8; /* only session.c writes these two */
+	enum session_login login : 8; /* only session.c writes `login` and `certainty` */
 	enum session_certainty certainty : 8;
 	int db; /* -1: not known */
 	uint8_t proto; /* 2 or 3 */

@@ -7,7 +7,7 @@
 #include "base/fatal.h"
 #include "session/pending.h"
 
-/* Watched keys beyond this are not remembered: commands on them are rewritten as without
+/* hasp remembers no more watched keys than this. It rewrites commands on the others as without
  * WATCH, which is safe. */
 #define WATCHED_MAX_BYTES ((size_t)256 * 1024)
 
@@ -85,7 +85,7 @@ static void forget_watched(struct transaction *t)
 
 /* --- the transaction ---------------------------------------------------------------- */
 
-/* Returns `exec`, which the caller owns. */
+/* Returns t->exec, which the caller owns from then on. */
 static struct pending_request *detach_exec(struct transaction *t)
 {
 	struct pending_request *exec = t->exec;
@@ -206,6 +206,6 @@ void transaction_unwatch(struct transaction *t)
 
 bool transaction_watches(const struct transaction *t, int db, struct slice key)
 {
-	/* Returns false if in doubt: then a command on the key is checked. */
+	/* If in doubt, returns false: then hasp checks the command on the key. */
 	return t->watched && db >= 0 && !transaction_selects(t) && find_watched(t, db, key);
 }

@@ -28,7 +28,7 @@ struct pending_request;
 enum transaction_state {
 	TRANSACTION_NONE,
 	TRANSACTION_QUEUING,
-	TRANSACTION_TOO_LONG, /* too long: its commands are no longer kept */
+	TRANSACTION_TOO_LONG, /* the transaction is too long for hasp to keep its commands */
 	TRANSACTION_ABORTED, /* Redis has refused to queue one of its commands */
 };
 #define TRANSACTION_STATES (TRANSACTION_ABORTED + 1)
@@ -36,9 +36,9 @@ enum transaction_state {
 /* How guards affect a transaction whose application uses WATCH itself. */
 enum transaction_guards {
 	TRANSACTION_GUARDS_UNWATCHED,
-	TRANSACTION_GUARDS_WATCHED, /* hasp has watched the guards of the keys that were read
-	                             * since before MULTI */
-	TRANSACTION_GUARDS_LOST, /* a guard of the keys that were read was lost */
+	TRANSACTION_GUARDS_WATCHED, /* before MULTI, hasp has sent WATCH for the guards of the
+	                             * keys that the client has read */
+	TRANSACTION_GUARDS_LOST, /* the client has lost the guard of a key that it has read */
 };
 
 /* Keys with a rule that the application watches, each in its database. */
@@ -50,16 +50,16 @@ struct watched_keys {
 struct transaction {
 	uint32_t nqueued; /* commands sent since MULTI */
 	uint32_t nkept; /* number of commands that are in `kept`, or were too long for it */
-	uint32_t nunguarded; /* number of commands that name no guarded key, by the
-	                      * configuration of */
-	uint32_t generation; /* this policy_env.generation */
-	struct pending_request *exec; /* has `queued`, the pending requests of the commands
-	                               * since MULTI, and is to await EXEC; NULL: none */
+	uint32_t nunguarded; /* number of queued commands that name no guarded key, as decided
+	                      * in `generation` */
+	uint32_t generation; /* the policy_env.generation that `nunguarded` was counted in */
+	struct pending_request *exec; /* awaits EXEC later; `queued` has the pending requests
+	                               * since MULTI; NULL: there are none */
 	struct buf kept; /* the commands since MULTI, if there are guards */
 	struct watched_keys *watched; /* NULL: none, as for most clients */
 	int selected_db; /* database of the last SELECT, if `selects` */
 	enum transaction_state state : 8; /* only transaction.c writes it */
-	enum transaction_guards guards : 8; /* since MULTI */
+	enum transaction_guards guards : 8; /* how guards affect the open transaction */
 	bool watching : 1; /* Redis may watch keys for the application */
 	bool may_be_slow : 1; /* a queued command may be slow: see commands.def, PACE */
 	bool selects : 1; /* since MULTI, a SELECT was queued */
@@ -72,7 +72,7 @@ static inline bool transaction_is_open(const struct transaction *t)
 	return t->state != TRANSACTION_NONE;
 }
 
-/* Returns the bytes of memory that it keeps, without its pending requests. */
+/* Returns the bytes of memory that the transaction keeps, without its pending requests. */
 static inline size_t transaction_nbytes(const struct transaction *t)
 {
 	return buf_cap(&t->kept) + (t->watched ? t->watched->nbytes : 0);

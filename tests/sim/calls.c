@@ -170,7 +170,7 @@ ssize_t __wrap_send(int fd, const void *p, size_t n, int flags)
 	return simnet_send(fd, slice_of(p, n));
 }
 
-/* net/socket_io.h's two. */
+/* socket_receive() and socket_transmit(). */
 long __wrap_syscall(long number, ...)
 {
 	va_list ap;
