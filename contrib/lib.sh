@@ -72,7 +72,7 @@ install_missing() {
 	fi
 	[ "$(id -u)" -eq 0 ] || sudo=(sudo -n)
 	if ! "${sudo[@]}" true 2>/dev/null </dev/null; then
-		say "packages are missing that only root can install:" \
+		say "packages are missing, and only root can install them:" \
 			"apt-get install --no-install-recommends ${missing[*]}"
 		return 1
 	fi
