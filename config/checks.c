@@ -45,8 +45,7 @@ static void checks_tls_of_clients(const struct checks_section *s, struct faults 
 }
 
 /* Checks the tls_* options for connections to servers: a file for TLS, but no TLS, is a
- * mistake.
- */
+ * mistake. */
 static void checks_tls_of_servers(const struct checks_section *s, const struct server_tls *tls,
                                   struct faults *f)
 {

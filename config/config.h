@@ -43,8 +43,8 @@ int64_t config_failover_wait_ms(const struct config *c);
 /* Returns each worker's share of links_max; 0: no limit. */
 int64_t config_links_of_worker(const struct config *c);
 
-/* Returns the quorum that stores the locks of verbs or enforced rules; NULL: [upstream] does.
- */
+/* Returns the quorum that stores the locks of verbs or enforced rules; NULL: [upstream]
+ * does. */
 const struct quorum_settings *config_quorum(const struct config *c);
 /* Returns the longest lease of a lock of config_quorum(), in ms; 0: there is no quorum. */
 int64_t config_quorum_max_lease_ms(const struct config *c);

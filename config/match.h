@@ -16,8 +16,8 @@
 /* Call it once, when all sections are read. */
 void match_prepare(struct config *c);
 
-/* True for hasp's own keys, such as owner records and queues. They have neither rule nor guard.
- */
+/* True for hasp's own keys, such as owner records and queues. They have neither rule nor
+ * guard. */
 #define MATCH_OWN_PREFIX "hasp:"
 static inline bool match_is_own(struct slice key)
 {

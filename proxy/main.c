@@ -254,8 +254,8 @@ static void main_leave(struct process *p, int sig, bool at_once)
 		at_once ? worker_stop(p->workers[i]) : worker_drain(p->workers[i]);
 }
 
-/* Begins lame_duck, during which only /readyz fails. Returns false if hasp must drain at once.
- */
+/* Begins lame_duck, during which only /readyz fails. Returns false if hasp must drain at
+ * once. */
 static bool main_begin_lame_duck(struct process *p, int sig)
 {
 	double seconds = (double)p->config->lame_duck_ms / 1000;
@@ -331,8 +331,7 @@ static double main_shorter(double a, double b)
 }
 
 /* Waits for a signal, at most for `seconds`; -1: without a limit. Returns the signal; -1: none
- * came.
- */
+ * came. */
 static int main_await_signal(const sigset_t *signals, double seconds)
 {
 	const time_t whole = (time_t)seconds;
@@ -400,9 +399,9 @@ static void main_serve(struct process *p, const sigset_t *signals)
 		}
 		if (upgrade_awaits_channels(&p->upgrade))
 			main_take_over(p);
-		/* Check often while workers drain, or while an upgrade is under way: no signal
-		 * reports the end of the workers, the next hasp's readiness, or its channels.
-		 */
+		/* Check often while workers drain, or while an upgrade is under way: no
+		 * signal reports the end of the workers, the next hasp's readiness, or its
+		 * channels. */
 		wait = supervision_tick(&p->supervision, clock_now());
 		if (!leaving && p->config->password_command)
 			wait = main_shorter(wait, main_renew_password(p));

@@ -30,8 +30,8 @@ struct admin_ops {
 	void (*shut_down)(void *arg, enum admin_shutdown how);
 };
 
-/* Takes the listening sockets `fds`, which it owns from now on. Keeps a reference to `config`.
- */
+/* Takes the listening sockets `fds`, which it owns from now on. Keeps a reference to
+ * `config`. */
 struct admin *admin_new(struct config *config, const int *fds, size_t nfds,
                         struct worker_shared *shared, const struct admin_ops *ops, void *arg);
 /* Starts the thread. Returns 0, or an errno. */

@@ -211,8 +211,8 @@ struct console_job {
 	bool runs; /* false: the job waits until an earlier job with the same argument ends */
 	bool has_thread; /* `thread` must be joined */
 	pthread_t thread;
-	struct config
-		*config; /* the configuration when the job began; NULL: it has not begun */
+	/* The configuration when the job began; NULL: it has not begun. */
+	struct config *config;
 	struct buf out; /* the answer; only the thread uses it until ADMIN_JOB */
 };
 
@@ -251,8 +251,7 @@ void console_command_run(struct console *c, const struct resp_view *req, struct 
 
 void console_show(struct console *c, const struct resp_view *req, struct buf *out);
 /* Returns argument number `i` of SHOW, counted from 0, and its help text; NULL: there are no
- * more.
- */
+ * more. */
 const char *console_show_name(size_t i, const char **help);
 /* Writes the rows. Returns false if they are not known; see rows.unknown. */
 typedef bool console_show_fn(const struct show_env *env, struct rows *rows);

@@ -118,8 +118,8 @@ static const char *const series[] = {
 	[NUMBER_LOST] = "lost",         [NUMBER_WAITS] = "mean_wait_ms",
 };
 
-/* Returns the value of a series from two consecutive samples; NAN: no wait ended between them.
- */
+/* Returns the value of a series from two consecutive samples; NAN: no wait ended between
+ * them. */
 static double value_of(size_t what, const struct sample *before, const struct sample *s,
                        double now)
 {

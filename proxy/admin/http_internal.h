@@ -59,8 +59,8 @@ void http_history_write(struct http_history *h, double now, struct json *j);
 /* --- http_status.c --- */
 
 /* Appends /status.json, which hasp.ini(5) describes. Its size is bounded, whatever clients do.
- * `started`: the start of hasp, by clock_now(). Call it only where workers_ask() may be called.
- */
+ * `started`: the start of hasp, by clock_now(). Call it only where workers_ask() may be
+ * called. */
 void http_status_write(struct worker_shared *shared, const struct config *config,
                        struct http_history *history, double started, struct buf *out);
 

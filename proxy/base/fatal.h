@@ -41,8 +41,8 @@ void memory_reserve(void);
  * free should do so, and call memory_reserve(). From any thread. */
 unsigned memory_shortages(void);
 
-/* As realloc(). NULL: there is too little memory, which counts as a shortage; `p` stays valid.
- */
+/* As realloc(). NULL: there is too little memory, which counts as a shortage; `p` stays
+ * valid. */
 void *try_realloc(void *p, size_t n) __attribute__((warn_unused_result));
 /* True if `n` bytes could be allocated now. If not, that counts as a shortage. */
 bool memory_has(size_t n);

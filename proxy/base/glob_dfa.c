@@ -39,9 +39,9 @@ struct glob_dfa {
 	struct map by_nodes;
 	struct state **states;
 	size_t nstates;
-	/* A row for each state, after an unused row. A row has the step for each kind of byte,
-	 * and last the answer for a key that ends there. A step to a state is its row's index.
-	 */
+	/* A row for each state, after an unused row. A row has the step for each kind of
+	 * byte, and last the answer for a key that ends there. A step to a state is its row's
+	 * index. */
 	int32_t *rows;
 	size_t row; /* length of a row */
 	size_t capacity; /* number of states that fit */
@@ -217,8 +217,8 @@ static int32_t find_step(struct glob_dfa *dfa)
 static int32_t make_start(struct glob_dfa *dfa)
 {
 	dfa->nscratch = 0;
-	/* The nodes of the prefix have one child each, so a match reaches node n after n bytes.
-	 */
+	/* The nodes of the prefix have one child each, so a match reaches node n after n
+	 * bytes. */
 	add(dfa, (uint32_t)dfa->set->prefix_len);
 	return find_step(dfa);
 }

@@ -67,8 +67,8 @@ struct metrics_label {
 	const char *value; /* any bytes; those that are not UTF-8 become U+FFFD */
 };
 
-/* Writes a sample of the family `name`. No other sample of the family may have the same labels.
- */
+/* Writes a sample of the family `name`. No other sample of the family may have the same
+ * labels. */
 void metrics_sample(struct buf *out, const char *name, const struct metrics_label *labels,
                     size_t nlabels, double value);
 void metrics_histogram_sample(struct buf *out, const char *name,

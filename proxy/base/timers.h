@@ -36,8 +36,8 @@ struct timer {
 
 struct timers {
 	double (*clock)(void *arg); /* seconds; never goes back */
-	/* Called when a timer is started that is due before all others, at `at`. May be NULL.
-	 */
+	/* Called when a timer is started that is due before all others, at `at`. May be
+	 * NULL. */
 	void (*on_earlier)(void *arg, double at);
 	void *arg; /* argument of both callbacks */
 	struct timer **heap; /* entries 1 to n are used */

@@ -189,8 +189,8 @@ void client_lost_hold(struct hold_owner *o);
 /* The lock or guard that a client waits for in line. Points into the client. */
 struct client_wait {
 	struct client *client;
-	const struct section_stats
-		*stats; /* of the key's section; NULL: the key has no section any more */
+	/* The counters of the key's section; NULL: the key has no section any more. */
+	const struct section_stats *stats;
 	int db;
 	struct slice key; /* the lock, or the guarded key */
 };

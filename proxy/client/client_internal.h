@@ -247,8 +247,8 @@ static inline bool client_is_throttled(const struct client *c)
 	       (client_is_parked(c) && buf_len(&c->in) >= AHEAD_MAX);
 }
 
-/* Stops reading from the client while its requests cannot be sent; reads again when they can.
- */
+/* Stops reading from the client while its requests cannot be sent; reads again when they
+ * can. */
 void client_steer_reading(struct client *c);
 
 /* Call this when no more requests can be taken from `in` now: gives the buffer back if it is
@@ -261,9 +261,9 @@ static inline bool client_may_pause_link(const struct client *c)
 	return c->user.link && (!c->shared || c->user.claimed);
 }
 
-/* Stops reading from a link of the client's own while the client leaves replies unread, so that
- * they stay in Redis; but goes on if the client may be waiting for hasp to read its requests.
- */
+/* Stops reading from a link of the client's own while the client leaves replies unread, so
+ * that they stay in Redis; but goes on if the client may be waiting for hasp to read its
+ * requests. */
 void client_steer_link(struct client *c);
 
 /* Bytes of memory kept for the client, without the buffers of a link of its own. */
@@ -465,8 +465,8 @@ struct cursor {
 	size_t n;
 	size_t from; /* first byte not yet sent on */
 	size_t at; /* begin of the current request */
-	const struct command_info
-		*found; /* the request's command, if requests.c has found it */
+	/* The request's command, if requests.c has found it. */
+	const struct command_info *found;
 };
 
 /* Sends `bytes` over the client's link, which must exist. */
@@ -483,8 +483,8 @@ void send_put_off(struct client *c, enum client_state why);
 
 /* Announces the coming reply to the link and to the session. */
 void send_expect(struct client *c, const struct decision *d);
-/* Passes the request. False: the client is parked, because later requests depend on the answer.
- */
+/* Passes the request. False: the client is parked, because later requests depend on the
+ * answer. */
 bool send_pass(struct client *c, struct cursor *k, const struct decision *d);
 /* Sends env->rewritten in place of the request; nothing waits for its reply. */
 void send_replacement(struct client *c, struct cursor *k, const struct decision *d);

@@ -72,8 +72,8 @@ static enum wait_ready prepare_wait(struct client *c, struct slice key, int64_t 
 }
 
 /* Sends the error in env->rewritten in place of `current`, and drops `current`. Awaits the
- * reply, so that a client that turns opaque does not get the reply to a DISCARD that hasp sent.
- */
+ * reply, so that a client that turns opaque does not get the reply to a DISCARD that hasp
+ * sent. */
 static void refuse_to_wait(struct client *c)
 {
 	struct pending_request *r = pending_new(PENDING_PROBE);

@@ -90,8 +90,8 @@ struct op_out {
 	struct attempt lock; /* WAIT, CONFIRM, ASK_REPLICAS */
 	int64_t lease_ms; /* WAIT, CONFIRM; 0: the application set when the lock expires */
 	struct slice line; /* WAIT: Redis' answer `+QUEUED place now held` */
-	struct section_stats
-		*stats; /* WAIT: for counting the waiter; NULL: nothing counts it */
+	/* (WAIT) The counters of the key's section; NULL: the waiter is not counted. */
+	struct section_stats *stats;
 	int64_t wait_ms; /* WAIT: how long the client may wait, if it has no waiter yet */
 	double sent_at; /* WAIT: when the request was sent, if the client has no waiter yet */
 	struct replica_ask_terms terms; /* ASK_REPLICAS */

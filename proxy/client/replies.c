@@ -32,8 +32,8 @@ static void on_unread(struct client *c)
 		client_steer_link(c);
 }
 
-/* True if a reply other than an error begins in `bytes`, which follow those of the last call.
- */
+/* True if a reply other than an error begins in `bytes`, which follow those of the last
+ * call. */
 static bool has_success(struct client *c, struct slice bytes)
 {
 	const char *p = bytes.p, *end = p + bytes.n;
@@ -187,8 +187,7 @@ static bool is_exchanged(const struct pending_request *r)
 }
 
 /* True if the reply shows that Redis keeps neither a transaction nor watched keys for the
- * client.
- */
+ * client. */
 static bool ends_transaction(const struct client *c, const struct pending_request *r,
                              const struct resp_reply *reply, struct slice captured)
 {

@@ -489,8 +489,8 @@ void requests_on_readable(struct stream *s)
 	ssize_t n;
 	char *p;
 
-	/* Other clients may have filled the link since the last read, or that read filled `in`.
-	 */
+	/* Other clients may have filled the link since the last read, or that read filled
+	 * `in`. */
 	if (!s->error && client_is_throttled(c)) {
 		client_steer_reading(c);
 		return;

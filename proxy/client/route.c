@@ -93,8 +93,8 @@ static void stop_waiting(struct client *c)
 		pool_waiter_end(&c->link_wait->waiter);
 }
 
-/* Gives the client's own link to the pool for other clients, if the client has no state there.
- */
+/* Gives the client's own link to the pool for other clients, if the client has no state
+ * there. */
 static bool leave_spare(struct client *c, const struct link_login *login)
 {
 	/* At the client's EOF, hasp half-closes the link, so it cannot be reused. */

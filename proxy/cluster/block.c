@@ -63,8 +63,8 @@ static void answer(struct block_answer *a, struct slice reply)
 	a->reply = reply;
 }
 
-/* Refuses a command that Redis would queue and hasp cannot queue; later hasp also refuses EXEC.
- */
+/* Refuses a command that Redis would queue and hasp cannot queue; later hasp also refuses
+ * EXEC. */
 static void refuse_queued(struct block *b, struct block_answer *a, struct slice error)
 {
 	b->aborted = true;

@@ -226,8 +226,8 @@ static bool is_stalled(const struct cluster_session *s)
 }
 
 /* True if a later part of the slot, which was sent before the node refused this one, has no
- * reply yet: the node may run it. Blocking commands do not count: they may wait for this part.
- */
+ * reply yet: the node may run it. Blocking commands do not count: they may wait for this
+ * part. */
 static bool waits_for_younger(const struct cluster_part *p)
 {
 	const struct list *entries = &part_session(p)->entries;

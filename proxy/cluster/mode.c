@@ -21,8 +21,8 @@ static const struct replacement of_info[] = {
 	{ SLICE_NONE, SLICE_NONE },
 };
 
-/* Returns the table's entry whose `from` occurs first in `text`; NULL: no entry occurs there.
- */
+/* Returns the table's entry whose `from` occurs first in `text`; NULL: no entry occurs
+ * there. */
 static const struct replacement *find_first(struct slice text, const struct replacement *table,
                                             size_t *at)
 {

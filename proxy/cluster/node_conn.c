@@ -67,8 +67,8 @@ static bool node_conn_replay_next(struct node_conn *l)
 }
 
 /* Uses the link, which is connected; a shared one has logged in. hasp sends session commands
- * one by one, because Redis does not answer a login that fails while another reply is pending.
- */
+ * one by one, because Redis does not answer a login that fails while another reply is
+ * pending. */
 static void node_conn_begin(struct node_conn *l)
 {
 	l->in_frame = l->in_push = false;

@@ -146,8 +146,8 @@ static struct plan by_subcommand(const struct command *c, const struct resp_view
 
 struct plan plan_request(const struct command *c, const struct resp_view *req)
 {
-	/* Any node refuses a request with a wrong number of arguments, whatever its keys are.
-	 */
+	/* Any node refuses a request with a wrong number of arguments, whatever its keys
+	 * are. */
 	if (!c || !command_arity_ok(c, req->argc))
 		return default_node;
 	switch ((enum command_cluster)c->facts.cluster) {

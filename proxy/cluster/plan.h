@@ -32,8 +32,8 @@ struct plan {
 	bool several; /* (PLAN_SLOT) the request names more than one key */
 };
 
-/* Plans a request of at least one argument. `c`: the facts about the command; NULL: not known.
- */
+/* Plans a request of at least one argument. `c`: the facts about the command; NULL: not
+ * known. */
 struct plan plan_request(const struct command *c, const struct resp_view *req);
 
 /* Makes an MSET with the same fault, but keys of one slot, of an MSET that lacks its last value

@@ -393,8 +393,8 @@ void redirection_note_carried_out(const struct cluster_part *by)
 
 /* If a node answers a command of a transaction that it no longer serves the slot, it has run
  * nothing yet: hasp answers +QUEUED to the client, sends DISCARD to the node, and sends the
- * whole transaction again with the next command, or with EXEC if that was already on its way.
- */
+ * whole transaction again with the next command, or with EXEC if that was already on its
+ * way. */
 
 static const struct slice too_long_to_move = SLICE_LIT(
 	"-TRYAGAIN hasp: the slot of the transaction's keys is moving to another node, and the "

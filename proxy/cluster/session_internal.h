@@ -116,8 +116,8 @@ struct cluster_session {
 	struct stream_peer peer; /* the far end of `link` */
 	struct link *link; /* virtual; NULL: FLOW_CLOSED */
 	bool shares; /* node connections are on shared links of the nodes' pools */
-	struct link_login
-		login; /* (shares) the pool's login; its strings are in `login_text` */
+	/* The pool's login. Its strings are in `login_text`. */
+	struct link_login login;
 	char *login_text;
 	struct buf gathered; /* (GATHERING) the request as far as it came */
 	struct slice withdrawal; /* the answer to withdrawn parts; not copied */
@@ -128,8 +128,8 @@ struct cluster_session {
 	/* session_stream.c */
 	struct request_scan scan; /* in STREAMING, GATHERING */
 	struct node_conn *stream_node_conn; /* in STREAMING, RAW; NULL: drop the stream */
-	struct cluster_part
-		*stream_part; /* (STREAMING) keeps the request's bytes; NULL: none */
+	/* (STREAMING) The part that keeps the request's bytes; NULL: none. */
+	struct cluster_part *stream_part;
 	/* When a long request began to wait for its node connection, or a request for all
 	 * primaries for a map; 0: none waits. */
 	double stalled_since;
@@ -146,11 +146,11 @@ struct cluster_session {
 
 	/* block_exchange.c */
 	struct block block;
-	struct node_conn
-		*block_node_conn; /* has the transaction, or the watched keys, or NULL */
+	/* The node connection of the transaction or of the watched keys; NULL: none. */
+	struct node_conn *block_node_conn;
 	unsigned block_serial; /* number of the transaction, or of the next one; from 1 on */
-	unsigned
-		block_moved; /* number of one that was redirected after its EXEC; 0: none was */
+	/* Number of the transaction that was redirected after its EXEC; 0: none. */
+	unsigned block_moved;
 
 	/* pubsub.c, pubsub_replies.c */
 	bool subscribed; /* at least one node connection is subscribed */
@@ -320,8 +320,8 @@ enum node_conn_frame pubsub_frame(const struct node_conn *l, struct slice beginn
  * single server would give. */
 void pubsub_write_ack(const struct node_conn *l, struct slice frame, struct buf *out);
 /* Values of entry->merge. The first is for SUNSUBSCRIBE without channels; the others are for
- * SUBSCRIBE and UNSUBSCRIBE, also of patterns, at several nodes: the home node's part is first.
- */
+ * SUBSCRIBE and UNSUBSCRIBE, also of patterns, at several nodes: the home node's part is
+ * first. */
 void pubsub_merge_left_shards(struct cluster_entry *e, struct buf *out);
 void pubsub_merge_subscribed(struct cluster_entry *e, struct buf *out);
 void pubsub_merge_unsubscribed(struct cluster_entry *e, struct buf *out);

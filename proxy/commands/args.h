@@ -30,8 +30,8 @@ static inline bool args_option(struct slice s, const char *name)
 	return s.n && (s.p[0] | 0x20) == (name[0] | 0x20) && args_is_option(s, name);
 }
 
-/* Lua's unpack() ends at 8,000 values: a script calls Redis with no more arguments than this.
- */
+/* Lua's unpack() ends at 8,000 values: a script calls Redis with no more arguments than
+ * this. */
 #define ARGS_UNPACK_MAX 7000
 
 /* The longest expiry from now, in ms, that Redis can take: beyond it, now + ms overflows at

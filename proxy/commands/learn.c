@@ -10,8 +10,8 @@
 #include "base/quote.h"
 #include "resp/write.h"
 
-/* The fields of an entry in COMMAND's reply: name, arity, flags, first key, last key, step, ...
- */
+/* The fields of an entry in COMMAND's reply: name, arity, flags, first key, last key, step,
+ * ... */
 enum { NAME, ARITY, FLAGS, FIRST, LAST, STEP, FIELDS };
 /* Since Redis 7, an entry also has the specifications of its keys, one for each key or run of
  * keys, and the subcommands of a container. */

@@ -25,8 +25,8 @@ void loop_timer_init(struct loop_timer *t, struct ev_loop *loop, void (*fn)(void
                      void *arg);
 /* Runs `fn` once, `seconds` from now; this replaces an earlier start. */
 void loop_timer_start(struct loop_timer *t, double seconds);
-/* Runs `fn` every `seconds`; 0: never. Does nothing if the timer already runs with that period.
- */
+/* Runs `fn` every `seconds`; 0: never. Does nothing if the timer already runs with that
+ * period. */
 void loop_timer_repeat(struct loop_timer *t, double seconds);
 /* Stops the timer. Does nothing if it does not run. */
 void loop_timer_stop(struct loop_timer *t);

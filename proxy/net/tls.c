@@ -32,8 +32,8 @@
  * for a record, and for the answers to a client that changes keys and does not read. */
 #define UNSENT_MAX ((size_t)64 * 1024)
 
-/* Limit of a client's certificates, in bytes: OpenSSL allocates memory before it checks them.
- */
+/* Limit of a client's certificates, in bytes: OpenSSL allocates memory before it checks
+ * them. */
 #define CERTIFICATES_MAX ((long)32 * 1024)
 
 struct tls_context {

@@ -40,8 +40,8 @@ const char *tls_library(void)
 	return NULL;
 }
 
-/* Defines a function that is never called, because without TLS no connection or context exists.
- */
+/* Defines a function that is never called, because without TLS no connection or context
+ * exists. */
 #define NEVER_CALLED(prototype)                                                                \
 	prototype                                                                              \
 	{                                                                                      \

@@ -113,8 +113,7 @@ static size_t listeners_take_with(struct inherited_fds *inherited_fds,
 }
 
 /* Takes the inherited sockets of the entry. Returns 1; 0: there are none; -1 with the reason
- * logged.
- */
+ * logged. */
 static int listeners_take(struct listeners *l, const struct listen_entry *entry,
                           const struct address *at, struct inherited_fds *inherited_fds)
 {

@@ -121,8 +121,8 @@ static void server_on_reply(void *arg, size_t i, const redisReply *r)
 
 /* --- the report --------------------------------------------------------------------------- */
 
-/* Appends the quoted line: a server's text may contain escape sequences that harm a terminal.
- */
+/* Appends the quoted line: a server's text may contain escape sequences that harm a
+ * terminal. */
 __attribute__((format(printf, 2, 0))) static void add_line(struct buf *to, const char *fmt,
                                                            va_list args)
 {

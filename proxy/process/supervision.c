@@ -83,8 +83,7 @@ static int notify_deliver(const char *path, const char *lines)
 }
 
 /* Sends `lines`, which do not end with a line end, to the manager, if there is one. Logs a
- * failure.
- */
+ * failure. */
 static void notify_send(const struct notify *n, const char *lines)
 {
 	if (n->path && notify_deliver(n->path, lines) < 0)

@@ -33,8 +33,8 @@ struct control {
 	int db; /* the database that Redis has selected */
 	char *address; /* address of the last try; the configured one may have changed */
 	struct loop_timer check; /* starts the checks; stopped if the delay is 0 */
-	struct loop_timer
-		silence; /* runs while an answer is due; at its end, health is SILENT */
+	/* Runs while an answer is due; at its end, health is SILENT. */
+	struct loop_timer silence;
 	enum control_health health; /* only control_set_health() writes it */
 	enum server_role role;
 	bool checking; /* a check is in flight */

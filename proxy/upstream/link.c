@@ -10,8 +10,8 @@
 /* link_queue_call() sends queued calls from this many bytes on, about fifteen calls: to run
  * them takes Redis several times as long as it takes hasp to send them. */
 #define CALLS_FLUSH_BYTES ((size_t)4 * 1024)
-/* At most this many log lines about ended links in 10 seconds: often many links end together.
- */
+/* At most this many log lines about ended links in 10 seconds: often many links end
+ * together. */
 #define ENDS_LOGGED 5
 
 /* --- state -------------------------------------------------------------------- */

@@ -104,8 +104,8 @@ struct link_ops {
 	/* Called when the reply to a request with LINK_BEGINS_STREAM begins and is no error:
 	 * the link is opaque from now on. May be NULL without LINK_BEGINS_STREAM. */
 	void (*on_stream)(void *owner, void *tag);
-	/* Called when Redis has accepted the link's login: user.waiting is false. May be NULL.
-	 */
+	/* Called when Redis has accepted the link's login: user.waiting is false. May be
+	 * NULL. */
 	void (*on_ready)(void *owner);
 	/* Called when no reply is due any more, if user.await_idle was set. May be NULL. */
 	void (*on_idle)(void *owner);

@@ -16,8 +16,8 @@
  * user are one entry, a run: so a pipeline of any depth takes one entry. */
 
 struct inflight {
-	struct link_user
-		*user; /* NULL: the user has left, or the link itself sent the request */
+	/* NULL: the user has left, or the link itself sent the request. */
+	struct link_user *user;
 	void *tag; /* argument of link_expect(); NULL if `count` > 1 */
 	uint32_t count; /* number of requests */
 	uint16_t flags; /* argument of link_expect(); 0 if `count` > 1 */
@@ -125,8 +125,8 @@ enum link_state {
 	LINK_NSTATES,
 };
 
-/* A further flag of a request: it belongs to the link's login; its tag is a struct login_step.
- */
+/* A further flag of a request: it belongs to the link's login; its tag is a struct
+ * login_step. */
 #define LINK_LOGIN (1u << 8)
 
 /* A command of the link's own login. */

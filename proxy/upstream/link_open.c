@@ -37,8 +37,8 @@ static void add_login_step(struct login_script *script, const struct login_step 
 	script->steps[script->n++] = step;
 }
 
-/* Appends HELLO, which also logs in and sets the name: unlike CLIENT SETNAME, no ACL denies it.
- */
+/* Appends HELLO, which also logs in and sets the name: unlike CLIENT SETNAME, no ACL denies
+ * it. */
 static void add_hello(struct login_script *script, const struct link_login *login)
 {
 	struct slice argv[7] = { SLICE_LIT("HELLO"),

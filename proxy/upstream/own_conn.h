@@ -18,8 +18,8 @@
 #include "net/loop_timers.h"
 #include "upstream/link.h"
 
-/* The functions may close the connection, and open it again. `owner`: as for own_conn_init().
- */
+/* The functions may close the connection, and open it again. `owner`: as for
+ * own_conn_init(). */
 struct own_conn_ops {
 	/* Gets a reply; NULL: hiredis does not understand it. The reply is freed after the
 	 * call, unless the callee sets `*reply` to NULL. */

@@ -14,8 +14,8 @@
 #define NAMED_SWEEP_SECONDS 0.5
 /* pool_check_login() asks Redis at most once in this many seconds. */
 #define CHECK_SECONDS 1.0
-/* Seconds after a link failed in which pool_ask() makes no new one, unless the caller is eager.
- */
+/* Seconds after a link failed in which pool_ask() makes no new one, unless the caller is
+ * eager. */
 #define FAILED_SECONDS 5.0
 /* A waiter whose link failed does not try again if fewer seconds are left for it. */
 #define PATIENCE_LEAST 0.05
@@ -113,8 +113,8 @@ static void pool_on_down(void *owner, enum link_end end, const char *reason, siz
 	if (l->group && end != LINK_BROKEN)
 		l->group->failed_at = p->env->clock();
 	pool_link_free(l);
-	/* Try again: Redis may have closed the idle link just before the check used it again.
-	 */
+	/* Try again: Redis may have closed the idle link just before the check used it
+	 * again. */
 	if (was_idle && !list_empty(waiters))
 		pool_ask_login(p);
 	else

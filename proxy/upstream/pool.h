@@ -38,8 +38,8 @@ struct pool;
 struct pool *pool_new(struct ev_loop *loop, struct link_env *env);
 void pool_free(struct pool *p); /* closes the links */
 
-/* Closes the links that have had no user since the last sweep. For the pool's timer, and tests.
- */
+/* Closes the links that have had no user since the last sweep. For the pool's timer, and
+ * tests. */
 void pool_sweep(struct pool *p);
 /* As pool_sweep(), for links that have a name; runs more often. */
 void pool_sweep_named(struct pool *p);
@@ -81,8 +81,8 @@ enum pool_answer {
 /* Asks for a link with `login`, and makes one if there is none: if `eager`, even if the
  * previous one has just failed. Call this with a password only if Redis has accepted it from
  * this client, because a link that is ready does not log in again. Without a password, the
- * answer is POOL_READY only if Redis has accepted a connection without a login since `w->came`.
- */
+ * answer is POOL_READY only if Redis has accepted a connection without a login since
+ * `w->came`. */
 enum pool_answer pool_ask(struct pool *p, const struct link_login *login, bool eager,
                           struct pool_waiter *w) __attribute__((warn_unused_result));
 

@@ -75,8 +75,8 @@ bool slot_map_has(const struct slot_map *m, const struct node *n);
 /* Returns the node's address; NULL: the map does not have the node. */
 const char *slot_map_address(const struct slot_map *m, const struct node *n);
 
-/* Returns the node at `address` (host:port), and adds it if necessary; NULL: invalid address.
- */
+/* Returns the node at `address` (host:port), and adds it if necessary; NULL: invalid
+ * address. */
 struct node *slot_map_get(struct slot_map *m, struct slice address);
 /* Returns the node of the map that a redirection names. `error`: `MOVED SLOT ADDRESS` or `ASK
  * SLOT ADDRESS`; if the address has no host, it is at the host of `asked`, the node that

@@ -18,8 +18,8 @@
 #include "upstream/node.h"
 #include "upstream/watcher.h"
 
-/* The settings of a topology. The strings must live until the next topology_use() has returned.
- */
+/* The settings of a topology. The strings must live until the next topology_use() has
+ * returned. */
 struct topology_settings {
 	const char *address; /* address of the only server; no meaning if there is a master */
 	const char *master; /* the master's name at the sentinels; NULL: no sentinels */
@@ -72,8 +72,8 @@ bool topology_must_log_in(const struct topology_settings *old,
 /* Applies the first configuration, or a changed one. */
 void topology_use(struct topology *t, const struct topology_settings *s);
 
-/* Moves the node to the primary that the watcher has found, unless the settings have changed.
- */
+/* Moves the node to the primary that the watcher has found, unless the settings have
+ * changed. */
 void topology_found(struct topology *t, const struct found_primary *p);
 
 /* Returns the node that serves `key`; NULL: it is not known (only with several nodes). */

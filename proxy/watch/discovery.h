@@ -27,8 +27,8 @@ struct discovery_result {
 struct discovery_snapshot;
 struct discovery_snapshot *discovery_snapshot_new(struct tracker *t, bool so_far, double now);
 void discovery_snapshot_free(struct discovery_snapshot *s);
-/* Appends the ini file. Compares each pattern with all others: 4,000 take a third of a second.
- */
+/* Appends the ini file. Compares each pattern with all others: 4,000 take a third of a
+ * second. */
 void discovery_report(struct discovery_snapshot *s, const struct discovery_result *r,
                       struct buf *out);
 struct discovery_progress {

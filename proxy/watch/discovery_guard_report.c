@@ -10,8 +10,8 @@
 #define WRITES_ENOUGH 20 /* fewer writes are little evidence */
 /* If less than one write in OUTSIDE_SHARE is outside any lock, locks protect the values. */
 #define OUTSIDE_SHARE 10
-/* If more than one write in REREAD_SHARE follows several reads, users may share a connection.
- */
+/* If more than one write in REREAD_SHARE follows several reads, users may share a
+ * connection. */
 #define REREAD_SHARE 10
 /* If more than one read in UNWRITTEN_SHARE has no write, strategy = lock would make clients
  * wait in vain. */

@@ -164,8 +164,7 @@ static void put_owner_reason(struct buf *out, const struct lock_sums *l,
 }
 
 /* True if hasp must refuse by an error, because GETSET or SET has no reply that means
- * "refused".
- */
+ * "refused". */
 static bool may_need_errors(const struct lock_sums *l)
 {
 	return l->n[SEEN_YIELDED] > 0 || 2 * l->taken[WAY_SET] > lock_taken(l);

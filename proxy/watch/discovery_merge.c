@@ -15,8 +15,8 @@
 
 /* Shapes that differ in one word become one pattern if there are at least this many words. */
 #define WORDS_MANY 3
-/* Only the first parts of a shape may become `*`, because hasp keeps a pattern for each part.
- */
+/* Only the first parts of a shape may become `*`, because hasp keeps a pattern for each
+ * part. */
 #define MERGED_PARTS 16
 /* Two leases are alike if the longer is at most this many times the shorter. */
 #define LEASES_ALIKE 4

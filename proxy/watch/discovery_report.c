@@ -17,8 +17,8 @@
 
 /* --- the snapshot ------------------------------------------------------------------------- */
 
-/* Sums up the holds that were removed or whose client has left: no later command concerns them.
- */
+/* Sums up the holds that were removed or whose client has left: no later command concerns
+ * them. */
 static void end_holds(struct tracker *d, double now)
 {
 	map_each (&d->keys, node) {
@@ -257,8 +257,8 @@ static void put_others(struct buf *out, const struct discovery_snapshot *all)
 			buf_printf(out, ";   %s %s\n", COUNT(n[i], "pattern"), others[i]);
 }
 
-/* Marks patterns that a section in force matches: hasp watched them before it had the section.
- */
+/* Marks patterns that a section in force matches: hasp watched them before it had the
+ * section. */
 static void mark_covered(struct discovery_snapshot *all, const struct discovery_result *r)
 {
 	for (size_t i = 0; r->covers && i < all->n; i++) {

@@ -201,8 +201,8 @@ static void judge_expiry(struct lock_verdict *v, const struct lock_sums *l)
 }
 
 /* True if the trait of `n` releases by other connections, such as the holder's name, explains
- * the pool: they are most releases or all of the pool's, and the rest is no more than the harm.
- */
+ * the pool: they are most releases or all of the pool's, and the rest is no more than the
+ * harm. */
 static bool fits(const struct lock_verdict *v, const struct lock_sums *l, uint64_t n)
 {
 	uint64_t harm = extra_deletes(l) + v->late + v->unreleased + l->n[SEEN_VOIDS];

@@ -145,8 +145,8 @@ struct guard_sums {
 	int64_t lost; /* lost updates; see observe.c */
 	double life_max; /* longest expiry that a client set when it wrote back, in seconds */
 	unsigned how; /* enum read_opts of the reads that were written back */
-	uint32_t
-		max_readers; /* most clients at a time that had read a key and not written it */
+	/* Most clients at a time that had read a key and not written it. */
+	uint32_t max_readers;
 	struct durations between; /* from read to write */
 };
 
@@ -365,8 +365,8 @@ struct key *tracker_key(const struct tracker_act *a);
 struct key *tracker_known_key(const struct tracker_act *a);
 uint64_t tracker_key_hash(const struct tracker_act *a);
 void tracker_key_free(struct tracker *d, struct key *k);
-/* Returns the key's sampling window that is open now; 0: the tracker skips commands on the key.
- */
+/* Returns the key's sampling window that is open now; 0: the tracker skips commands on the
+ * key. */
 uint64_t key_window(const struct key *k);
 /* Notes that the client has written a value with the hash `value`; 0: not known. */
 void key_note_write(struct key *k, const struct tracker_client *c, uint64_t value);
@@ -388,8 +388,8 @@ void seen_event_end(const struct tracker_act *a);
 void seen_put_key(struct buf *out, struct slice key);
 void key_harm_free(struct tracker *d, struct key_harm *harm); /* NULL is allowed */
 
-/* Finds part number `i` of a shape, counted from 0. Returns false if the shape has fewer parts.
- */
+/* Finds part number `i` of a shape, counted from 0. Returns false if the shape has fewer
+ * parts. */
 bool parts_part_of(struct slice key_pattern, size_t i, struct slice *part);
 /* Writes the shape with a `*` in place of part `i`. */
 void parts_put_widened(struct buf *out, struct slice key_pattern, size_t i);
@@ -415,8 +415,8 @@ struct finding {
 
 enum finding_kind { FINDING_LOCK, FINDING_GUARD };
 /* Finds all shapes of the kind, and merges those that differ in a word and are used alike.
- * Returns an array of *n findings, the narrowest patterns first, for discovery_findings_free().
- */
+ * Returns an array of *n findings, the narrowest patterns first, for
+ * discovery_findings_free(). */
 struct finding *discovery_find(const struct discovery_snapshot *s, enum finding_kind kind,
                                size_t *n);
 void discovery_findings_free(struct finding *f, size_t n);
@@ -432,8 +432,7 @@ bool discovery_guard_is_proposed(const struct finding *f);
 void discovery_put_lock_left(struct buf *out, const struct finding *f);
 void discovery_put_guard_left(struct buf *out, const struct finding *f);
 /* Return a text such as "1,204", "1,204 keys" or "4.1 s", valid to the end of the enclosing
- * block.
- */
+ * block. */
 struct words {
 	char text[48];
 };
@@ -443,8 +442,8 @@ struct words {
 const char *words_number(struct words *w, uint64_t n);
 const char *words_count(struct words *w, uint64_t n, const char *what);
 const char *words_time(struct words *w, double seconds);
-/* Returns the first of `steps`, which end with 0, that is at least `least`; else the last one.
- */
+/* Returns the first of `steps`, which end with 0, that is at least `least`; else the last
+ * one. */
 int words_round_up(const int *steps, double least);
 /* The arguments of %.*s for the pattern. */
 #define PATTERN(f) (int)buf_len(&(f)->pattern), buf_head(&(f)->pattern)
@@ -455,8 +454,8 @@ void discovery_put_example(struct buf *out, const struct finding *f);
 
 /* If clients took fewer locks than this, there is little evidence. */
 #define TAKEN_ENOUGH 20
-/* If clients took this many locks of a pattern by NX and released none, the keys are markers.
- */
+/* If clients took this many locks of a pattern by NX and released none, the keys are
+ * markers. */
 #define MARKERS_ENOUGH 20
 uint64_t lock_taken(const struct lock_sums *l); /* all ways together */
 uint64_t lock_tries(const struct lock_sums *l); /* refused tries, all ways together */
@@ -482,8 +481,8 @@ struct lock_verdict {
 	uint64_t hopped; /* releases by another connection of the owner's pool */
 	uint64_t stolen; /* releases that removed another owner's lock */
 	uint64_t late; /* holders that outlived the expiry of their lock */
-	uint64_t
-		unreleased; /* locks that expired while their holder's connection stayed open */
+	/* Locks that expired while their holder's connection stayed open. */
+	uint64_t unreleased;
 	double longest; /* most seconds for which a client held a lock, or worked under it */
 };
 /* True if scripts set the lock, which needs owner = value. */
@@ -497,8 +496,8 @@ struct lock_verdict lock_verdict(const struct lock_sums *l);
 bool verdict_is_harmed(const struct lock_sums *l);
 /* Returns the record of the client's last read of the key; NULL: there is none. */
 struct last_read *tracker_last_read(const struct key *k, const struct tracker_client *c);
-/* Notices lists that are refilled: the client has deleted the key, or (`fills`) written to it.
- */
+/* Notices lists that are refilled: the client has deleted the key, or (`fills`) written to
+ * it. */
 void tracker_list_written(struct key *k, struct tracker_client *c, bool fills);
 /* Notices locks that are taken by a read and a SET: the client has set the key. */
 void tracker_looker_set(struct key *k, struct tracker_client *c, double now);

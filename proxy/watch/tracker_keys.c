@@ -114,8 +114,7 @@ static bool halve(struct tracker *d)
 }
 
 /* Bytes kept free for holds and reads of known keys, and for malloc()'s overhead in large
- * blocks.
- */
+ * blocks. */
 #define MEMORY_SPARE ((size_t)16 << 10)
 
 /* True if one more key, with the growth of the map for it, may exceed the memory. */

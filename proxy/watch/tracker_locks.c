@@ -282,8 +282,7 @@ static void note_lease(struct lock_sums *l, int64_t lease_ms)
 }
 
 /* Notes how much of the expiry is left when a holder releases the lock, or sets its expiry
- * again.
- */
+ * again. */
 static void note_margin(const struct held_lock *h, double now)
 {
 	struct lock_sums *l = h->key->group->lock;
@@ -319,8 +318,8 @@ static bool hold_is_lost(const struct held_lock *h, double at)
 	       (h->robbed || h->stolen || (h->state == HOLD_HELD && has_run_out(h, at)));
 }
 
-/* A client has taken the lock with this value: ends the earlier holds that this makes obsolete.
- */
+/* A client has taken the lock with this value: ends the earlier holds that this makes
+ * obsolete. */
 static void end_earlier(const struct tracker_act *a, struct key *k, uint64_t value)
 {
 	size_t nlate = 0;

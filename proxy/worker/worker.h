@@ -100,8 +100,8 @@ const char *workers_upstream_trouble(struct worker_shared *shared);
 bool workers_login_is_refused(const struct worker_shared *shared);
 
 /* Takes the listening sockets `fds`, and owns them from now on. `entries`: the entry of
- * `listen` for which each was opened; must outlive the worker. Keeps a reference to `config`.
- */
+ * `listen` for which each was opened; must outlive the worker. Keeps a reference to
+ * `config`. */
 struct worker *worker_new(int number, struct config *config, const int *fds,
                           const struct listen_entry *entries, size_t nfds,
                           struct worker_shared *shared);

@@ -58,8 +58,8 @@ struct worker {
 	struct topology *topology;
 	struct cluster *cluster; /* NULL: Redis is not a cluster */
 	struct client_env clients;
-	struct quorum_servers
-		*quorum_servers; /* connections of clients.quorum; NULL: no quorum */
+	/* Connections of clients.quorum; NULL: no quorum. */
+	struct quorum_servers *quorum_servers;
 	struct config *quorum_config; /* has the quorum's names and login; NULL: no quorum */
 	struct config *quorum_tls_config; /* has the quorum's certificates */
 	struct script_jobs *script_jobs;
@@ -170,8 +170,8 @@ void worker_node_note_health(struct worker *w);
 /* Checks whether the guards of a changed configuration work with Redis' commands. */
 void worker_node_recheck_guards(struct worker *w);
 /* Asks Redis about unknown commands that clients have sent. Call this when
- * unknown_commands_is_due(). If hasp's own connections are down, these commands pass unchanged.
- */
+ * unknown_commands_is_due(). If hasp's own connections are down, these commands pass
+ * unchanged. */
 void worker_node_query_unknown_commands(struct worker *w);
 
 #endif

@@ -408,8 +408,8 @@ static void on_contended(void *arg, const struct top_key *key,
 	const struct section_stats *section = key->of;
 	struct contended_key k = { section->kind, section->name, *key, *counts };
 
-	/* The name is the same string in the stats of all workers, so by_key() can compare it.
-	 */
+	/* The name is the same string in the stats of all workers, so by_key() can compare
+	 * it. */
 	k.key.of = section->name;
 	buf_append(arg, slice_of(&k, sizeof(k)));
 }

@@ -15,8 +15,8 @@
 #include "lock/events/stats.h"
 #include "worker/worker_ask.h"
 
-/* A caller that wants at most this many entries gets the longest held; others get all entries.
- */
+/* A caller that wants at most this many entries gets the longest held; others get all
+ * entries. */
 #define LIVE_MOST 500
 /* Bytes of a key, an owner or a client in a row, at most. */
 #define LIVE_TEXT 200

@@ -55,8 +55,8 @@ static void pause_end(struct worker *w)
 		clients_go_on(&w->clients);
 }
 
-/* Handles a server's answer to PING: an error while it loads its data, or has lost its primary.
- */
+/* Handles a server's answer to PING: an error while it loads its data, or has lost its
+ * primary. */
 static void pause_on_pong(void *arg, const redisReply *reply)
 {
 	struct worker *w = arg;

@@ -409,8 +409,7 @@ static bool may_vote_late(const struct try *t)
 }
 
 /* A hasp was killed, or paused for longer than a lease, and has not released what its clients
- * had.
- */
+ * had. */
 static bool may_be_left(const struct try *t)
 {
 	if (t->of_quorum && may_vote_late(t))
@@ -608,8 +607,8 @@ void history_grant(struct try *t, int64_t fence)
 		check_fence(t);
 	if (!history_has(t)) {
 		t->was_lost = true;
-		/* hasp may have ended the connection already: the client is about to see that.
-		 */
+		/* hasp may have ended the connection already: the client is about to see
+		 * that. */
 		if (!(t->ends_with_connection && simnet_is_ended(t->client)) &&
 		    !is_released_by_partner(t) && t->client->disturbed_until < t->sent &&
 		    history.data_lost_at < t->sent &&

@@ -77,8 +77,8 @@ static void on_connected(struct app *c)
 	act(container_of(c, struct plain, client));
 }
 
-/* A lock may end before the next command, and Redis may lose its data: then there is no value.
- */
+/* A lock may end before the next command, and Redis may lose its data: then there is no
+ * value. */
 static void on_pipelined(struct plain *p, const redisReply *r)
 {
 	p->nleft--;

@@ -271,8 +271,8 @@ void redis_subscriptions_end(struct sim_redis_conn *c);
 struct slice redis_lua_slice(struct lua_State *lua, int index);
 /* Pushes {err = `CODE words`}. Without a code it is ERR, as it is for an error of one word. */
 void redis_lua_push_error(struct lua_State *lua, const char *text);
-/* Pushes what the reply at `p`, which is whole, is for a script; returns where the reply ends.
- */
+/* Pushes what the reply at `p`, which is whole, is for a script; returns where the reply
+ * ends. */
 const char *redis_lua_push_reply(struct lua_State *lua, const char *p);
 /* If the table at the top has a field of this name and type, it is pushed. */
 bool redis_lua_push_field(struct lua_State *lua, const char *name, int type);

@@ -35,8 +35,8 @@ struct machine {
 
 struct event {
 	void (*run)(struct event *e);
-	struct machine
-		*machine; /* on which it happens; NULL: on none, so it cannot be paused */
+	/* On which it happens; NULL: on none, so it cannot be paused. */
+	struct machine *machine;
 	int64_t at;
 	uint64_t number; /* of two events of one time, the one scheduled first runs first */
 	size_t place; /* in the queue, from 1; 0: it is not scheduled */

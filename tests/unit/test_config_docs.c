@@ -125,8 +125,8 @@ TEST(hasp_ini_as_shipped_is_what_holds_without_a_file)
 	config_unref(defaults);
 }
 
-/* Redis is at an address, or where sentinels say, or a cluster; passwords are here or in files.
- */
+/* Redis is at an address, or where sentinels say, or a cluster; passwords are here or in
+ * files. */
 static void remove_line(char *text, const char *begin)
 {
 	char *line = strstr(text, begin), *end;

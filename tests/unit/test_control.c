@@ -145,8 +145,8 @@ TEST(it_logs_in_before_it_asks_for_command)
 	f->at.env.user = "u";
 	f->at.env.password = "pw";
 	played_server_accept(&f->server);
-	/* Redis would not answer an AUTH that fails before it has written the answer to PING.
-	 */
+	/* Redis would not answer an AUTH that fails before it has written the answer to
+	 * PING. */
 	played_server_expect(&f->server, PING);
 	played_server_send(&f->server, "-NOAUTH Authentication required.\r\n");
 	played_server_expect(&f->server, "*3\r\n$4\r\nAUTH\r\n$1\r\nu\r\n$2\r\npw\r\n");

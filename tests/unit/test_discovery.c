@@ -512,8 +512,8 @@ TEST(script_locks_that_are_released_late_are_not_forgotten)
 	assert_told(f, "\n[lock a]\npattern = lock:a\nowner = value\nrenew = yes\n");
 }
 
-/* Of three locks with little evidence, only one was seen to be outlived: they are one pattern.
- */
+/* Of three locks with little evidence, only one was seen to be outlived: they are one
+ * pattern. */
 TEST(locks_of_little_evidence_share_the_section_of_one_that_was_harmed)
 {
 	struct fixture *f = *state;
@@ -1217,8 +1217,8 @@ TEST(a_cache_that_is_refreshed_early_is_proposed_as_a_comment)
 	assert_int_equal(0, p.harm);
 }
 
-/* Client 3 asked before client 1 was answered, got the old value, and hasp saw that afterwards.
- */
+/* Client 3 asked before client 1 was answered, got the old value, and hasp saw that
+ * afterwards. */
 TEST(a_read_that_crosses_the_write_does_not_make_it_a_cart)
 {
 	struct fixture *f = *state;

@@ -138,8 +138,8 @@ static const struct {
 	{ "rA rB wB rB wB rC wA wC", "stale_writes=2 lost_updates=1" },
 	/* A client that reads again has seen it. */
 	{ "rA rB wB rA wA", "stale_writes=0 lost_updates=0" },
-	/* A client that has read nothing overwrites on purpose; but what it writes can be lost.
-	 */
+	/* A client that has read nothing overwrites on purpose; but what it writes can be
+	 * lost. */
 	{ "wA wB", "unread_writes=2 stale_writes=0 lost_updates=0" },
 	{ "rA wB wA", "unread_writes=1 stale_writes=1 lost_updates=1" },
 	/* A's own write is no other's; the reading ends with it. */

@@ -30,8 +30,8 @@ struct deadlocks {
 	struct script_jobs *jobs;
 	struct wait_graph *graph;
 	struct list shared; /* watches of owners that may have several connections */
-	struct timer
-		generations; /* checks the watches in `shared`; stopped while it is empty */
+	/* Checks the watches in `shared`; stopped while it is empty. */
+	struct timer generations;
 	unsigned generation; /* generation of the graph at the last check */
 	double questions; /* questions left at `counted_at`; < 0: too many were asked */
 	double counted_at; /* by the timers' clock */

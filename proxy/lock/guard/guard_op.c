@@ -69,8 +69,7 @@ struct guard_op *guard_op_of_read_set(struct read_sets *table, struct freelist *
 
 	list_each (const struct read_set_entry, e, &r->entries, node) {
 		/* (A lost guard needs no check. The application's own WATCH checks checked
-		 * keys.)
-		 */
+		 * keys.) */
 		if (!e->read || e->lost || e->checked || read_set_entry_db(e) != db)
 			continue;
 		keys[g.n++] = (struct guarded_key){

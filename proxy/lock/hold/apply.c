@@ -8,8 +8,8 @@
 #include <math.h>
 
 /* How many locks that are neither renewed nor released a connection remembers. (It remembers
- * the locks that it took, and, under owner = value, the values that it stored, until it ends.)
- */
+ * the locks that it took, and, under owner = value, the values that it stored, until it
+ * ends.) */
 #define REMEMBERED_MAX 1024
 /* How many holds hasp checks for one to forget, each time that a lock is taken. */
 #define FORGET_TRIES 32
@@ -378,8 +378,8 @@ static void forget_release(const struct holds *h, const struct lock_request *p, 
 	release_board_forget(h->releases, db, p->keys[0], SLICE_NONE, p->sent_at);
 }
 
-/* Redis has answered a client's own script, and the reads of its lock. `pttl`: the last reply.
- */
+/* Redis has answered a client's own script, and the reads of its lock. `pttl`: the last
+ * reply. */
 static void apply_followed(struct holds *h, struct hold_owner *o, struct lock_request *p,
                            int db, const struct resp_reply *pttl)
 {

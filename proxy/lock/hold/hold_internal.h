@@ -41,8 +41,7 @@ enum hold_state {
 #define HOLD_STATES (HOLD_LEASED_IN_BATCH + 1)
 
 /* The token of an owner; LOCK_KIND_VALUE: the value. Holds of one connection share it, as a
- * rule.
- */
+ * rule. */
 struct hold_token {
 	uint32_t refs;
 	uint32_t n;
@@ -316,8 +315,8 @@ bool renewal_is_shortened(const struct hold *hold, const struct lock_request *p)
 /* The owner has lost the lock without a notice: logs that, and closes the connection if the
  * section says so. */
 void renewal_lost(const struct hold *hold, const char *reason);
-/* True if, within the last lease, the owner has sent a command that may have released its lock.
- */
+/* True if, within the last lease, the owner has sent a command that may have released its
+ * lock. */
 bool renewal_may_be_released(const struct hold *hold);
 /* Gives the hold the lease `was` of an earlier hold, because the lock has got a new value and
  * kept its expiry. */

@@ -82,8 +82,7 @@ static void count_memory(struct hold_owner *o, ptrdiff_t nbytes)
 }
 
 /* Returns a reference to the token; shares the token of the owner's latest hold, if it is the
- * same.
- */
+ * same. */
 static struct hold_token *token_take(struct hold_owner *o, struct slice s)
 {
 	size_t size = sizeof(struct hold_token) + s.n;

@@ -98,8 +98,8 @@ static void log_refusal(struct holds *h, const struct hold_owner *o,
 	event.facts.waited = waited;
 	event.facts.read_ago = read_ago(o, db, r->key, now);
 	watch_reads(h, p, &event);
-	/* Do not ask the other workers about a long wait: the client itself has the lock now.
-	 */
+	/* Do not ask the other workers about a long wait: the client itself has the lock
+	 * now. */
 	if (r->hold || !h->ask || r->event == LOCK_EVENT_WAITED_LONG)
 		event_log(event.stats, event.event, &event.facts, event.suppressed);
 	else

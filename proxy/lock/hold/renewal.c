@@ -26,8 +26,8 @@
 #include "base/fatal.h"
 #include "base/quote.h"
 
-/* Holds that become due within this time are renewed together, at most BATCH_MAX in one call.
- */
+/* Holds that become due within this time are renewed together, at most BATCH_MAX in one
+ * call. */
 #define GATHER_SECONDS 0.02
 #define BATCH_MAX 64
 /* How many due holds hasp considers for each call. */

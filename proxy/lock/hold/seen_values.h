@@ -35,8 +35,7 @@ enum seen_value {
 void seen_values_put(struct seen_values **all, int db, struct slice key, enum seen_value what,
                      struct slice value);
 /* Returns the noted state. SEEN_VALUE: writes the value, valid until the next
- * seen_values_put().
- */
+ * seen_values_put(). */
 enum seen_value seen_values_find(const struct seen_values *all, int db, struct slice key,
                                  struct slice *value);
 /* Calls `fn` with each noted state, the oldest first, as seen_values_put() takes it. */

@@ -45,8 +45,8 @@ struct waiters {
 	struct map by_ticket; /* of struct waiter */
 	struct map by_key; /* of struct line; lines of two databases may have the same key */
 	struct list rechecks; /* lines that wait for a recheck, the earliest first */
-	struct timer
-		next_recheck; /* sends the rechecks that are due; stopped if there are none */
+	/* Sends the rechecks that are due; stopped if there are none. */
+	struct timer next_recheck;
 	struct waiter_board *board;
 	size_t nwaiting; /* waiters in all lines */
 	size_t nbytes; /* memory of the waiters in all lines */
@@ -135,8 +135,7 @@ struct line {
 	struct map_node by_key;
 	struct list members; /* waiters, by place */
 	/* The next probe; of an empty line, its end. Stopped while the line waits for a
-	 * recheck.
-	 */
+	 * recheck. */
 	struct timer timer;
 	struct list recheck; /* node in waiters.rechecks or in recheck.lines; or in no list */
 	double recheck_at; /* due time in waiters.rechecks; in recheck.lines INFINITY */

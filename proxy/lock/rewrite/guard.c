@@ -94,9 +94,9 @@ static void write_command(struct buf *out, const struct guarded_command *g)
 		resp_write_bulk(out, g->req->argv[i]);
 }
 
-/* Returns the key's token, or one that no owner has, so that the script refuses the write: if a
- * grant comes after its waiter has given up, the owner has the guard, but its read is outdated.
- */
+/* Returns the key's token, or one that no owner has, so that the script refuses the write: if
+ * a grant comes after its waiter has given up, the owner has the guard, but its read is
+ * outdated. */
 static struct slice token_of(const struct guarded_key *k)
 {
 	return k->lost && k->writes ? SLICE_LIT("-") : k->token;
@@ -112,8 +112,7 @@ static const char *state_of(const struct guarded_key *k, enum script_id id)
 }
 
 /* Writes the call of guard_read or guard_write, as guarded_key() in scripts/includes/guard.lua
- * reads it.
- */
+ * reads it. */
 static void write_guard_call(struct buf *out, enum script_id id,
                              const struct guarded_command *g, const struct rewrite_opts *opts,
                              bool with_command)

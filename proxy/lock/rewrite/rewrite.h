@@ -54,8 +54,8 @@ static inline enum lock_kind rewrite_rule_kind(const struct rule *rule)
 	return rule->owner == OWNER_VALUE ? LOCK_KIND_VALUE : LOCK_KIND_RULE;
 }
 
-/* The effect of a successful reply on the first key's lock (for DROPS: on all the keys' locks).
- */
+/* The effect of a successful reply on the first key's lock (for DROPS: on all the keys'
+ * locks). */
 enum lock_effect {
 	LOCK_EFFECT_NONE,
 	LOCK_EFFECT_TAKES,

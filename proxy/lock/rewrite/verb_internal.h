@@ -43,8 +43,8 @@ bool verb_lease(struct buf *out, enum verb verb, const struct verbs *verbs,
 bool verb_wait(struct buf *out, const struct verb_args *a, const struct rewrite_opts *opts,
                struct lock_call *call);
 
-/* Returns the type of a verbs' lock in Redis, for the scripts; for a read-write lock, the side.
- */
+/* Returns the type of a verbs' lock in Redis, for the scripts; for a read-write lock, the
+ * side. */
 const char *verb_layout_type(enum lock_kind kind);
 enum lock_kind verb_lock_kind(const struct verbs *verbs);
 /* Sets call->owner if there is AS, and call->shared_owner. */

@@ -147,8 +147,8 @@ static long long job_age_ms(const struct script_job *job)
 	return seconds > 0 ? (long long)(seconds * 1000) : 0;
 }
 
-/* Sends the job to job->at. `asking`: after ASKING, because the slot is migrating to that node.
- */
+/* Sends the job to job->at. `asking`: after ASKING, because the slot is migrating to that
+ * node. */
 static int script_job_send_as(struct script_job *job, bool asking)
 {
 	struct control *control = job->at->control;

@@ -34,8 +34,8 @@
 
 struct script_jobs; /* of one worker */
 
-/* The arguments must outlive the result. `process`: the secret for the proofs of this process.
- */
+/* The arguments must outlive the result. `process`: the secret for the proofs of this
+ * process. */
 struct script_jobs *script_jobs_new(struct timers *timers, struct topology *topology,
                                     const struct proof_secret *process);
 /* Repeats no call from now on, and gives up the waiting jobs: their functions run. */
