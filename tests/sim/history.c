@@ -580,14 +580,19 @@ static int64_t sure_until(const struct try *t)
 	return world_now() + us;
 }
 
-/* Since `t` was sent, a client of the same owner has released a hold that Redis had lost, or
- * whose lease was over, so that hasp had forgotten it: Redis may have released the hold of `t`
- * instead. */
+/* hasp was paused past the lease of the hold, and has forgotten the hold. */
+static bool is_forgotten(const struct try *t)
+{
+	return t->lease_ends <= world_now() && t->hasp->longest_pause >= t->lease_us / 2;
+}
+
+/* Since `t` was sent, a client of the same owner has released a hold that Redis had lost or
+ * hasp had forgotten: Redis may have released the hold of `t` instead. */
 static bool is_released_by_partner(const struct try *t)
 {
 	for (struct list *at = history.tries.next; at != &history.tries; at = at->next) {
 		const struct try *o = container_of(at, struct try, node);
-		if (is_partner(t, o) && (o->was_lost || o->lease_ends <= world_now()) &&
+		if (is_partner(t, o) && (o->was_lost || is_forgotten(o)) &&
 		    is_releasing_at(o, t->sent))
 			return true;
 	}
