@@ -423,9 +423,9 @@ static inline bool route_is_usable(const struct client *c)
 /* Returns the link that a whole request needs. */
 enum route route_for(const struct client *c, const struct context *x);
 
-/* Puts the client on a link that will do for `route`. Returns false while replies are due,
- * while the link logs in, and while the node takes nothing (node_freeze()): then park the
- * client as CLIENT_PARKED_LINK, and take its request again later. */
+/* Puts the client on a link that can serve `route`. Returns false while the client awaits
+ * replies, while the link logs in, and while node_freeze() stops the node's requests: then park
+ * the client as CLIENT_PARKED_LINK, and take its request again later. */
 bool route_take(struct client *c, enum route route);
 
 /* The client lost its shared link while it had nothing in flight: asks for another link. That
@@ -580,7 +580,7 @@ void exchange_resume(struct client *c);
 
 /* As link_ops.on_line() and on_reply(), for `current`. */
 bool exchange_on_line(struct client *c, struct slice line);
-/* As link_ops.is_late(), for `current`, a call on a lock. */
+/* Implements link_ops.is_late() for `current`, if it is a call on a lock. */
 bool exchange_is_late(const struct client *c);
 void exchange_on_reply(struct client *c, const struct resp_reply *reply, struct slice captured);
 

@@ -18,7 +18,7 @@
  * resume, some thousand. */
 #define TLS_HELLO_MAX ((size_t)16 * 1024)
 
-/* The position in the bytes; all 0 at the beginning. */
+/* How far the parser has read a hello; all 0 at the beginning. */
 struct tls_hello {
 	uint8_t record[5], message[4]; /* the headers, as far as they have come */
 	uint8_t nrecord, nmessage; /* number of their bytes */

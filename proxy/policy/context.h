@@ -172,7 +172,7 @@ static inline const struct read_set *context_read_set(const struct context *x)
 	return &(*x->locks)->read_set;
 }
 
-/* Returns the client's locks for a change. */
+/* Returns the client's locks, for a caller that changes them. */
 static inline struct context_locks *context_own_locks(const struct context *x)
 {
 	return context_locks_own(x->locks, x->arg);

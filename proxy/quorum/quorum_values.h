@@ -25,7 +25,7 @@ struct quorum_claim {
 
 /* Writes a new value, with a new nonce, to `out`. */
 void quorum_value_make(struct buf *out, const struct quorum_claim *claim);
-/* True if the claim fits the lock that has this value. */
+/* True if the owner that makes the claim owns the lock that has this value. */
 bool quorum_value_is_of(struct slice value, const struct quorum_claim *claim);
 /* Returns OWNER of the value, or the whole value if hasp did not make it. */
 struct slice quorum_value_owner(struct slice value, bool of_rule);

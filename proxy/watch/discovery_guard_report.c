@@ -50,7 +50,8 @@ static bool is_under_locks(const struct guard_sums *g)
 	return outside * OUTSIDE_SHARE < g->written_back;
 }
 
-/* True if a lock of the client's name or address may be the one that protects the values. */
+/* True if the values may be protected by a lock that another connection holds, which has the
+ * writer's name or address. */
 static bool is_near_lock(const struct guard_sums *g)
 {
 	return g->near_lock > 0 && is_under_locks(g);

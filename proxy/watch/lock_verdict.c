@@ -312,8 +312,8 @@ bool verdict_is_harmed(const struct lock_sums *l)
 
 /* --- locks and other keys ----------------------------------------------------------------- */
 
-/* If clients count on what they had counted to 1, the keys are locks only if at least one in
- * COUNTS_SHARE is released. */
+/* If the client that counted a key to 1 counts it further itself, the keys are locks only if at
+ * least one in COUNTS_SHARE is released. */
 #define COUNTS_SHARE 2
 
 bool verdict_says_lock(struct slice pattern)

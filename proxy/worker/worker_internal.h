@@ -75,7 +75,7 @@ struct worker {
 		unsigned nlooks; /* number of checks */
 		size_t nasked; /* servers that have not answered yet */
 		bool asked; /* RESUMING: the servers have been asked */
-		bool unready; /* a server was down, or loads its data */
+		bool unready; /* a server was down or still loaded its data, so ask again */
 	} pause;
 	struct {
 		struct list parts; /* the worker's parts of questions; the first is next */
