@@ -144,6 +144,13 @@ void client_print_peer(const struct client *c, char *out, size_t n)
 
 /* --- reading ---------------------------------------------------------------------------- */
 
+void client_set_active(struct client *c)
+{
+	c->active_at = c->env->policy.now;
+	list_remove(&c->node);
+	list_append(&c->env->clients, &c->node);
+}
+
 void client_steer_reading(struct client *c)
 {
 	if (client_is_dead(c))

@@ -227,13 +227,13 @@ bool client_may_become(enum client_state from, enum client_state to);
 
 /* Makes the client the most recently active one. For client_mark_active(), and for a client
  * that another hasp handed over or did not take. */
-void clients_set_active(struct client *c);
+void client_set_active(struct client *c);
 
 /* Records that bytes were read or written: the client is not idle. */
 static inline void client_mark_active(struct client *c)
 {
 	if (c->env->policy.now - c->active_at >= ACTIVE_SECONDS)
-		clients_set_active(c);
+		client_set_active(c);
 }
 
 /* True if there is no space for more requests: the link is full, or the client is parked and

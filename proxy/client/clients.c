@@ -99,13 +99,6 @@ static struct client *make_client(struct client_env *env, int fd, const char *li
 	return c;
 }
 
-void clients_set_active(struct client *c)
-{
-	c->active_at = c->env->policy.now;
-	list_remove(&c->node);
-	list_append(&c->env->clients, &c->node);
-}
-
 void client_new(struct client_env *env, int fd, const char *listener, struct tls *tls,
                 const struct sockaddr_storage *behind)
 {
@@ -119,7 +112,7 @@ void client_take_over(struct client_env *env, int fd, const char *listener,
 
 	client_record_apply(record, c);
 	if (c->active_at >= c->since)
-		clients_set_active(c);
+		client_set_active(c);
 	client_notice_memory(c);
 }
 

@@ -160,7 +160,7 @@ static void take_back(struct client *c)
 {
 	c->stays = true;
 	client_set_state(c, CLIENT_OPEN);
-	clients_set_active(c);
+	client_set_active(c);
 	client_steer_reading(c);
 	client_notice_memory(c);
 }
