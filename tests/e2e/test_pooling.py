@@ -646,6 +646,8 @@ def test_spare_link_that_redis_closed_is_not_taken(start_hasp, plain):
         others = ids_at_rest(plain)
         for _ in range(3):
             assert conn.call("MULTI") == conn.call("DISCARD") == OK
+            # hasp reads this after it has put the link back.
+            assert conn.call("ECHO", "back") == bulk("back")
             spare, = ids(plain) - others
             plain.execute_command("CLIENT", "KILL", "ID", spare)
             # Its worker sees the end before the next request, which comes after it.
