@@ -17,7 +17,7 @@
 #include "base/list.h"
 #include "base/map.h"
 
-/* A step leads to a row, or to an answer: ~number. */
+/* A step is the index of the next row or, if negative, ~answer. 0: not computed yet. */
 #define STEP_UNKNOWN 0
 
 /* Limit of states per node: patterns with several stars have more states than nodes. */

@@ -112,14 +112,14 @@ struct client_link_wait {
 };
 
 struct client {
-	/* The flags that hasp reads for each request have a byte of their own: bits take longer
-	 * to read. */
 	uint16_t magic;
 	enum client_state state : 8;
 	enum next_link next_link : 4;
 	enum quorum_act quorum_act : 4; /* what the quorum does for `current`, while
 	                                 * CLIENT_PARKED_ROUND */
 	uint32_t place; /* index in env->table.places: see client_list.c */
+	/* hasp reads the flags without `: 1` for each request: a byte is read faster than a
+	 * bit. */
 	bool eof; /* the client sends no more */
 	bool shared; /* the link that `user` is on is shared */
 	bool bare; /* the client has a link of its own for one command, because its state could

@@ -88,7 +88,7 @@ struct op_out {
 	struct buf own; /* owns bytes of `lock` or of the answer */
 	char text[64]; /* the answer, if action.answer is empty; empty: none */
 	struct attempt lock; /* WAIT, CONFIRM, ASK_REPLICAS */
-	int64_t lease_ms; /* WAIT, CONFIRM; 0: the application set when the lock expires */
+	int64_t lease_ms; /* (WAIT, CONFIRM) the lease; 0: the application has set the expiry */
 	struct slice line; /* WAIT: Redis' answer `+QUEUED place now held` */
 	/* (WAIT) The counters of the key's section; NULL: the waiter is not counted. */
 	struct section_stats *stats;

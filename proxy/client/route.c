@@ -7,7 +7,8 @@
 /* How long a client keeps a link of its own after the last request that needed one. */
 #define LINGER_SECONDS 5
 
-/* Returns the login that a link needs to serve the client. Points into its session. */
+/* Returns the login that a link needs to serve the client. It points into the client's
+ * session. */
 static struct link_login login_of(const struct client *c)
 {
 	const struct session *s = &c->session;

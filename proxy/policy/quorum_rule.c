@@ -63,7 +63,8 @@ static const struct rule *find_rule(const struct context *x, size_t *n)
 
 /* --- the request to the quorum ------------------------------------------------------------ */
 
-/* Reads a command that takes, frees or extends the lock, as for a lock in Redis. */
+/* Reads a command that takes, frees or extends the lock, as the same command on a lock in one
+ * Redis. */
 static enum parsed parse_write(struct context *x, struct quorum_command *q)
 {
 	struct policy_env *env = x->env;

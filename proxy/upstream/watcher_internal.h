@@ -84,7 +84,7 @@ struct watcher {
 	struct watcher_settings settings; /* its own copy */
 
 	/* The present round of questions. */
-	const char *asked; /* the sentinel that was asked; NULL: the server `candidate` was */
+	const char *asked; /* the sentinel that hasp asks; NULL: hasp asks `candidate` */
 	char candidate[SENTINEL_NAME_SIZE]; /* the server to ask for its role */
 	bool is_readonly; /* the alarm LINK_READONLY began the round */
 	bool asks_all; /* no primary is known yet, so hasp compares the answers of all sentinels

@@ -190,8 +190,8 @@ struct lock_request {
 	struct slice token;
 	struct slice ticket; /* empty: none */
 	int64_t lease_ms, wait_ms, limit; /* as in the lock_call */
-	int64_t ends_ms; /* how many ms after `sent_at` the application lets the lock end; -1:
-	                  * before that; 0: the application sets no end, or keeps the old one */
+	int64_t ends_ms; /* ms from `sent_at` to the end that the application sets; -1: the end
+	                  * is before `sent_at`; 0: it sets no end, or keeps the old one */
 	int64_t default_lease_ms;
 	int64_t max_hold_ms;
 	int64_t replicas_timeout_ms;

@@ -106,7 +106,7 @@ static enum rewrite_result rewrite_persist(const struct rewrite *rw)
 
 /* ---- DEL and UNLINK ---- */
 
-/* Writes the short call. */
+/* Writes a call with fewer KEYS and ARGV; the script answers BUSY if that does not do. */
 static void write_short_del_call(const struct rewrite *rw)
 {
 	const struct rule *rule = rw->keys[0].rule;

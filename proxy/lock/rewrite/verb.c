@@ -253,7 +253,7 @@ static bool side_ok(struct buf *out, const struct verb_args *a, const struct rew
 	return false;
 }
 
-/* Writes the option of the layout; `count` has none. */
+/* Writes the argument that names the lock's layout; it is empty with reentrant = count. */
 static void write_option(struct buf *out, const struct verbs *verbs, const struct verb_args *a)
 {
 	char letter = (char)a->side;

@@ -52,8 +52,9 @@ void script_call_begin(struct buf *out, enum script_id id, const struct rewrite_
                        size_t nkeys, size_t nargs);
 
 /* Number of KEYS of the scripts that use the queue: lock, record, queue, fence counter, sidecar
- * (if there is none, the lock again); and of ARGV before all others: the secret. */
+ * (if there is none, the lock again). */
 #define SCRIPT_CALL_QUEUE_KEYS 5
+/* Number of ARGV that precede all others: the secret. */
 #define SCRIPT_CALL_SECRET_ARGS 1
 /* Most short calls have only the first four of these KEYS. */
 #define SCRIPT_CALL_LOCK_KEYS 4

@@ -74,7 +74,7 @@ if waiting then
 end
 for _, keys in ipairs(freed) do
 	local lock, record, queue, side = unpack(keys)
-	-- If a command names a key twice, another owner may have the lock by now.
+	-- If the command names a key twice, a waiter may have got the lock in an earlier round.
 	if redis.call('EXISTS', lock) == 0 then
 		hand_off(lock, record, queue, side, counter)
 	end
