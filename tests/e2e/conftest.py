@@ -37,6 +37,7 @@ def pytest_configure(config):
     config.addinivalue_line("markers", "unless_encrypted: not through TLS")
     config.addinivalue_line("markers", "core: what hasp is made for; the files that schedule.CORE names")
     config.addinivalue_line("markers", "basic: the files that schedule.BASIC names")
+    config.addinivalue_line("markers", "further_row: a row of a parametrized test, but not its first")
     config.addinivalue_line("markers", "covers: the options, verbs and log events that it is about")
     config.addinivalue_line("markers", "nightly: too long for each commit, or about the tests themselves")
 
