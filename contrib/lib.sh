@@ -22,7 +22,7 @@ redis_packages=(redis-server:redis-server redis-tools:redis-cli)
 php_packages=(php-cli php-redis)
 core_test_packages=(libcmocka-dev liblua5.1-0-dev python3-pytest python3-pytest-timeout python3-pytest-xdist
                     python3-redis python3-yaml openssl:openssl libnss-wrapper)
-test_packages=("${core_test_packages[@]}" clang libclang-rt-dev llvm libfaketime
+test_packages=("${core_test_packages[@]}" clang libclang-rt-dev lld:ld.lld llvm libfaketime
                php-predis libredis-perl ruby ruby-redis nodejs:node npm:npm nutcracker:nutcracker
                chromium:chromium chromium-driver:chromedriver
                systemd:systemd-analyze prometheus:promtool)
