@@ -106,7 +106,8 @@ static int main_open_log(const char *target)
 {
 	if (log_open(target) == 0)
 		return 0;
-	log_error("log path=%s reason=\"%s\" kept=\"the old log\"", target, strerror(errno));
+	log_error("log_failed path=%s reason=\"%s\" kept=\"the old log\"", target,
+	          strerror(errno));
 	return -1;
 }
 
@@ -136,7 +137,7 @@ static void main_log_restart(const struct config *first, const struct config *ne
 	buf_append(&restart, slice_of("", 1));
 	for (line = strtok_r(buf_head(&restart), "\n", &save); line;
 	     line = strtok_r(NULL, "\n", &save))
-		log_warning("reload needs_restart=\"%s\"", line);
+		log_warning("restart_needed reason=\"%s\"", line);
 	buf_release(&restart);
 }
 
@@ -192,20 +193,21 @@ static bool main_try_reload(struct process *p, struct buf *why)
 	const char *refusal = next ? main_needs_restart(p, next) : NULL;
 
 	if (!next) {
-		log_error(
-			"reload kept=\"the old configuration\" reason=\"the file has faults\"");
+		log_error("reload_failed kept=\"the old configuration\" reason=\"the file has "
+		          "faults\"");
 		return false;
 	}
 	if (refusal) {
-		log_error("reload kept=\"the old configuration\" reason=\"%s\"", refusal);
+		log_error("reload_failed kept=\"the old configuration\" reason=\"%s\"",
+		          refusal);
 		buf_puts(why, refusal);
 		config_unref(next);
 		return false;
 	}
 	/* Do the only step that may fail first, so that a reload is never half done. */
 	if (main_open_log(next->log) < 0) {
-		log_error("reload kept=\"the old configuration\" reason=\"the log cannot be "
-		          "opened\"");
+		log_error("reload_failed kept=\"the old configuration\" reason=\"the log "
+		          "cannot be opened\"");
 		buf_puts(why, "the log cannot be opened");
 		config_unref(next);
 		return false;
@@ -231,8 +233,8 @@ static void main_reload(struct process *p, bool leaving)
 
 	if (leaving) {
 		(void)main_open_log(p->config->log);
-		log_info("reload kept=\"the old configuration\" reason=\"hasp is shutting "
-		         "down\"");
+		log_info("reload_refused kept=\"the old configuration\" reason=\"hasp is "
+		         "shutting down\"");
 		buf_puts(&why, "hasp is shutting down");
 	} else {
 		supervision_reloads(&p->supervision);
@@ -433,8 +435,7 @@ static void main_serve(struct process *p, const sigset_t *signals)
 			main_leave(p, SIGTERM, false);
 			leaving = told = true;
 		} else if (sig > 0) {
-			log_info("signal number=%d name=\"%s\" effect=none", sig,
-			         strsignal(sig));
+			log_info("signal_ignored number=%d name=\"%s\"", sig, strsignal(sig));
 		}
 	}
 }
@@ -476,7 +477,7 @@ static int main_start_console(struct process *p)
 	                     &p->shared, &ops, p);
 	rc = admin_start(p->admin);
 	if (rc != 0)
-		log_error("thread console: %s", strerror(rc));
+		log_error("thread_failed thread=console reason=\"%s\"", strerror(rc));
 	return rc == 0 ? 0 : -1;
 }
 
@@ -500,14 +501,14 @@ static int main_start(struct process *p)
 		                           &p->shared);
 		rc = worker_start(p->workers[i]);
 		if (rc != 0) {
-			log_error("thread worker: %s", strerror(rc));
+			log_error("thread_failed thread=worker reason=\"%s\"", strerror(rc));
 			return -1;
 		}
 		p->nworkers++;
 	}
 	rc = workers_watch(&p->shared, config);
 	if (rc != 0)
-		log_error("thread watcher: %s", strerror(rc));
+		log_error("thread_failed thread=watcher reason=\"%s\"", strerror(rc));
 	if (rc == 0)
 		rc = main_start_console(p);
 	return rc == 0 ? http_serve(&p->http, &p->shared, p->config) : -1;
@@ -571,7 +572,7 @@ static int main_with_config(struct process *p, const struct buf *warnings, sigse
 
 	main_use_log(p);
 	if (log_open(log) < 0) {
-		log_error("log path=%s reason=\"%s\"", log, strerror(errno));
+		log_error("log_failed path=%s reason=\"%s\"", log, strerror(errno));
 		return 1;
 	}
 	log_lines(LOG_SEV_WARNING, buf_slice(warnings));

@@ -291,7 +291,7 @@ int http_connections_start(struct http_connections *hc, struct MHD_Daemon *serve
 		                                             &ops, hc);
 	rc = pthread_create(&hc->thread, NULL, connections_thread, hc);
 	if (rc != 0) {
-		log_error("thread http: %s", strerror(rc));
+		log_error("thread_failed thread=http reason=\"%s\"", strerror(rc));
 		return -1;
 	}
 	hc->runs = true;

@@ -62,9 +62,10 @@ static int inherited_fds_add(struct inherited_fds *h, long fd,
                              struct inherited_fds_socket socket)
 {
 	if (fd < FIRST_FD || fd > INT_MAX || !inherited_fds_prepare((int)fd)) {
-		log_error("listen descriptor=%ld reason=\"the inherited descriptor is no "
-		          "listening stream socket\"",
-		          fd);
+		log_error(
+			"listen_failed descriptor=%ld reason=\"the inherited descriptor is no "
+			"listening stream socket\"",
+			fd);
 		return -1;
 	}
 	socket.fd = (int)fd;
@@ -109,7 +110,8 @@ static int inherited_fds_take_one(struct inherited_fds *h, char *text)
 	struct inherited_fds_socket socket = { .entry.address = rest };
 
 	if (!rest || *end || !inherited_fds_kind(kind, &socket.entry.kind)) {
-		log_error("listen variable=" VARIABLE " reason=\"its value is malformed\"");
+		log_error("listen_failed variable=" VARIABLE
+		          " reason=\"its value is malformed\"");
 		return -1;
 	}
 	socket.lent = strcmp(whose, "lent") == 0;
@@ -161,10 +163,9 @@ static void inherited_fds_log_unnamed(int fd)
 	char text[128] = "a socket";
 
 	(void)address_print_own(fd, text, sizeof(text));
-	log_error(
-		"listen address=%s reason=\"systemd listens there for hasp, but the address is "
-		"not in 'listen', 'listen_tls' or [admin]\"",
-		text);
+	log_error("listen_failed address=%s reason=\"systemd listens there for hasp, but the "
+	          "address is not in 'listen', 'listen_tls' or [admin]\"",
+	          text);
 }
 
 int inherited_fds_finish(struct inherited_fds *h)
@@ -177,7 +178,7 @@ int inherited_fds_finish(struct inherited_fds *h)
 		if (s->taken)
 			continue;
 		if (s->entry.address) {
-			log_warning("listen address=%s effect=closed reason=\"the "
+			log_warning("listener_closed address=%s reason=\"the "
 			            "configuration does not name it any more\"",
 			            s->entry.address);
 			close(s->fd);

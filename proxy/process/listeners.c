@@ -20,7 +20,7 @@
 
 static int listeners_fail(const char *address, const char *reason)
 {
-	log_error("listen address=%s reason=%s", address, QUOTE_STR(reason));
+	log_error("listen_failed address=%s reason=%s", address, QUOTE_STR(reason));
 	return -1;
 }
 
@@ -298,9 +298,7 @@ void listeners_unlink(struct listeners *l)
 
 		if (address_parse(&at, address) < 0 || unlink(at.host) == 0 || errno == ENOENT)
 			continue;
-		log_info("listen address=%s effect=\"the socket file stays there\" "
-		         "reason=\"%s\"",
-		         address, strerror(errno));
+		log_info("socket_file_left address=%s reason=\"%s\"", address, strerror(errno));
 	}
 	l->nfiles = 0;
 }

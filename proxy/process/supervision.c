@@ -87,7 +87,7 @@ static int notify_deliver(const char *path, const char *lines)
 static void notify_send(const struct notify *n, const char *lines)
 {
 	if (n->path && notify_deliver(n->path, lines) < 0)
-		log_warning("notify socket=%s reason=\"%s\"", n->path, strerror(errno));
+		log_warning("notify_failed socket=%s reason=\"%s\"", n->path, strerror(errno));
 }
 
 void supervision_init(struct supervision *s)

@@ -447,7 +447,7 @@ static void note_failing(struct cluster_topology *c, const char *address, const 
 {
 	if (find_failing(c, address) < c->nfailing)
 		return;
-	log_warning("cluster_map address=%s answers=no reason=%s", address, QUOTE_STR(reason));
+	log_warning("cluster_map_failed address=%s reason=%s", address, QUOTE_STR(reason));
 	c->failing = xrealloc(c->failing, (c->nfailing + 1) * sizeof(char *));
 	c->failing[c->nfailing++] = xstrdup(address);
 }
@@ -458,7 +458,7 @@ static void note_answer(struct cluster_topology *c, const char *address)
 
 	if (i == c->nfailing)
 		return;
-	log_info("cluster_map address=%s answers=yes", address);
+	log_info("cluster_map_answered address=%s", address);
 	drop_failing(c, i);
 }
 

@@ -220,9 +220,7 @@ static void control_on_memory(void *arg, const redisReply *reply)
 		log_warning("upstream_evicts address=%s policy=%s hint=\"" EVICTION_HINT "\"",
 		            c->address, QUOTE_STR(policy));
 	else
-		log_info("upstream_evicts address=%s effect=\"Redis does not evict keys any "
-		         "more\"",
-		         c->address);
+		log_info("upstream_stopped_evicting address=%s", c->address);
 	memcpy(c->evicts, policy, sizeof(policy));
 }
 

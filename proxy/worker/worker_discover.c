@@ -139,13 +139,13 @@ void workers_save_discovered(struct worker_shared *shared, const struct config *
 
 	if (!config->discover_file) {
 		log_info("discovered file=none hint=\"SHOW DISCOVERED of the console prints "
-		         "it\"");
+		         "what hasp found\"");
 		return;
 	}
 	workers_discovered(shared, config, so_far, &ini);
 	error = replace_file(config->discover_file, buf_slice(&ini));
 	if (error)
-		log_error("discovered file=%s reason=\"%s\"", config->discover_file,
+		log_error("discover_file_failed file=%s reason=\"%s\"", config->discover_file,
 		          strerror(error));
 	else
 		log_info("discovered file=%s", config->discover_file);

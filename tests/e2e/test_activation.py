@@ -63,7 +63,7 @@ def test_socket_of_no_entry_is_a_fault(redis_server, tmp_path):
     path = config(tmp_path / "hasp.ini", redis_server)
     with listening() as given, Service(path, tmp_path / "log", given) as hasp:
         assert hasp.child.wait(60) == 1
-        assert f'listen address={at(given)} reason="systemd listens there for hasp, but the address is not in' \
+        assert f'listen_failed address={at(given)} reason="systemd listens there for hasp, but the address is not in' \
             in hasp.text
 
 

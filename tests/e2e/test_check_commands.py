@@ -214,7 +214,7 @@ def reload(hasp, old, new, until_logged):
 
 def test_reload_to_what_cannot_be_guarded_keeps_the_old_guards(start_hasp):
     hasp = start_hasp(GUARD)
-    reload(hasp, "GET", "GET PING", "reload kept=")
+    reload(hasp, "GET", "GET PING", "reload_failed kept=")
     assert f" error {hasp.config_file}:9: {NO_KEY}\n" in hasp.log and "reloaded" not in hasp.log
     assert is_guarded(hasp)
 
@@ -223,7 +223,7 @@ def test_reload_asks_the_redis_that_the_new_file_names(start_hasp, redis_server)
     """The new file names a Redis that lacks a command which the old Redis has."""
     with RedisServer("--rename-command", "HGETALL", "") as poorer:
         hasp = start_hasp(GUARD + " HGETALL")
-        reload(hasp, str(redis_server.unix), str(poorer.unix), "reload kept=")
+        reload(hasp, str(redis_server.unix), str(poorer.unix), "reload_failed kept=")
         assert "'HGETALL' in 'acquire_on' of [guard stock] is unknown to Redis" in hasp.log
         assert is_guarded(hasp)
 

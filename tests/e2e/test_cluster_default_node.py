@@ -45,7 +45,7 @@ def test_nodes_that_come_up_after_hasp_are_found(start_hasp):
         clients = [stack.enter_context(hasp.connect()) for _ in asked]
         for client, (command, _) in zip(clients, asked):
             client.send(encode(*command))
-        until(lambda: "cluster_map" in hasp.log, "hasp to ask for them in vain")
+        until(lambda: "cluster_map_failed" in hasp.log, "hasp to ask for them in vain")
         for node in cluster.nodes:
             node.start()
         for client, (_, reply) in zip(clients, asked):

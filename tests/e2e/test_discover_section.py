@@ -152,19 +152,19 @@ def test_end_of_hasp_writes_the_file(watch, paths):
     assert not paths[1].with_name("found.ini.new").exists()
 
 
-@covers("discovered")
+@covers("discovered", "discover_file_failed")
 def test_file_that_cannot_be_written_is_told(watch, paths):
     hasp = watch()
     paths[1].mkdir()
     hasp.signal(signal.SIGUSR1)
-    until(lambda: f"error discovered file={paths[1]} reason=" in hasp.log, "the fault")
+    until(lambda: f"error discover_file_failed file={paths[1]} reason=" in hasp.log, "the fault")
     assert hasp.client().ping()
 
 
 def test_without_a_file_the_console_has_what_was_found(start_hasp):
     hasp = start_hasp("[discover]\n").is_up()
     hasp.signal(signal.SIGUSR1)
-    until(lambda: 'discovered file=none hint="SHOW DISCOVERED of the console prints it"' in hasp.log, "the line")
+    until(lambda: 'discovered file=none hint="SHOW DISCOVERED of the console prints what hasp found"' in hasp.log, "the line")
 
 
 def test_several_workers_or_a_cluster_are_refused(start_hasp, tmp_path):

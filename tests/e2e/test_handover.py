@@ -352,6 +352,7 @@ def test_clients_that_were_handed_over_count(generations):
         assert one.call("PING") == two.call("PING") == PONG
 
 
+@covers("listener_closed")
 def test_client_of_a_listener_that_is_gone_is_closed(generations, tmp_path):
     hasps = generations(listen=f"127.0.0.1:0 unix:{tmp_path}/s")
     hasp = hasps.hasp
@@ -360,6 +361,7 @@ def test_client_of_a_listener_that_is_gone_is_closed(generations, tmp_path):
         assert one.call("PING") == two.call("PING") == PONG
         hasps.upgrade()
         assert one.at_end()
+        assert f"listener_closed address=unix:{tmp_path}/s reason=" in hasps.hasp.log
         left(hasps)
         assert two.call("PING") == PONG
 

@@ -104,6 +104,7 @@ def blocked_client(hasp, redis_server):
     return client
 
 
+@covers("reload_refused")
 def test_reload_while_it_leaves_changes_nothing(start_hasp, redis_server):
     hasp = start_hasp(workers=2)
     with blocked_client(hasp, redis_server) as blocked:
@@ -111,10 +112,21 @@ def test_reload_while_it_leaves_changes_nothing(start_hasp, redis_server):
         hasp.signal(signal.SIGTERM)
         until(lambda: len(os.listdir(f"/proc/{hasp.pid}/task")) < threads, "the worker without clients to end")
         hasp.signal(signal.SIGHUP)
-        until(lambda: 'reload kept="the old configuration" reason="hasp is shutting down"' in hasp.log, "the reload to be refused")
+        until(lambda: 'reload_refused kept="the old configuration" reason="hasp is shutting down"' in hasp.log, "the reload to be refused")
         redis_server.client().rpush("list", "x")
         assert blocked.read().endswith(b"x\r\n")
     ended(hasp)
+
+
+@covers("socket_file_left")
+def test_socket_file_that_cannot_be_removed_is_logged(start_hasp, tmp_path):
+    path = tmp_path / "s"
+    hasp = start_hasp(listen=f"unix:{path}")
+    path.unlink()
+    path.mkdir()
+    hasp.signal(signal.SIGTERM)
+    ended(hasp)
+    assert f'socket_file_left address=unix:{path} reason="Is a directory"' in hasp.log
 
 
 def test_files_of_the_next_hasp_stay_when_this_one_has_drained(start_hasp, redis_server, tmp_path):

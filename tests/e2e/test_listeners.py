@@ -31,11 +31,11 @@ def test_more_addresses_than_it_can_listen_at_are_told(redis_server, tmp_path):
     path = config(tmp_path / "hasp.ini", redis_server,
                   listen="\n ".join(f"unix:{tmp_path}/{n}" for n in range(65)))
     result = run("-c", path)
-    assert result.returncode == 1 and f'listen address=unix:{tmp_path}/64 reason="too many addresses"' in result.stderr
+    assert result.returncode == 1 and f'listen_failed address=unix:{tmp_path}/64 reason="too many addresses"' in result.stderr
     assert [p.name for p in tmp_path.iterdir()] == ["hasp.ini"]
 
 
-@covers("listen")
+@covers("listen", "listen_failed")
 def test_name_that_stands_for_two_addresses(start_hasp):
     hasp = start_hasp(listen="*:0")
     until(lambda: {address.startswith("[") for address in hasp.listening} == {True, False}, "both to listen")

@@ -152,4 +152,4 @@ def test_start_that_fails_is_logged_in_the_format_of_the_file(redis_server, tmp_
     assert result.returncode == 1
     # (A sanitizer's report of leaks begins with an empty line.)
     said = [json.loads(line) for line in itertools.takewhile(bool, result.stderr.splitlines())]
-    assert said[-1]["level"] == "error" and said[-1]["event"] == "listen" and said[-1]["address"] == listen
+    assert said[-1]["level"] == "error" and said[-1]["event"] == "listen_failed" and said[-1]["address"] == listen

@@ -70,10 +70,10 @@ def test_service_tells_that_it_is_ready_reloads_and_stops(start_hasp, manager):
     assert manager.until_told("STOPPING", "1")["STATUS"] == "Draining; 0 clients"
 
 
-@covers("notify")
+@covers("notify_failed")
 def test_manager_that_cannot_be_reached_is_logged(start_hasp, tmp_path):
     hasp = start_hasp(env={"NOTIFY_SOCKET": str(tmp_path / "nowhere")})
-    until(lambda: f'notify socket={tmp_path}/nowhere reason="No such file or directory"' in hasp.log, "the reason")
+    until(lambda: f'notify_failed socket={tmp_path}/nowhere reason="No such file or directory"' in hasp.log, "the reason")
     with hasp.connect() as one:
         assert one.call("PING") == PONG
 

@@ -39,7 +39,7 @@ def test_reload_takes_rules_away(start_hasp):
 def test_reload_of_a_faulty_file_keeps_the_old_rules(start_hasp, fault):
     hasp = start_hasp(LOCKS)
     hasp.edit("pattern = lock:*", fault)
-    until(lambda: "reload kept=" in hasp.log, "the reload to fail")
+    until(lambda: "reload_failed kept=" in hasp.log, "the reload to fail")
     assert re.search(rf"error {hasp.config_file}:\d+: ", hasp.log)
     with hasp.connect() as one, hasp.connect() as other:
         assert one.call("SETNX", "lock:1", "v") == ONE
@@ -50,20 +50,20 @@ def test_reload_after_the_file_is_gone_keeps_the_old_rules(start_hasp):
     hasp = start_hasp(LOCKS)
     hasp.config_file.rename(hasp.dir / "gone")
     hasp.signal(signal.SIGHUP)
-    until(lambda: "reload kept=" in hasp.log, "the reload to fail")
+    until(lambda: "reload_failed kept=" in hasp.log, "the reload to fail")
     (hasp.dir / "gone").rename(hasp.config_file)
     with hasp.connect() as one:
         assert one.call("PING") == PONG
 
 
-@covers("reload")
+@covers("log_failed", "reload_failed")
 def test_reload_to_a_log_that_cannot_be_opened_keeps_everything_old(start_hasp, tmp_path):
     hasp = start_hasp(LOCKS)
     hasp.edit("[upstream]", f"log = {tmp_path}/nowhere/hasp.log\nlog_level = debug\n[upstream]")
-    until(lambda: "reload kept=" in hasp.log, "the reload to fail")
+    until(lambda: "reload_failed kept=" in hasp.log, "the reload to fail")
     hasp.edit("lock:*", "other:*")
-    until(lambda: hasp.log.count("reload kept=") >= 2, "the second reload to fail")
-    assert f"{tmp_path}/nowhere/hasp.log" in hasp.log and "reloaded" not in hasp.log
+    until(lambda: hasp.log.count("reload_failed kept=") >= 2, "the second reload to fail")
+    assert f"log_failed path={tmp_path}/nowhere/hasp.log reason=" in hasp.log and "reloaded" not in hasp.log
     with hasp.connect() as one, hasp.connect() as other:
         assert one.call("SETNX", "lock:1", "v") == ONE
         assert other.call("DEL", "lock:1") == ZERO
@@ -71,12 +71,13 @@ def test_reload_to_a_log_that_cannot_be_opened_keeps_everything_old(start_hasp, 
     until(lambda: "reloaded" in hasp.log, "the reload")
 
 
+@covers("restart_needed")
 def test_reload_warns_of_what_needs_a_restart_until_there_is_one(start_hasp):
     hasp = start_hasp()
     for n in (1, 2):
         hasp.edit("[upstream]", "workers = 2\n[upstream]" if n == 1 else "[upstream]\n")
         until(lambda: hasp.log.count("reloaded") >= n, "the reload")
-        warnings = [line for line in hasp.log.splitlines() if "needs_restart" in line]
+        warnings = [line for line in hasp.log.splitlines() if "restart_needed" in line]
         assert len(warnings) == n and "workers" in warnings[-1]
 
 

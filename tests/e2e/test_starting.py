@@ -14,6 +14,7 @@ from harness.by_hand import HASP, config, connected, run, running
 from harness.marks import covers
 from harness.processes import ProtectedRedis
 from harness.replies import ONE
+from harness.sanitizers import UNLESS_SANITIZED
 from harness.sections import rule
 
 LOCKS = rule()
@@ -178,6 +179,16 @@ def test_log_that_was_moved_away_is_opened_anew_by_sighup(redis_server, tmp_path
         (tmp_path / "log").rename(tmp_path / "log.1")
         child.send_signal(signal.SIGHUP)
         until(lambda: (tmp_path / "log").exists() and "reloaded" in (tmp_path / "log").read_text(), "the new log")
+
+
+@UNLESS_SANITIZED
+@covers("thread_failed")
+def test_thread_that_cannot_be_started_is_told_and_hasp_ends(redis_server, tmp_path):
+    path = config(tmp_path / "hasp.ini", redis_server)
+    more_than_there_is = 1 << 47  # bytes for the stack of each thread
+    result = run("-c", path, within=("prlimit", f"--stack={more_than_there_is}"))
+    assert result.returncode == 1
+    assert 'event=thread_failed thread=worker reason="Resource temporarily unavailable"' in result.stderr
 
 
 @covers("runs_as_root")

@@ -213,10 +213,10 @@ def test_certificates_change_under_load(tls_hasp, authority):
                 pathlib.Path(old).write_bytes(new.read_bytes())
             hasp.reload("", "")
             shown(n)
-            told = hasp.log.count("reload kept=")
+            told = hasp.log.count("reload_failed kept=")
             used.cert.write_text("nonsense")
             hasp.edit("", "")
-            until(lambda told=told: hasp.log.count("reload kept=") > told, "the fault to be told of")
+            until(lambda told=told: hasp.log.count("reload_failed kept=") > told, "the fault to be told of")
             shown(n)
             load.goes_on()
     assert not load.faults and not talk.fault and talk.count

@@ -41,7 +41,7 @@ def test_a_cluster_does_not_come_or_go_by_a_reload(start_hasp, redis_server):
             with hasp.connect() as client:
                 assert client.call("SET", "k", old) == OK
                 hasp.edit(old, f"{new}")
-                until(lambda: "reload kept=\"the old configuration\" reason=\"adding or removing 'cluster' in [upstream] needs a restart\"" in hasp.log, "a word")
+                until(lambda: "reload_failed kept=\"the old configuration\" reason=\"adding or removing 'cluster' in [upstream] needs a restart\"" in hasp.log, "a word")
                 assert client.call("SET", "k", "later") == OK
                 with hasp.connect() as other:
                     assert other.call("GET", "k") == bulk("later")

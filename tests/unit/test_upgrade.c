@@ -214,6 +214,22 @@ TEST(new_process_gets_the_channels_in_their_order)
 	assert_nothing_logged();
 }
 
+/* covers: handover_failed */
+TEST(new_process_that_ended_gets_no_channels)
+{
+	struct fixture *f = *state;
+	int channels[3];
+
+	start_self(f, "serves");
+	await_word(f);
+	assert_int_equal(upgrade_poll(&f->u, START), UPGRADE_READY);
+	assert_int_equal(kill(f->u.pid, SIGKILL), 0);
+	assert_int_equal(waitpid(f->u.pid, NULL, 0), f->u.pid);
+	assert_false(upgrade_give_channels(&f->u, channels, 3));
+	assert_logged("level=warning event=handover_failed effect=\"the old process serves its "
+	              "clients until they are idle\" reason=\"Broken pipe\"");
+}
+
 TEST(new_process_that_is_not_ready_at_the_deadline_is_ended)
 {
 	struct fixture *f = *state;
@@ -382,7 +398,7 @@ TEST(heir_tells_once_that_it_is_ready)
 	close(fds[0]);
 }
 
-/* covers: upgrade */
+/* covers: upgrade_failed */
 TEST(heir_of_a_process_that_was_killed_logs_that)
 {
 	struct fixture *f = *state;
@@ -397,8 +413,8 @@ TEST(heir_of_a_process_that_was_killed_logs_that)
 	upgrade_init(&f->u, f->argv, &(sigset_t){ 0 });
 	upgrade_tell_ready(&f->u);
 	signal(SIGPIPE, SIG_DFL);
-	assert_logged(
-		"level=warning event=upgrade reason=\"the old process cannot be reached: ");
+	assert_logged("level=warning event=upgrade_failed reason=\"the old process cannot be "
+	              "reached: ");
 }
 
 int main(int argc, char **argv)

@@ -12,8 +12,8 @@ from .resp import Connection
 HASP = os.environ.get("HASP", str(TOP / "hasp"))
 
 
-def run(*args):
-    return subprocess.run([HASP, *map(str, args)], capture_output=True, text=True, timeout=60,
+def run(*args, within=()):
+    return subprocess.run(list(map(str, [*within, HASP, *args])), capture_output=True, text=True, timeout=60,
                           stdin=subprocess.DEVNULL, check=False)
 
 
