@@ -106,7 +106,7 @@ static int main_open_log(const char *target)
 {
 	if (log_open(target) == 0)
 		return 0;
-	log_error("log_failed path=%s reason=\"%s\" kept=\"the old log\"", target,
+	log_error("log_open_failed path=%s reason=\"%s\" kept=\"the old log\"", target,
 	          strerror(errno));
 	return -1;
 }
@@ -161,7 +161,7 @@ static void main_use_discover(struct process *p, const struct config *next)
 		workers_save_discovered(&p->shared, p->config, false);
 	workers_discover(&p->shared, next);
 	if (was != next->discover)
-		log_info("discover state=%s", main_on_off(next->discover));
+		log_info("discovery state=%s", main_on_off(next->discover));
 }
 
 /* Puts `next` in force, and takes its reference. */
@@ -233,7 +233,7 @@ static void main_reload(struct process *p, bool leaving)
 
 	if (leaving) {
 		(void)main_open_log(p->config->log);
-		log_info("reload_refused kept=\"the old configuration\" reason=\"hasp is "
+		log_info("reload_failed kept=\"the old configuration\" reason=\"hasp is "
 		         "shutting down\"");
 		buf_puts(&why, "hasp is shutting down");
 	} else {
@@ -249,7 +249,7 @@ static void main_reload(struct process *p, bool leaving)
 static void main_leave(struct process *p, int sig, bool at_once)
 {
 	supervision_leaves(&p->supervision);
-	log_info("leaving signal=%d how=%s", sig, at_once ? "\"at once\"" : "draining");
+	log_info("shutting_down signal=%d how=%s", sig, at_once ? "\"at once\"" : "draining");
 	listeners_unlink(&p->listeners);
 	listeners_unlink(&p->console);
 	for (size_t i = 0; i < p->nworkers; i++)
@@ -266,7 +266,7 @@ static bool main_begin_lame_duck(struct process *p, int sig)
 		return false;
 	p->drain_at = clock_now() + seconds;
 	atomic_store(&p->shared.lame_duck, true);
-	log_info("lame_duck seconds=%g effect=\"not ready\"", seconds);
+	log_info("lame_duck seconds=%g effect=\"/readyz fails; then hasp drains\"", seconds);
 	return true;
 }
 
@@ -276,7 +276,7 @@ static void main_hand_over(struct process *p)
 	int channels[LISTENERS_WORKERS_MAX];
 	bool given = upgrade_give_channels(&p->upgrade, channels, p->nworkers);
 
-	log_info("upgraded pid=%ld effect=draining", (long)p->upgrade.pid);
+	log_info("upgraded pid=%ld effect=\"the old process drains\"", (long)p->upgrade.pid);
 	supervision_is_handing_over(&p->supervision, p->upgrade.pid);
 	listeners_leave(&p->listeners);
 	listeners_leave(&p->console);
@@ -572,7 +572,7 @@ static int main_with_config(struct process *p, const struct buf *warnings, sigse
 
 	main_use_log(p);
 	if (log_open(log) < 0) {
-		log_error("log_failed path=%s reason=\"%s\"", log, strerror(errno));
+		log_error("log_open_failed path=%s reason=\"%s\"", log, strerror(errno));
 		return 1;
 	}
 	log_lines(LOG_SEV_WARNING, buf_slice(warnings));

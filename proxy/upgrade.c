@@ -59,7 +59,7 @@ void upgrade_tell_ready(struct upgrade *u)
 	/* A hasp that hands no clients over has passed a pipe. */
 	word = fd_channel_is(u->successor_fd) ? READY_FOR_CLIENTS : READY_ALONE;
 	if (write(u->successor_fd, &word, 1) != 1)
-		log_warning("upgrade_failed reason=\"the old process cannot be reached: %s\"",
+		log_warning("hand_over_failed reason=\"the old process cannot be reached: %s\"",
 		            strerror(errno));
 	else if (word == READY_FOR_CLIENTS)
 		u->old_fd = u->successor_fd;
@@ -262,7 +262,7 @@ bool upgrade_give_channels(struct upgrade *u, int *channels, size_t n)
 		}
 	}
 	if (rc < 0)
-		log_warning("handover_failed effect=\"the old process serves its clients until "
+		log_warning("hand_over_failed effect=\"the old process keeps its clients until "
 		            "they are idle\" reason=\"%s\"",
 		            strerror(errno));
 	close(u->new_fd);

@@ -160,7 +160,7 @@ static void admin_on_pause(void *arg)
 	bool is_there = now == WORKERS_PAUSED || now == WORKERS_SERVE;
 
 	if (now == WORKERS_PAUSED)
-		log_info("paused subscribed_or_blocked=%zu", nbound);
+		log_info("paused clients_closed_if_redis_ends=%zu", nbound);
 	else if (now == WORKERS_SERVE)
 		log_info("resumed");
 	answer_pauses(a, now, nbound);

@@ -288,8 +288,8 @@ static enum MHD_Result http_on_request(void *arg, struct MHD_Connection *c, cons
 int http_open(struct http *h, const int *fds, size_t n)
 {
 	if (n > HTTP_LISTEN_MAX) {
-		log_error("http_failed reason=\"listen: the name resolves to %zu addresses; "
-		          "expected at most %d\"",
+		log_error("listen_failed section=http reason=\"the name resolves to %zu "
+		          "addresses; expected at most %d\"",
 		          n, HTTP_LISTEN_MAX);
 		return -1;
 	}
@@ -323,7 +323,7 @@ int http_serve(struct http *h, struct worker_shared *shared, struct config *conf
 		MHD_OPTION_NOTIFY_COMPLETED, http_connections_completed, h->connections,
 		MHD_OPTION_END);
 	if (!h->server) {
-		log_error("http_failed reason=\"libmicrohttpd cannot be started\"");
+		log_error("thread_failed thread=http reason=\"libmicrohttpd does not start\"");
 		return -1;
 	}
 	h->owns_fds = false;

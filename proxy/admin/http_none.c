@@ -11,7 +11,8 @@ int http_open(struct http *h, const int *fds, size_t n)
 	(void)fds;
 	if (n == 0)
 		return 0;
-	log_error("http_failed reason=\"this hasp was built without libmicrohttpd\"");
+	log_error("listen_failed section=http reason=\"this hasp was built without "
+	          "libmicrohttpd\"");
 	return -1;
 }
 

@@ -399,7 +399,7 @@ void client_close_over(struct client *c, enum limit which, size_t nbytes)
 	if (log_limit_pass(&env->over_limit, env->policy.now, WARNINGS_MAX, &suppressed)) {
 		client_print_peer(c, peer, sizeof(peer));
 		log_warning("client_over_limit limit=%s client=%s listener=%s bytes=%zu "
-		            "total=%zu closed=%llu suppressed=%u",
+		            "bytes_of_all=%zu closed_clients=%llu suppressed=%u",
 		            limit, QUOTE_STR(peer), c->listener, nbytes, env->account.total,
 		            (unsigned long long)env->nover, suppressed);
 	}

@@ -52,7 +52,7 @@ void descriptors_raise_limit(int64_t max_clients)
 	}
 	getrlimit(RLIMIT_NOFILE, &limit);
 	if (limit.rlim_cur < want)
-		log_warning("few_descriptors limit=%llu wanted=%llu hint=\"raise the limit "
+		log_warning("descriptors_too_few limit=%llu wanted=%llu hint=\"raise the limit "
 		            "or lower max_clients\"",
 		            (unsigned long long)limit.rlim_cur, (unsigned long long)want);
 }

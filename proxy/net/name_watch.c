@@ -82,14 +82,14 @@ static void name_watch_on_answer(void *arg, struct addrinfo *ai, int error)
 		name_watch_ask(w);
 	if (!ai) {
 		if (!w->failing)
-			log_warning("upstream_name_unresolved name=%s reason=\"%s\" "
-			            "effect=\"hasp keeps the addresses that it had\"",
+			log_warning("upstream_name_failed name=%s reason=\"%s\" effect=\"hasp "
+			            "keeps the addresses that it had\"",
 			            w->at.host, gai_strerror(error));
 		w->failing = true;
 		return;
 	}
 	if (w->failing)
-		log_info("upstream_name_resolved name=%s", w->at.host);
+		log_info("upstream_name_recovered name=%s", w->at.host);
 	w->failing = false;
 	is_news = !w->last || !are_all_among(ai, w->last) || !are_all_among(w->last, ai);
 	forget_answer(w);

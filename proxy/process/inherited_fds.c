@@ -178,8 +178,8 @@ int inherited_fds_finish(struct inherited_fds *h)
 		if (s->taken)
 			continue;
 		if (s->entry.address) {
-			log_warning("listener_closed address=%s reason=\"the "
-			            "configuration does not name it any more\"",
+			log_warning("listener_closed address=%s reason=\"the configuration "
+			            "does not name it any more\"",
 			            s->entry.address);
 			close(s->fd);
 			s->taken = true;

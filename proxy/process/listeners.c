@@ -247,7 +247,7 @@ int listeners_open_console(struct listeners *l, const struct config *config,
                            struct inherited_fds *inherited_fds)
 {
 	l->config = config;
-	l->what = "console";
+	l->what = "listening_console";
 	l->unix_mode = CONSOLE_MODE;
 	l->nworkers = 1;
 	for (size_t i = 0; i < config->admin_listen.n; i++) {
@@ -269,7 +269,7 @@ int listeners_open_http(struct listeners *l, const struct config *config,
 	struct listen_entry entry = { config->http_listen, LISTEN_HTTP };
 
 	l->config = config;
-	l->what = "http";
+	l->what = "listening_http";
 	l->nworkers = 1;
 	return entry.address ? listeners_open_entry(l, &entry, inherited_fds) : 0;
 }

@@ -141,7 +141,7 @@ static bool supervision_sees_all_turn(struct supervision *s)
 			          "restarts hasp if this lasts\"",
 			          i);
 		else if (turns && s->hangs[i])
-			log_warning("worker_goes_on worker=%zu", i);
+			log_warning("worker_recovered worker=%zu", i);
 		s->hangs[i] = !turns;
 		all = all && turns;
 	}

@@ -102,7 +102,7 @@ static void quorum_server_on_info(struct quorum_server *s, const redisReply *r)
 	s->warned = false;
 	retry_worked(&s->retry);
 	counts_in = quorum_on_up(s->all->q, s->number, run_id, strtoll(uptime.p, NULL, 10));
-	log_info("quorum_server_up quorum=%s address=%s counts_in_ms=%.0f", s->all->name,
+	log_info("quorum_server_up quorum=%s address=%s votes_after_ms=%.0f", s->all->name,
 	         s->links.name, counts_in * 1000);
 }
 

@@ -116,7 +116,7 @@ static struct node *cluster_on_node(void *arg, const char *address)
 	struct cluster_topology *c = arg;
 	struct node *n = node_new(&c->links, c->node_ops, c->arg);
 
-	log_info("cluster_node address=%s state=added", address);
+	log_info("cluster_node_added address=%s", address);
 	c->nodes = xrealloc(c->nodes, (c->nnodes + 1) * sizeof(*c->nodes));
 	c->nodes[c->nnodes++] = (struct cluster_node){ .node = n };
 	use_settings(c, n);
@@ -458,7 +458,7 @@ static void note_answer(struct cluster_topology *c, const char *address)
 
 	if (i == c->nfailing)
 		return;
-	log_info("cluster_map_answered address=%s", address);
+	log_info("cluster_map_recovered address=%s", address);
 	drop_failing(c, i);
 }
 

@@ -73,8 +73,9 @@ static void control_on_silence(void *arg)
 	    c->health == CONTROL_AWAY || c->health == CONTROL_REFUSES)
 		return;
 	if (control_set_health(c, CONTROL_SILENT))
-		log_warning("upstream_silent address=%s seconds=%.0f effect=\"not ready\"",
-		            c->address, CONTROL_SILENT_SECONDS);
+		log_warning(
+			"upstream_silent address=%s seconds=%.0f effect=\"hasp is not ready\"",
+			c->address, CONTROL_SILENT_SECONDS);
 }
 
 /* Records that Redis has answered PING. `error`: the answer, if it is an error; else NULL. */
@@ -86,7 +87,7 @@ static void control_note_pong(struct control *c, const char *error)
 	if (!c->busy && control_set_health(c, CONTROL_WORKS))
 		log_info("upstream_answers address=%s", c->address);
 	else if (c->busy && control_set_health(c, CONTROL_BUSY))
-		log_warning("upstream_busy address=%s error=%s effect=\"not ready\"",
+		log_warning("upstream_busy address=%s error=%s effect=\"hasp is not ready\"",
 		            c->address, QUOTE_STR(error));
 }
 
@@ -220,7 +221,10 @@ static void control_on_memory(void *arg, const redisReply *reply)
 		log_warning("upstream_evicts address=%s policy=%s hint=\"" EVICTION_HINT "\"",
 		            c->address, QUOTE_STR(policy));
 	else
-		log_info("upstream_stopped_evicting address=%s", c->address);
+		log_info(
+			"upstream_noeviction address=%s effect=\"Redis does not evict keys any "
+			"more\"",
+			c->address);
 	memcpy(c->evicts, policy, sizeof(policy));
 }
 

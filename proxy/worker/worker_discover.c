@@ -138,16 +138,16 @@ void workers_save_discovered(struct worker_shared *shared, const struct config *
 	int error;
 
 	if (!config->discover_file) {
-		log_info("discovered file=none hint=\"SHOW DISCOVERED of the console prints "
-		         "what hasp found\"");
+		log_info("discovery_not_saved reason=\"[discover] names no file\" "
+		         "hint=\"the console command SHOW DISCOVERED prints the findings\"");
 		return;
 	}
 	workers_discovered(shared, config, so_far, &ini);
 	error = replace_file(config->discover_file, buf_slice(&ini));
 	if (error)
-		log_error("discover_file_failed file=%s reason=\"%s\"", config->discover_file,
+		log_error("discovery_save_failed file=%s reason=\"%s\"", config->discover_file,
 		          strerror(error));
 	else
-		log_info("discovered file=%s", config->discover_file);
+		log_info("discovery_saved file=%s", config->discover_file);
 	buf_release(&ini);
 }

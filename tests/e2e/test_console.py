@@ -41,7 +41,7 @@ def hasp(start_hasp, path):
 def guarded(start_hasp):
     """A hasp whose console requires a password, and the console's port."""
     hasp = start_hasp(OVER_TCP)
-    return hasp, int(re.search(r" console address=127\.0\.0\.1:(\d+)", hasp.log).group(1))
+    return hasp, int(re.search(r" listening_console address=127\.0\.0\.1:(\d+)", hasp.log).group(1))
 
 
 def open_console(path):

@@ -195,7 +195,7 @@ def test_names_are_text_and_it_fits(start_hasp, browser, show):
 def test_hasp_that_only_discovers_shows_it_too(redis_server, browser, show):
     hasp = Discovering(redis_server, HTTP)
     try:
-        until(lambda: "http address=" in hasp.log, "the page")
+        until(lambda: "listening_http address=" in hasp.log, "the page")
         naive(hasp, "lock:first")
         show(hasp)
         shows(browser, "#discovered-text", "[upstream] address = unix:")

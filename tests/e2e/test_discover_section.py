@@ -103,7 +103,7 @@ def test_memory_limits_the_keys_that_are_followed(watch, shown):
     assert "; Not followed, for lack of memory" in shown().text
 
 
-@covers("discover", "examples", "file")
+@covers("discovery", "examples", "file")
 def test_reload_turns_it_on_and_off_and_the_file_has_what_was_found(start_hasp, paths, shown):
     console, file = paths
     hasp = start_hasp(f"[admin]\nlisten = unix:{console}\n;DISCOVER").is_up()
@@ -113,11 +113,11 @@ def test_reload_turns_it_on_and_off_and_the_file_has_what_was_found(start_hasp, 
     naive(one, other, "lock:first")
     assert patterns(shown()) == ["lock:first"]
     hasp.signal(signal.SIGUSR1)
-    until(lambda: f"discovered file={file}" in hasp.log, "the file")
+    until(lambda: f"discovery_saved file={file}" in hasp.log, "the file")
     assert patterns(Found(file.read_text())) == ["lock:first"]
     naive(one, other, "lock:second")
     hasp.reload(f"[discover]\nfile = {file}", ";DISCOVER")
-    assert "discover state=off" in hasp.log
+    assert "discovery state=off" in hasp.log
     assert patterns(Found(file.read_text())) == ["lock:first", "lock:second"]
     with Connection(str(console)) as admin:
         assert admin.call("SHOW", "DISCOVERED").startswith(b"-ERR hasp does not discover")
@@ -152,19 +152,19 @@ def test_end_of_hasp_writes_the_file(watch, paths):
     assert not paths[1].with_name("found.ini.new").exists()
 
 
-@covers("discovered", "discover_file_failed")
+@covers("discovery_saved", "discovery_save_failed", "discovery_not_saved")
 def test_file_that_cannot_be_written_is_told(watch, paths):
     hasp = watch()
     paths[1].mkdir()
     hasp.signal(signal.SIGUSR1)
-    until(lambda: f"error discover_file_failed file={paths[1]} reason=" in hasp.log, "the fault")
+    until(lambda: f"error discovery_save_failed file={paths[1]} reason=" in hasp.log, "the fault")
     assert hasp.client().ping()
 
 
 def test_without_a_file_the_console_has_what_was_found(start_hasp):
     hasp = start_hasp("[discover]\n").is_up()
     hasp.signal(signal.SIGUSR1)
-    until(lambda: 'discovered file=none hint="SHOW DISCOVERED of the console prints what hasp found"' in hasp.log, "the line")
+    until(lambda: 'discovery_not_saved reason="[discover] names no file"' in hasp.log, "the line")
 
 
 def test_several_workers_or_a_cluster_are_refused(start_hasp, tmp_path):

@@ -50,7 +50,7 @@ def test_lame_duck_is_ended_by_its_time_and_by_a_second_signal(start_hasp):
                 hasp.signal(signal.SIGTERM)
             assert one.at_end()
         assert has_left(hasp) and hasp.child.returncode == 0
-        assert hasp.log.count(" leaving signal=15 how=draining") == 1
+        assert hasp.log.count(" shutting_down signal=15 how=draining") == 1
 
 
 def test_lock_info_is_answered_when_other_workers_have_ended(start_hasp):

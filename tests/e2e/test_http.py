@@ -31,7 +31,7 @@ def send(hasp, text):
 
 
 def test_nothing_listens_unless_the_file_says_so(start_hasp):
-    assert "http address" not in start_hasp().log
+    assert "listening_http" not in start_hasp().log
 
 
 def test_process_that_is_there_is_healthy(start_hasp):
@@ -179,15 +179,6 @@ def test_address_that_is_taken_is_told_and_hasp_does_not_start(tmp_path, redis_s
         result = run("-c", config(tmp_path / "hasp.ini", redis_server, text))
     assert result.returncode == 1
     assert re.search(r"event=listen_failed address=127\.0\.0\.1:\d+ reason=", result.stderr)
-
-
-@covers("http_failed")
-def test_name_of_too_many_addresses_is_told_and_hasp_does_not_start(tmp_path, redis_server, hosts):
-    hosts.move(*(f"127.0.0.{n}" for n in range(1, 6)))
-    text = f"[http]\nlisten = {hosts.name}:0\n"
-    result = run("-c", config(tmp_path / "hasp.ini", redis_server, text), within=hosts.within)
-    assert result.returncode == 1
-    assert 'event=http_failed reason="listen: the name resolves to 5 addresses; expected at most 4"' in result.stderr
 
 
 def test_other_address_needs_a_restart(start_hasp):

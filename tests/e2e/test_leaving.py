@@ -61,14 +61,14 @@ def test_client_that_was_answered_at_once_is_not_new(start_hasp):
         with quick, quicker:
             assert (quick.read(), quicker.read()) == (PONG, b"+RESET\r\n")
             hasp.signal(signal.SIGTERM)
-            until(lambda: "leaving" in hasp.log, "the signal to arrive")
+            until(lambda: "shutting_down" in hasp.log, "the signal to arrive")
             prompt(time.monotonic() - began, 3)
             assert quick.at_end() and quicker.at_end() and silent.at_end()
     closed = [int(fd) for fd in re.findall(r"client_closed fd=(\d+)", hasp.log)]
     assert len(closed) == 3 and closed[-1] == min(closed), "the silent one, which came first, was not closed last"
 
 
-@covers("leaving")
+@covers("shutting_down")
 @BOTH
 def test_sigterm_lets_a_long_reply_end(start_hasp, redis_server):
     redis_server.client().set("big", "x" * 20_000_000)
@@ -77,7 +77,7 @@ def test_sigterm_lets_a_long_reply_end(start_hasp, redis_server):
         one.send(encode("GET", "big"))
         assert one.sock.recv(1) == b"$"
         hasp.signal(signal.SIGTERM)
-        until(lambda: "leaving" in hasp.log, "the signal to arrive")
+        until(lambda: "shutting_down" in hasp.log, "the signal to arrive")
         assert len(one.file.read()) == len("20000000\r\n") + 20_000_002
     ended(hasp)
 
@@ -104,7 +104,7 @@ def blocked_client(hasp, redis_server):
     return client
 
 
-@covers("reload_refused")
+@covers("reload_failed")
 def test_reload_while_it_leaves_changes_nothing(start_hasp, redis_server):
     hasp = start_hasp(workers=2)
     with blocked_client(hasp, redis_server) as blocked:
@@ -112,7 +112,7 @@ def test_reload_while_it_leaves_changes_nothing(start_hasp, redis_server):
         hasp.signal(signal.SIGTERM)
         until(lambda: len(os.listdir(f"/proc/{hasp.pid}/task")) < threads, "the worker without clients to end")
         hasp.signal(signal.SIGHUP)
-        until(lambda: 'reload_refused kept="the old configuration" reason="hasp is shutting down"' in hasp.log, "the reload to be refused")
+        until(lambda: 'reload_failed kept="the old configuration" reason="hasp is shutting down"' in hasp.log, "the reload to be refused")
         redis_server.client().rpush("list", "x")
         assert blocked.read().endswith(b"x\r\n")
     ended(hasp)

@@ -3,6 +3,7 @@
 
 import pathlib
 import re
+import signal
 import socket
 import stat
 
@@ -27,6 +28,7 @@ def test_several_addresses(start_hasp, tmp_path):
             assert one.call("PING") == PONG
 
 
+@covers("listen_failed")
 def test_more_addresses_than_it_can_listen_at_are_told(redis_server, tmp_path):
     path = config(tmp_path / "hasp.ini", redis_server,
                   listen="\n ".join(f"unix:{tmp_path}/{n}" for n in range(65)))
@@ -42,6 +44,16 @@ def test_name_that_stands_for_two_addresses(start_hasp):
     for address in hasp.listening:
         with Connection(("::1" if address.startswith("[") else "127.0.0.1", int(address.rsplit(":", 1)[1]))) as one:
             assert one.call("PING") == PONG
+
+
+@covers("socket_file_left")
+def test_socket_file_that_cannot_be_deleted_is_logged(start_hasp, tmp_path):
+    file = tmp_path / "s"
+    hasp = start_hasp(listen=f"127.0.0.1:0 unix:{file}")
+    file.unlink()
+    file.mkdir()
+    hasp.signal(signal.SIGTERM)
+    until(lambda: f'socket_file_left address=unix:{file} reason="Is a directory"' in hasp.log, "hasp to leave it")
 
 
 @covers("unix_socket_mode")

@@ -133,12 +133,12 @@ def test_sighup_with_the_same_file_resolves_the_name_again(start_named, servers,
 def resolve_again(hasp, hosts, *addresses):
     """Removes the name until hasp has noticed, and then gives it these addresses."""
     hosts.move()
-    until(lambda: "upstream_name_unresolved " in hasp.log, "the name not to be found")
+    until(lambda: "upstream_name_failed " in hasp.log, "the name not to be found")
     hosts.move(*addresses)
-    until(lambda: "upstream_name_resolved " in hasp.log, "the name to be found")
+    until(lambda: "upstream_name_recovered" in hasp.log, "the name to be found")
 
 
-@covers("upstream_name_unresolved", "upstream_name_resolved")
+@covers("upstream_name_failed", "upstream_name_recovered")
 def test_name_that_is_gone_leaves_hasp_where_it_is(start_named, servers, hosts):
     hasp = start_named()
     with hasp.connect() as one:

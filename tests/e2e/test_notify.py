@@ -131,7 +131,7 @@ def test_sigterm_after_an_upgrade_does_not_cut_off_clients_of_the_old_process(st
         until(lambda: " upgraded pid=" in hasp.log, "the upgrade")
         os.kill(int(hasp.log.rsplit(" upgraded pid=", 1)[1].split()[0]), signal.SIGTERM)
         hasp.signal(signal.SIGTERM)
-        until(lambda: hasp.log.count(" leaving ") >= 2, "both to be told")
+        until(lambda: hasp.log.count(" shutting_down ") >= 2, "both to be told")
         assert one.call("DEL", "lock:0") == ONE and one.at_end()
         assert hasp.running()
         hasp.signal(signal.SIGTERM)
@@ -144,10 +144,10 @@ def test_sigterm_after_an_upgrade_does_not_cut_off_clients_of_the_old_process(st
 
 def hangs(hasp, number):
     """Returns true if the log's last report on the worker says that it hangs."""
-    return hasp.log.rfind(f" worker_hangs worker={number} ") > hasp.log.rfind(f" worker_goes_on worker={number}\n")
+    return hasp.log.rfind(f" worker_hangs worker={number} ") > hasp.log.rfind(f" worker_recovered worker={number}\n")
 
 
-@covers("worker_goes_on", "worker_hangs")
+@covers("worker_recovered", "worker_hangs")
 def test_watchdog_is_fed_only_while_every_worker_turns(start_hasp, manager):
     hasp = start_hasp(env={**manager.env, "WATCHDOG_USEC": "1200000"}, workers=2)
     manager.until_told("WATCHDOG", "1")

@@ -257,14 +257,14 @@ def test_hasp_that_ends_serves_those_it_held_back(start, redis_server, console):
         hasp.signal(signal.SIGUSR2)
         until(lambda: 'upgrade_refused reason="hasp is paused"' in hasp.log, "it to be refused")
         hasp.signal(signal.SIGTERM)
-        until(lambda: " leaving " in hasp.log, "it to drain")
+        until(lambda: " shutting_down " in hasp.log, "it to drain")
         admin.send(encode("RESUME"))
         assert c.read() == OK and c.at_end()
 
 
 def test_it_is_not_ready_meanwhile(start, redis_server, console):
     hasp = start(redis_server, "[http]\nlisten = 127.0.0.1:0\n")
-    where = re.search(r" http address=(\S+)", hasp.log).group(1)
+    where = re.search(r" listening_http address=(\S+)", hasp.log).group(1)
 
     def ready():
         http = HTTPConnection(where, timeout=60)

@@ -90,7 +90,7 @@ def test_http_answers_when_there_are_descriptors_again(start_hasp):
 @covers("console_full")
 def test_console_lets_in_who_can_log_in_while_strangers_hold_all_its_places(start_hasp):
     hasp = start_hasp("[admin]\nlisten = 127.0.0.1:0\npassword = open sesame\n" + HTTP)
-    port = int(re.search(r" console address=127\.0\.0\.1:(\d+)", hasp.log).group(1))
+    port = int(re.search(r" listening_console address=127\.0\.0\.1:(\d+)", hasp.log).group(1))
     with contextlib.ExitStack() as stack:
         operator = stack.enter_context(Connection(("127.0.0.1", port)))
         assert operator.call("AUTH", "open sesame") == OK

@@ -291,7 +291,7 @@ def test_server_that_was_started_anew_does_not_count_before_restart_delay(start,
         for server in quorum.servers[:3]:
             server.kill()
             server.start()
-        again = r"quorum_server_up .* counts_in_ms=4000\b"
+        again = r"quorum_server_up .* votes_after_ms=4000\b"
         until(lambda: len(re.findall(again, hasp.log[before:])) >= 3, "hasp to be connected again")
         until(lambda: one.call("LOCK", "other") == FENCE, "the servers to count again")
 

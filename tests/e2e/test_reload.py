@@ -56,14 +56,14 @@ def test_reload_after_the_file_is_gone_keeps_the_old_rules(start_hasp):
         assert one.call("PING") == PONG
 
 
-@covers("log_failed", "reload_failed")
+@covers("log_open_failed", "reload_failed")
 def test_reload_to_a_log_that_cannot_be_opened_keeps_everything_old(start_hasp, tmp_path):
     hasp = start_hasp(LOCKS)
     hasp.edit("[upstream]", f"log = {tmp_path}/nowhere/hasp.log\nlog_level = debug\n[upstream]")
     until(lambda: "reload_failed kept=" in hasp.log, "the reload to fail")
     hasp.edit("lock:*", "other:*")
     until(lambda: hasp.log.count("reload_failed kept=") >= 2, "the second reload to fail")
-    assert f"log_failed path={tmp_path}/nowhere/hasp.log reason=" in hasp.log and "reloaded" not in hasp.log
+    assert f"log_open_failed path={tmp_path}/nowhere/hasp.log reason=" in hasp.log and "reloaded" not in hasp.log
     with hasp.connect() as one, hasp.connect() as other:
         assert one.call("SETNX", "lock:1", "v") == ONE
         assert other.call("DEL", "lock:1") == ZERO

@@ -66,7 +66,7 @@ def test_lock_of_which_too_few_replicas_tell_is_given_back_first(start, replicas
         until(lambda: not plain.exists("lock:2"), "MSETNX's other lock to be given back")
         assert one.call("PING") == PONG and one.call(*give(take)) == ZERO
     # A busy machine may not get as far as asking in that time, which is told as got=-1.
-    assert re.search(r"replicas_ack db=0 .* wanted=2 got=(-1|0|1) ", hasp.log)
+    assert re.search(r"replicas_ack_failed db=0 .* wanted=2 got=(-1|0|1) ", hasp.log)
 
 
 @takes

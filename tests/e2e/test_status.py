@@ -21,7 +21,7 @@ GUARD = section("guard stock", {"pattern": "stock:*", "acquire_on": "GET", "wait
 
 
 def ask(hasp, host=None):
-    port = re.search(r"\bhttp address=127\.0\.0\.1:(\d+)", hasp.log)[1]
+    port = re.search(r"\blistening_http address=127\.0\.0\.1:(\d+)", hasp.log)[1]
     with contextlib.closing(http.client.HTTPConnection("127.0.0.1", port, timeout=60)) as c:
         c.request("GET", "/status.json", headers={"Host": host} if host else {})
         reply = c.getresponse()

@@ -140,9 +140,21 @@ def test_new_process_may_have_more_or_fewer_workers(generations, tmp_path):
     assert not path.exists()
 
 
+@covers("listener_closed")
+def test_address_that_the_new_file_does_not_name_is_closed(generations, tmp_path):
+    path = tmp_path / "s"
+    hasps = generations(listen=f"127.0.0.1:0 unix:{path}")
+    hasp = hasps.hasp
+    hasp.configure(hasp.config_file.read_text().replace(f" unix:{path}", ""))
+    hasps.upgrade()
+    assert f"listener_closed address=unix:{path} reason=" in hasp.log
+    with hasp.connect() as one:
+        assert one.call("PING") == PONG
+
+
 def http_ports(hasps):
     """Returns the HTTP port of each generation, in order."""
-    return re.findall(r"\bhttp address=127\.0\.0\.1:(\d+)", hasps.hasp.log)
+    return re.findall(r"\blistening_http address=127\.0\.0\.1:(\d+)", hasps.hasp.log)
 
 
 def test_scraping_goes_on(generations):
@@ -193,7 +205,7 @@ def test_new_process_has_the_console(generations, tmp_path):
     the old process."""
     path = tmp_path / "admin"
     hasps = generations(f"[admin]\nlisten = unix:{path} 127.0.0.1:0\npassword = p\n", drain_timeout="1h")
-    port = int(re.search(r" console address=127\.0\.0\.1:(\d+)", hasps.hasp.log).group(1))
+    port = int(re.search(r" listening_console address=127\.0\.0\.1:(\d+)", hasps.hasp.log).group(1))
 
     def opened(address):
         console = Connection(address)

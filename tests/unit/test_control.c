@@ -568,7 +568,7 @@ static void checks_again(struct fixture *f, double seconds, const char *asks)
 	played_server_send(&f->server, "+PONG\r\n" MASTER);
 }
 
-/* covers: upstream_stopped_evicting */
+/* covers: upstream_noeviction */
 TEST(a_server_that_evicts_is_logged_once_and_asked_each_minute)
 {
 	struct fixture *f = *state;
@@ -595,7 +595,8 @@ TEST(a_server_that_evicts_is_logged_once_and_asked_each_minute)
 	assert_string_equal(control_evicts(f->control), "volatile-ttl");
 	checks_again(f, 60, CHECK MEMORY);
 	says_memory(f, "1000", "noeviction");
-	assert_logged("upstream_stopped_evicting address=there\n");
+	assert_logged("upstream_noeviction address=there effect=\"Redis does not evict keys "
+	              "any more\"");
 	assert_string_equal(control_evicts(f->control), "");
 	checks_again(f, 60, CHECK MEMORY);
 	/* Without a limit nothing is evicted. */

@@ -59,10 +59,10 @@ TEST(no_more_is_kept_than_hasp_can_use)
 	assert_kept_from(4096, DESCRIPTOR_OWN);
 }
 
-/* covers: few_descriptors */
+/* covers: descriptors_too_few */
 TEST(a_descriptor_limit_that_cannot_be_raised_is_logged)
 {
 	/* More than fs.nr_open can be. */
 	descriptors_raise_limit(2000000000);
-	assert_logged("few_descriptors limit=");
+	assert_logged("descriptors_too_few limit=");
 }

@@ -11,6 +11,7 @@
 #include "admin/http_internal.h"
 #include "lock/events/stats.h"
 #include "tests/unit/inifile.h"
+#include "tests/unit/log_fixture.h"
 #include "tests/unit/testing.h"
 
 GROUP_FIXTURE(ini_make_dir, ini_remove_dir);
@@ -29,6 +30,7 @@ int pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*start)
 
 /* -------------------------------------------------------------------------------------- */
 
+/* covers: thread_failed */
 TEST(without_a_thread_it_is_an_error)
 {
 	struct config *config = load("");
@@ -40,7 +42,10 @@ TEST(without_a_thread_it_is_an_error)
 	assert_int_equal(http_serve(&h, &shared, config), 0);
 	assert_int_equal(pipe(fds), 0);
 	assert_int_equal(http_open(&h, fds, 2), 0);
+	log_fixture_open();
 	assert_int_equal(http_serve(&h, &shared, config), -1);
+	assert_logged("level=error event=thread_failed thread=http reason=\"");
+	log_fixture_close();
 	http_close(&h);
 	/* It had them. */
 	assert_int_equal(close(fds[0]), -1);

@@ -286,6 +286,7 @@ TEST(lock_that_enough_replicas_have_stays)
 	assert_nothing_logged();
 }
 
+/* covers: replicas_ack_failed */
 TEST(lock_that_too_few_replicas_have_is_given_back)
 {
 	static const redisReply undone = { .type = REDIS_REPLY_INTEGER, .integer = 1 };
@@ -299,7 +300,7 @@ TEST(lock_that_too_few_replicas_have_is_given_back)
 	assert_jobs("3 " UNDO("a1"));
 	/* The client waits for this answer; it shall not wait for long. */
 	assert_true(fake_jobs_until() == f->now + 1);
-	assert_logged("level=warning event=replicas_ack db=3 key=\"a1\" wanted=2 got=1 "
+	assert_logged("level=warning event=replicas_ack_failed db=3 key=\"a1\" wanted=2 got=1 "
 	              "reason=\"too few "
 	              "replicas have the lock\"");
 }

@@ -277,7 +277,7 @@ TEST(watchdog_starves_while_one_worker_hangs)
 	turns[0] = true;
 	supervision_tick(&f->s, START + 6);
 	assert_string_equal(next(f), "WATCHDOG=1");
-	assert_logged("level=warning event=worker_goes_on worker=0\n");
+	assert_logged("level=warning event=worker_recovered worker=0\n");
 	supervision_tick(&f->s, START + 8);
 	assert_nothing_logged();
 }

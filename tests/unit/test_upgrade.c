@@ -214,7 +214,7 @@ TEST(new_process_gets_the_channels_in_their_order)
 	assert_nothing_logged();
 }
 
-/* covers: handover_failed */
+/* covers: hand_over_failed */
 TEST(new_process_that_ended_gets_no_channels)
 {
 	struct fixture *f = *state;
@@ -226,7 +226,7 @@ TEST(new_process_that_ended_gets_no_channels)
 	assert_int_equal(kill(f->u.pid, SIGKILL), 0);
 	assert_int_equal(waitpid(f->u.pid, NULL, 0), f->u.pid);
 	assert_false(upgrade_give_channels(&f->u, channels, 3));
-	assert_logged("level=warning event=handover_failed effect=\"the old process serves its "
+	assert_logged("level=warning event=hand_over_failed effect=\"the old process keeps its "
 	              "clients until they are idle\" reason=\"Broken pipe\"");
 }
 
@@ -398,7 +398,7 @@ TEST(heir_tells_once_that_it_is_ready)
 	close(fds[0]);
 }
 
-/* covers: upgrade_failed */
+/* covers: hand_over_failed */
 TEST(heir_of_a_process_that_was_killed_logs_that)
 {
 	struct fixture *f = *state;
@@ -413,7 +413,7 @@ TEST(heir_of_a_process_that_was_killed_logs_that)
 	upgrade_init(&f->u, f->argv, &(sigset_t){ 0 });
 	upgrade_tell_ready(&f->u);
 	signal(SIGPIPE, SIG_DFL);
-	assert_logged("level=warning event=upgrade_failed reason=\"the old process cannot be "
+	assert_logged("level=warning event=hand_over_failed reason=\"the old process cannot be "
 	              "reached: ");
 }
 

@@ -143,7 +143,7 @@ static void replica_ask_fail(struct replica_ask *a, long long got, const char *w
 		why = a->has_lock ? "too few replicas have the lock"
 		                  : "the server does not have the lock";
 	if (log_limit_pass(&all->failures, timers_now(all->timers), WARNINGS_MAX, &suppressed))
-		log_warning("replicas_ack db=%d key=%s wanted=%lld got=%lld reason=%s "
+		log_warning("replicas_ack_failed db=%d key=%s wanted=%lld got=%lld reason=%s "
 		            "suppressed=%u",
 		            a->terms.db, QUOTE(t.id.key), (long long)a->terms.replicas, got,
 		            QUOTE_STR(why), suppressed);

@@ -114,7 +114,7 @@ static void log_failure(const struct hold *hold, double now)
 	uint32_t dropped;
 
 	if (log_limit_pass(&h->limit, now, 10, &dropped))
-		log_warning("renewal_failed db=%d key=%s failed=%llu suppressed=%u",
+		log_warning("renewal_failed db=%d key=%s total_failed=%llu suppressed=%u",
 		            lock_id_db(hold->by_id.key), QUOTE(key),
 		            (unsigned long long)h->nfailed, dropped);
 }

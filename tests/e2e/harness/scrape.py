@@ -19,7 +19,7 @@ LABEL = re.compile(r'([a-z_]+)="((?:[^"\\]|\\.)*)"')
 
 
 def where(hasp):
-    return re.search(r"\bhttp address=127\.0\.0\.1:(\d+)", hasp.log)[1]
+    return re.search(r"\blistening_http address=127\.0\.0\.1:(\d+)", hasp.log)[1]
 
 
 def ask(hasp, path, method="GET", body=None):
