@@ -123,6 +123,7 @@ struct client_env {
 	size_t scratch_size;
 	struct request_args args; /* arguments of the request that hasp decides about now */
 	struct command_info found; /* the command of `args`, if hasp had to look it up */
+	struct command_key matched; /* the first of `args`, with its section */
 	struct freelist inputs; /* blocks of BUF_FIRST_SIZE bytes, for most clients' `in` */
 	struct freelist link_waits; /* memory for structs client_link_wait */
 	struct list clients; /* open clients, least recently active first */

@@ -467,6 +467,8 @@ struct cursor {
 	size_t at; /* begin of the current request */
 	/* The request's command, if requests.c has found it. */
 	const struct command_info *found;
+	/* The first argument with its section; NULL: requests.c has not searched that. */
+	const struct command_key *key;
 };
 
 /* Sends `bytes` over the client's link, which must exist. */

@@ -48,9 +48,23 @@ static enum plain takes_plain_in_multi(const struct client *c)
 	return c->pinned ? PLAIN_ANY : PLAIN_STATELESS;
 }
 
-/* True if the request in env->args needs no decision: hasp only passes it. */
+/* True if `key`, the first argument, has a section that may concern the command. */
+static bool is_concerned(struct client_env *env, const struct command_info *what,
+                         struct slice key, struct cursor *k)
+{
+	struct command_key *found = &env->matched;
+
+	found->arg = 1;
+	match_section(env->policy.matcher, key, &found->rule, &found->guard);
+	k->key = found;
+	return found->rule || (found->guard && (what->is_guarded || what->is_observed));
+}
+
+/* True if the request in env->args needs no decision: hasp only passes it. Sets k->key if it
+ * searches the section of that key. */
 __attribute__((always_inline)) static inline bool is_plain(struct client *c,
-                                                           const struct command_info *what)
+                                                           const struct command_info *what,
+                                                           struct cursor *k)
 {
 	struct client_env *env = c->env;
 	const struct request_args *args = &env->args;
@@ -68,9 +82,7 @@ __attribute__((always_inline)) static inline bool is_plain(struct client *c,
 	    reserved_keys_are_named(args->argv + 1, args->argc - 1))
 		return false;
 	if ((what->is_matched || what->reads_value) &&
-	    (possible & (MATCH_RULE | MATCH_GUARD)) &&
-	    (match_rule(env->policy.matcher, key) || ((what->is_guarded || what->is_observed) &&
-	                                              match_guard(env->policy.matcher, key))))
+	    (possible & (MATCH_RULE | MATCH_GUARD)) && is_concerned(env, what, key, k))
 		return false;
 	if (what->may_release &&
 	    dispatch_heeds_releases(&env->policy,
@@ -128,11 +140,12 @@ __attribute__((always_inline)) static inline uint32_t scan_run(struct client *c,
 
 	for (; p < end; p += r.n, count++) {
 		r = scan_plain(c->env, p, (size_t)(end - p));
+		k->key = NULL;
 		if (r.n == 0 || takes == PLAIN_NONE)
 			break;
 		if (takes == PLAIN_STATELESS && !r.what->is_stateless)
 			break;
-		if (!is_plain(c, r.what))
+		if (!is_plain(c, r.what, k))
 			break;
 	}
 	k->at = (size_t)(p - k->p);
@@ -259,10 +272,9 @@ static bool must_await_replies(const struct client *c, const struct context *x)
 	       command_info_is_session(x->what) && session_command_logs_in(x->what, x->req);
 }
 
-/* Takes a whole request. `has_args`: its arguments are in env->args already. `found`: its
- * command; NULL: not looked up yet. Returns false if the client was parked. */
-static bool take_whole(struct client *c, struct cursor *k, bool has_args,
-                       const struct command_info *found)
+/* Takes a whole request. `has_args`: its arguments are in env->args already; `is_scanned`:
+ * scan_run() has also found its command. Returns false if the client was parked. */
+static bool take_whole(struct client *c, struct cursor *k, bool has_args, bool is_scanned)
 {
 	struct request_args *args = &c->env->args;
 	struct resp_view view;
@@ -285,8 +297,8 @@ static bool take_whole(struct client *c, struct cursor *k, bool has_args,
 		view = request_view(args, k->p + k->at, c->scanned, &whole);
 		HASP_ASSERT(whole && view.argc > 0);
 	}
-	what = found ? *found : classifier_find(&c->env->policy, view.argv[0]);
-	context_set_command(&x, &c->env->policy, &what, &view);
+	what = is_scanned ? *k->found : classifier_find(&c->env->policy, view.argv[0]);
+	context_set_matched(&x, &c->env->policy, &what, &view, is_scanned ? k->key : NULL);
 	if (!route_take(c, route_for(c, &x)) || must_await_replies(c, &x)) {
 		send_put_off(c, CLIENT_PARKED_LINK);
 		return false;
@@ -331,7 +343,7 @@ static bool take_request(struct client *c, struct cursor *k)
 		r = request_scan(&c->scan, k->p + at, k->n - at, &used);
 	c->scanned += used;
 	if (r == RESP_OK)
-		return take_whole(c, k, at_start, NULL);
+		return take_whole(c, k, at_start, false);
 	if (r == RESP_BAD)
 		partial_pass_bad(c, k);
 	else
@@ -343,7 +355,7 @@ static bool take_request(struct client *c, struct cursor *k)
  * part of a request, or must wait because the client is parked. */
 static size_t requests_take(struct client *c, const char *p, size_t n)
 {
-	struct cursor k = { p, n, 0, 0, NULL };
+	struct cursor k = { p, n, 0, 0, NULL, NULL };
 	bool goes_on = true;
 
 	while (goes_on && k.at + c->scanned < n && !client_is_dead(c)) {
@@ -351,7 +363,7 @@ static size_t requests_take(struct client *c, const char *p, size_t n)
 		if (c->scanned == 0 && c->state == CLIENT_OPEN && (used = take_plain(c, &k))) {
 			c->scanned = used;
 			c->scan.empty = false;
-			goes_on = take_whole(c, &k, true, k.found);
+			goes_on = take_whole(c, &k, true, true);
 			continue;
 		}
 		if (k.at == n)

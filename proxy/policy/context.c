@@ -33,8 +33,9 @@ static bool sections_matter(const struct command_info *what)
 	       what->is_discovered;
 }
 
-/* The command's keys are these `n` arguments. */
-static void set_keys(struct context *x, const size_t *args, size_t n)
+/* The command's keys are these `n` arguments. `known`: see context_set_matched(). */
+static void set_keys(struct context *x, const size_t *args, size_t n,
+                     const struct command_key *known)
 {
 	bool matter = sections_matter(x->what);
 	struct command_key *keys;
@@ -44,35 +45,44 @@ static void set_keys(struct context *x, const size_t *args, size_t n)
 	x->keys = (struct command_keys){ keys, n };
 	for (size_t i = 0; i < n; i++) {
 		keys[i] = (struct command_key){ .arg = args[i] };
-		if (matter)
+		if (known && known->arg == args[i])
+			keys[i] = *known;
+		else if (matter)
 			match_section(x->env->matcher, context_key(x, i), &keys[i].rule,
 			              &keys[i].guard);
 	}
 }
 
-static void find_keys(struct context *x)
+static void find_keys(struct context *x, const struct command_key *known)
 {
 	static const size_t first = 1;
 	struct key_args args;
 
 	if (command_single_key(x->what->command) && x->req->argc > 1) {
-		set_keys(x, &first, 1);
+		set_keys(x, &first, 1, known);
 		return;
 	}
 	key_args_init(&args, x->what->command, x->req);
-	set_keys(x, args.v, args.n);
+	set_keys(x, args.v, args.n, known);
 	key_args_fini(&args);
 }
 
-void context_set_command(struct context *x, struct policy_env *env,
-                         const struct command_info *what, const struct resp_view *req)
+void context_set_matched(struct context *x, struct policy_env *env,
+                         const struct command_info *what, const struct resp_view *req,
+                         const struct command_key *known)
 {
 	x->env = env;
 	x->req = req;
 	x->what = what;
 	x->keys.n = 0;
 	if (what->command)
-		find_keys(x);
+		find_keys(x, known);
+}
+
+void context_set_command(struct context *x, struct policy_env *env,
+                         const struct command_info *what, const struct resp_view *req)
+{
+	context_set_matched(x, env, what, req, NULL);
 }
 
 void context_set_beginning(struct context *x, struct policy_env *env,
@@ -85,7 +95,7 @@ void context_set_beginning(struct context *x, struct policy_env *env,
 	x->what = what;
 	x->keys.n = 0;
 	if (c && (command_single_key(c) || command_runs_script(c)))
-		find_keys(x);
+		find_keys(x, NULL);
 }
 
 struct slice context_token(const struct context *x, enum owner_kind kind, struct buf *scratch)

@@ -182,6 +182,11 @@ static inline struct context_locks *context_own_locks(const struct context *x)
  * that decide about it. The keys are valid until either function is called again for `env`. */
 void context_set_command(struct context *x, struct policy_env *env,
                          const struct command_info *what, const struct resp_view *req);
+/* As context_set_command(); the caller knows one argument's section already, which counts if
+ * that argument is a key. */
+void context_set_matched(struct context *x, struct policy_env *env,
+                         const struct command_info *what, const struct resp_view *req,
+                         const struct command_key *known);
 /* Sets the command of a request of which only the beginning has come. Finds no keys if more of
  * them may be on their way, which hasp would search again at each read. */
 void context_set_beginning(struct context *x, struct policy_env *env,
