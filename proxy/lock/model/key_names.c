@@ -18,6 +18,7 @@ static const struct slice prefixes[] = {
 
 /* The bytes between the prefix and the key, and after the key. */
 #define BEFORE_MAX (SLOT_TAG_LEN + 2)
+_Static_assert(PREFIX_LEN + BEFORE_MAX + 1 <= KEY_NAME_SPACE, "all names fit");
 struct affixes {
 	char before[BEFORE_MAX];
 	unsigned char nbefore;
@@ -71,12 +72,11 @@ static inline char *put_prefix(char *p, struct slice prefix)
 	return p + PREFIX_LEN;
 }
 
-/* The length of a name in bytes, and the space that it may need while it is written. */
+/* The length of a name in bytes. */
 static size_t name_len(struct slice prefix, const struct affixes *a, size_t len)
 {
 	return prefix.n + a->nbefore + len + 1;
 }
-#define NAME_SPACE (PREFIX_LEN + BEFORE_MAX + 1)
 
 /* Writes the name. Returns its end. */
 static inline char *put_name(char *p, struct slice prefix, const struct affixes *a,
@@ -97,7 +97,7 @@ void key_names_write(struct buf *out, enum key_naming naming, enum key_name kind
                      struct slice key)
 {
 	struct affixes a = affixes_of(naming, key);
-	char *p = buf_reserve(out, NAME_SPACE + key.n);
+	char *p = buf_reserve(out, KEY_NAME_SPACE + key.n);
 
 	buf_added_to(out, put_name(p, prefixes[kind], &a, key));
 }
@@ -108,14 +108,13 @@ void key_names_write(struct buf *out, enum key_naming naming, enum key_name kind
 _Static_assert(sizeof(KEY_NAME_FENCE_COUNTER) - 1 == 10, "its length");
 
 /* Inlined, so that the compiler knows the constant parts of `a`. */
-__attribute__((always_inline)) static inline void put_bulks(struct buf *out,
-                                                            const struct affixes *a,
-                                                            struct slice key,
-                                                            const enum key_name *kinds,
-                                                            size_t n)
+__attribute__((always_inline)) static inline char *put_bulks(char *p, const struct affixes *a,
+                                                             struct slice key,
+                                                             const enum key_name *kinds,
+                                                             size_t n)
 {
-	size_t space = RESP_BULK_SPACE + NAME_SPACE + key.n, header = 0, len = 0;
-	char *p = buf_reserve(out, n * space), *last = NULL;
+	size_t header = 0, len = 0;
+	char *last = NULL;
 
 	for (size_t i = 0; i < n; i++) {
 		char *bulk = p, *name;
@@ -137,39 +136,37 @@ __attribute__((always_inline)) static inline void put_bulks(struct buf *out,
 		len = (size_t)(p - bulk);
 		last = bulk;
 	}
-	buf_added_to(out, p);
+	return p;
 }
 
-/* Appends the name of a key that exists once in each slot: `name`, and in a cluster the slot's
+/* Writes the name of a key that exists once in each slot: `name`, and in a cluster the slot's
  * tag. */
-static void write_slot_name(struct buf *out, enum key_naming naming, struct slice name,
-                            struct slice key)
+static char *put_slot_name(char *p, enum key_naming naming, struct slice name, struct slice key)
 {
 	struct affixes a = naming == KEY_NAMING_SERVER ? braced : slotted(key);
 	size_t ntag = naming == KEY_NAMING_SERVER ? 0 : sizeof(a.before);
 
-	resp_write_bulk_header(out, name.n + ntag);
-	buf_append(out, name);
-	buf_append(out, slice_of(a.before, ntag));
-	buf_append(out, SLICE_LIT("\r\n"));
+	p = resp_put_header(p, '$', name.n + ntag);
+	memcpy(p, name.p, name.n);
+	memcpy(p + name.n, a.before, ntag);
+	return resp_put_end(p + name.n + ntag);
 }
 
-void key_names_write_bulks(struct buf *out, enum key_naming naming, struct slice key,
-                           const enum key_name *kinds, size_t n)
+char *key_names_put_bulks(char *p, enum key_naming naming, struct slice key,
+                          const enum key_name *kinds, size_t n)
 {
 	struct affixes a;
 
 	/* Most keys have no brace. */
-	if (naming == KEY_NAMING_SERVER && !has_brace(key)) {
-		put_bulks(out, &braced, key, kinds, n);
-		return;
-	}
+	if (naming == KEY_NAMING_SERVER && !has_brace(key))
+		return put_bulks(p, &braced, key, kinds, n);
 	a = affixes_of(naming, key);
 	for (size_t i = 0; i < n; i++)
 		if (kinds[i] == KEY_NAME_COUNTER && naming == KEY_NAMING_CLUSTER)
-			write_slot_name(out, naming, SLICE_LIT(KEY_NAME_FENCE_COUNTER), key);
+			p = put_slot_name(p, naming, SLICE_LIT(KEY_NAME_FENCE_COUNTER), key);
 		else
-			put_bulks(out, &a, key, &kinds[i], 1);
+			p = put_bulks(p, &a, key, &kinds[i], 1);
+	return p;
 }
 
 /* Returns the affixes of the name of a guard's queue. The guard's name takes the place of the
@@ -181,37 +178,35 @@ static const struct affixes *queue_affixes(const struct affixes *guard, struct s
 	return &tagged;
 }
 
-__attribute__((always_inline)) static inline void put_guard_queue(struct buf *out,
-                                                                  const struct affixes *inner,
-                                                                  const struct affixes *outer,
-                                                                  struct slice key)
+__attribute__((always_inline)) static inline char *put_guard_queue(char *p,
+                                                                   const struct affixes *inner,
+                                                                   const struct affixes *outer,
+                                                                   struct slice key)
 {
 	struct slice queue = prefixes[KEY_NAME_QUEUE], guard = prefixes[KEY_NAME_GUARD];
 	size_t len = name_len(guard, inner, key.n);
-	char *p = buf_reserve(out, RESP_BULK_SPACE + 2 * NAME_SPACE + key.n);
 
 	p = resp_put_header(p, '$', name_len(queue, outer, len));
 	p = put_prefix(p, queue);
 	memcpy(p, outer->before, outer->nbefore);
 	p = put_name(p + outer->nbefore, guard, inner, key);
 	*p++ = outer->behind;
-	p = resp_put_end(p);
-	buf_added_to(out, p);
+	return resp_put_end(p);
 }
 
-void key_names_write_guard_queue_bulk(struct buf *out, enum key_naming naming, struct slice key)
+char *key_names_put_guard_queue_bulk(char *p, enum key_naming naming, struct slice key)
 {
 	struct affixes inner;
 
-	if (naming == KEY_NAMING_SERVER && key.n && *key.p != '}' && !has_brace(key)) {
-		put_guard_queue(out, &braced, &tagged, key);
-		return;
-	}
+	if (naming == KEY_NAMING_SERVER && key.n && *key.p != '}' && !has_brace(key))
+		return put_guard_queue(p, &braced, &tagged, key);
 	inner = affixes_of(naming, key);
-	put_guard_queue(out, &inner, queue_affixes(&inner, key), key);
+	return put_guard_queue(p, &inner, queue_affixes(&inner, key), key);
 }
 
 void key_names_write_ack_bulk(struct buf *out, enum key_naming naming, struct slice key)
 {
-	write_slot_name(out, naming, SLICE_LIT(KEY_NAME_ACK), key);
+	char *p = buf_reserve(out, key_names_space(key, 1));
+
+	buf_added_to(out, put_slot_name(p, naming, SLICE_LIT(KEY_NAME_ACK), key));
 }

@@ -25,6 +25,7 @@
 
 #include "base/buf.h"
 #include "base/slice.h"
+#include "resp/write.h"
 
 enum key_name {
 	/* A rule's lock: `<token> <value>`; a verbs' lock: the tickets by which its owner has
@@ -59,9 +60,25 @@ uint16_t key_names_slot(enum key_naming naming, struct slice key);
 void key_names_write(struct buf *out, enum key_naming naming, enum key_name kind,
                      struct slice key);
 
-/* Appends `n` names of the same key, each as a RESP bulk. */
-void key_names_write_bulks(struct buf *out, enum key_naming naming, struct slice key,
-                           const enum key_name *kinds, size_t n);
+/* Writes `n` names of the same key to `p`, each as a RESP bulk, and returns the end of the
+ * bytes. They take at most key_names_space() bytes. */
+char *key_names_put_bulks(char *p, enum key_naming naming, struct slice key,
+                          const enum key_name *kinds, size_t n);
+/* The space that a name needs while it is written, in bytes, besides the key. */
+#define KEY_NAME_SPACE ((size_t)20)
+static inline size_t key_names_space(struct slice key, size_t n)
+{
+	return n * (RESP_BULK_SPACE + KEY_NAME_SPACE + key.n);
+}
+
+/* Appends these names. */
+static inline void key_names_write_bulks(struct buf *out, enum key_naming naming,
+                                         struct slice key, const enum key_name *kinds, size_t n)
+{
+	char *p = buf_reserve(out, key_names_space(key, n));
+
+	buf_added_to(out, key_names_put_bulks(p, naming, key, kinds, n));
+}
 /* Appends one name as a RESP bulk. */
 static inline void key_names_write_bulk(struct buf *out, enum key_naming naming,
                                         enum key_name kind, struct slice key)
@@ -69,9 +86,9 @@ static inline void key_names_write_bulk(struct buf *out, enum key_naming naming,
 	key_names_write_bulks(out, naming, key, &kind, 1);
 }
 
-/* Appends the name of the queue of the key's guard, as a RESP bulk. */
-void key_names_write_guard_queue_bulk(struct buf *out, enum key_naming naming,
-                                      struct slice key);
+/* Writes the name of the queue of the key's guard, as a RESP bulk of at most two names' space,
+ * to `p`, and returns its end. */
+char *key_names_put_guard_queue_bulk(char *p, enum key_naming naming, struct slice key);
 
 /* The key that hasp writes so that WAIT asks the replicas: one on a server, and in a cluster
  * one in each slot. */

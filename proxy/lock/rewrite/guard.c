@@ -72,10 +72,15 @@ static size_t count_others(const struct guarded_command *g)
 	return n;
 }
 
-static void write_guard_queue(struct buf *out, enum key_naming naming, struct slice key)
+/* Writes the names of the key's guard and its queue to `p`, and returns the end of the bytes,
+ * which take at most GUARD_NAMES names' space. */
+#define GUARD_NAMES 3
+static char *put_guard_names(char *p, enum key_naming naming, struct slice key)
 {
-	key_names_write_bulk(out, naming, KEY_NAME_GUARD, key);
-	key_names_write_guard_queue_bulk(out, naming, key);
+	static const enum key_name guard = KEY_NAME_GUARD;
+
+	p = key_names_put_bulks(p, naming, key, &guard, 1);
+	return key_names_put_guard_queue_bulk(p, naming, key);
 }
 
 /* Writes the command's keys that are not guarded. */
@@ -121,8 +126,11 @@ static void write_guard_call(struct buf *out, enum script_id id,
 	                  SCRIPT_CALL_SECRET_ARGS + 1 + SCRIPT_CALL_WAIT_ARGS + 3 * g->n +
 	                          (with_command ? g->req->argc : 0));
 	for (size_t i = 0; i < g->n; i++) {
-		write_guard_queue(out, opts->naming, g->keys[i].key);
-		resp_write_bulk(out, g->keys[i].key);
+		struct slice key = g->keys[i].key;
+		char *p = buf_reserve(out, key_names_space(key, GUARD_NAMES + 1));
+
+		p = put_guard_names(p, opts->naming, key);
+		buf_added_to(out, resp_put_bulk(p, key));
 	}
 	write_other_keys(out, g);
 
@@ -144,16 +152,29 @@ void rewrite_guard_read(struct buf *out, const struct guarded_command *g,
 	write_guard_call(out, SCRIPT_GUARD_READ, g, opts, !apart);
 }
 
+static inline char *put_text(char *p, const char *text, size_t n)
+{
+	memcpy(p, text, n);
+	return p + n;
+}
+
 void rewrite_guard_optimistic(struct buf *out, const struct resp_view *req, struct slice key,
                               struct slice token, int64_t lease_ms, enum key_naming naming)
 {
-	buf_append(out, SLICE_LIT("*2\r\n$6\r\nEXISTS\r\n"));
-	key_names_write_guard_queue_bulk(out, naming, key);
-	buf_append(out, SLICE_LIT("*6\r\n$3\r\nSET\r\n"));
-	key_names_write_bulk(out, naming, KEY_NAME_GUARD, key);
-	resp_write_bulk(out, token);
-	buf_append(out, SLICE_LIT("$2\r\nNX\r\n$2\r\nPX\r\n"));
-	resp_write_bulk_int(out, lease_ms);
+	static const enum key_name guard = KEY_NAME_GUARD;
+	static const char exists[] = "*2\r\n$6\r\nEXISTS\r\n", set[] = "*6\r\n$3\r\nSET\r\n",
+			  nx_px[] = "$2\r\nNX\r\n$2\r\nPX\r\n";
+	char *p = buf_reserve(out, sizeof(exists) + sizeof(set) + sizeof(nx_px) +
+	                                   key_names_space(key, GUARD_NAMES) + RESP_BULK_SPACE +
+	                                   token.n + RESP_BULK_INT_SPACE);
+
+	p = put_text(p, exists, sizeof(exists) - 1);
+	p = key_names_put_guard_queue_bulk(p, naming, key);
+	p = put_text(p, set, sizeof(set) - 1);
+	p = key_names_put_bulks(p, naming, key, &guard, 1);
+	p = resp_put_bulk(p, token);
+	p = put_text(p, nx_px, sizeof(nx_px) - 1);
+	buf_added_to(out, resp_put_bulk_int(p, lease_ms));
 	resp_write_request(out, req->argv, req->argc);
 }
 
@@ -169,15 +190,20 @@ static bool is_finish(const struct guarded_command *g)
 static void write_finish_call(struct buf *out, const struct guarded_command *g,
                               const struct rewrite_opts *opts)
 {
-	script_call_begin(out, SCRIPT_GUARD_FINISH, opts, 3 + count_others(g),
-	                  SCRIPT_CALL_SECRET_ARGS + 2 + g->req->argc);
-	write_guard_queue(out, opts->naming, g->keys->key);
-	resp_write_bulk(out, g->keys->key);
+	struct slice key = g->keys->key, token = token_of(g->keys);
+	char *p = script_call_open(out, SCRIPT_GUARD_FINISH, opts, 3 + count_others(g),
+	                           SCRIPT_CALL_SECRET_ARGS + 2 + g->req->argc,
+	                           key_names_space(key, GUARD_NAMES + 1));
+
+	p = put_guard_names(p, opts->naming, key);
+	buf_added_to(out, resp_put_bulk(p, key));
 	write_other_keys(out, g);
 
-	resp_write_bulk(out, opts->secret);
-	resp_write_bulk(out, token_of(g->keys));
-	resp_write_bulk_int(out, g->keys->lease_ms);
+	p = buf_reserve(out,
+	                2 * RESP_BULK_SPACE + opts->secret.n + token.n + RESP_BULK_INT_SPACE);
+	p = resp_put_bulk(p, opts->secret);
+	p = resp_put_bulk(p, token);
+	buf_added_to(out, resp_put_bulk_int(p, g->keys->lease_ms));
 	write_command(out, g);
 }
 
@@ -226,8 +252,11 @@ void rewrite_guard_check(struct buf *out, const struct guarded_command *g,
 enum script_id rewrite_guard_release(struct buf *out, struct slice key, struct slice token,
                                      const struct rewrite_opts *opts)
 {
-	script_call_begin(out, SCRIPT_GUARD_RELEASE, opts, 2, SCRIPT_CALL_SECRET_ARGS + 1);
-	write_guard_queue(out, opts->naming, key);
+	char *p = script_call_open(out, SCRIPT_GUARD_RELEASE, opts, 2,
+	                           SCRIPT_CALL_SECRET_ARGS + 1,
+	                           key_names_space(key, GUARD_NAMES));
+
+	buf_added_to(out, put_guard_names(p, opts->naming, key));
 	resp_write_bulk(out, opts->secret);
 	resp_write_bulk(out, token);
 	return SCRIPT_GUARD_RELEASE;

@@ -65,6 +65,10 @@ void rewrite_ends(struct lock_call *call, bool absolute, int64_t ms);
  * rewrite_lock_keys(). */
 void rewrite_begin_single(const struct rewrite *rw, enum script_id id, size_t nmore,
                           size_t nargs);
+/* As rewrite_begin_single(); also makes space for the arguments, at most `space` bytes, and
+ * returns where they must be written before buf_added_to(). */
+char *rewrite_open_single(const struct rewrite *rw, enum script_id id, size_t nmore,
+                          size_t nargs, size_t space);
 
 /* Writes a call that checks the owner, and runs the command as it came. */
 enum rewrite_result rewrite_write(const struct rewrite *rw);
@@ -83,6 +87,10 @@ const struct lock_key *rewrite_first_lock(const struct rewrite *rw);
  * owner = value, the lock stands in place of the sidecar, which does not exist. */
 void rewrite_lock_keys(const struct rewrite *rw, const struct rule *rule, struct slice key,
                        size_t nmore);
+/* Writes these KEYS to `p`, and returns the end of the bytes. They take at most
+ * key_names_space() of all of them. */
+char *rewrite_put_lock_keys(char *p, const struct rewrite *rw, const struct rule *rule,
+                            struct slice key, size_t nmore);
 /* Appends "shared" if several connections can have the same token under the rule, else "". */
 void rewrite_shared(const struct rewrite *rw, const struct rule *rule);
 /* Appends the command's keys that have no rule. */

@@ -110,12 +110,12 @@ static enum rewrite_result rewrite_persist(const struct rewrite *rw)
 static void write_short_del_call(const struct rewrite *rw)
 {
 	const struct rule *rule = rw->keys[0].rule;
-	bool waits = rule->wait_ms > 0;
+	struct slice name = rw->req->argv[0], token = rw->keys[0].token;
+	char *p = rewrite_open_single(rw, SCRIPT_DEL, 1 + (rule->wait_ms > 0), 2,
+	                              2 * RESP_BULK_SPACE + name.n + token.n);
 
-	script_call_begin(rw->out, SCRIPT_DEL, rw->opts, 3 + waits, 2);
-	rewrite_lock_keys(rw, rule, rw->req->argv[rw->keys[0].arg], 1 + waits);
-	resp_write_bulk(rw->out, rw->req->argv[0]);
-	resp_write_bulk(rw->out, rw->keys[0].token);
+	p = resp_put_bulk(p, name);
+	buf_added_to(rw->out, resp_put_bulk(p, token));
 }
 
 /* True if hasp may send a short call: it knows the lock's token, and the command names no other

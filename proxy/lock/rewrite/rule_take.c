@@ -102,13 +102,18 @@ static void write_take(const struct rewrite *rw, const char *form, const struct 
 	const struct rule *rule = rw->keys[0].rule;
 	bool refresh = rule->reentrant == REENTRANT_REFRESH;
 	bool is_short = !refresh && strcmp(e->option, "PX") == 0;
+	struct slice token = rw->keys[0].token, value = rw->req->argv[2],
+		     name = slice_str(form), ticket = rw->opts->ticket;
+	char *p = rewrite_open_single(rw, SCRIPT_TAKE, 1, is_short ? 5 : 9,
+	                              4 * RESP_BULK_SPACE + RESP_BULK_INT_SPACE + token.n +
+	                                      value.n + name.n + ticket.n);
 
-	begin_take(rw, SCRIPT_TAKE, is_short ? 5 : 9);
-	resp_write_bulk(rw->out, rw->keys[0].token);
-	resp_write_bulk(rw->out, rw->req->argv[2]);
-	resp_write_bulk_int(rw->out, e->number);
-	resp_write_bulk_str(rw->out, form);
-	resp_write_bulk(rw->out, rw->opts->ticket);
+	rw->call->ticket = ticket;
+	p = resp_put_bulk(p, token);
+	p = resp_put_bulk(p, value);
+	p = resp_put_bulk_int(p, e->number);
+	p = resp_put_bulk(p, name);
+	buf_added_to(rw->out, resp_put_bulk(p, ticket));
 	if (is_short)
 		return;
 	resp_write_bulk_str(rw->out, e->option);

@@ -9,29 +9,45 @@
 #include "lock/rewrite/rewrite_internal.h"
 #include "resp/write.h"
 
-void rewrite_lock_keys(const struct rewrite *rw, const struct rule *rule, struct slice key,
-                       size_t nmore)
+char *rewrite_put_lock_keys(char *p, const struct rewrite *rw, const struct rule *rule,
+                            struct slice key, size_t nmore)
 {
 	static const enum key_name names[] = { KEY_NAME_OWNER, KEY_NAME_FENCE, KEY_NAME_QUEUE };
 	bool has_sidecar = rewrite_has_sidecar(rule);
 
-	resp_write_bulk(rw->out, key);
+	p = resp_put_bulk(p, key);
 	if (!has_sidecar)
-		resp_write_bulk(rw->out, key);
-	key_names_write_bulks(rw->out, rw->opts->naming, key, names + !has_sidecar,
-	                      nmore + has_sidecar);
+		p = resp_put_bulk(p, key);
+	return key_names_put_bulks(p, rw->opts->naming, key, names + !has_sidecar,
+	                           nmore + has_sidecar);
+}
+
+void rewrite_lock_keys(const struct rewrite *rw, const struct rule *rule, struct slice key,
+                       size_t nmore)
+{
+	char *p = buf_reserve(rw->out, key_names_space(key, 2 + nmore));
+
+	buf_added_to(rw->out, rewrite_put_lock_keys(p, rw, rule, key, nmore));
+}
+
+char *rewrite_open_single(const struct rewrite *rw, enum script_id id, size_t nmore,
+                          size_t nargs, size_t space)
+{
+	const struct lock_key *k = &rw->keys[0];
+	struct slice key = rw->req->argv[k->arg];
+	char *p = script_call_open(rw->out, id, rw->opts, 2 + nmore, nargs,
+	                           key_names_space(key, 2 + nmore) + space);
+
+	rw->call->script = id;
+	rw->call->key = key;
+	rw->call->owner = k->token;
+	return rewrite_put_lock_keys(p, rw, k->rule, key, nmore);
 }
 
 void rewrite_begin_single(const struct rewrite *rw, enum script_id id, size_t nmore,
                           size_t nargs)
 {
-	const struct lock_key *k = &rw->keys[0];
-
-	script_call_begin(rw->out, id, rw->opts, 2 + nmore, nargs);
-	rewrite_lock_keys(rw, k->rule, rw->req->argv[k->arg], nmore);
-	rw->call->script = id;
-	rw->call->key = rw->req->argv[k->arg];
-	rw->call->owner = k->token;
+	buf_added_to(rw->out, rewrite_open_single(rw, id, nmore, nargs, 0));
 }
 
 enum rewrite_result rewrite_too_long(const struct rewrite *rw)

@@ -253,31 +253,45 @@ static bool side_ok(struct buf *out, const struct verb_args *a, const struct rew
 	return false;
 }
 
-/* Writes the argument that names the lock's layout; it is empty with reentrant = count. */
-static void write_option(struct buf *out, const struct verbs *verbs, const struct verb_args *a)
+/* Returns the argument that names the lock's layout; it is empty with reentrant = count. */
+static struct slice option_of(const struct verbs *verbs, const struct verb_args *a)
 {
-	char letter = (char)a->side;
-
 	if (a->limit.p)
-		resp_write_bulk(out, a->limit);
-	else if (a->side)
-		resp_write_bulk(out, slice_of(&letter, 1));
-	else if (verbs->reentrant == REENTRANT_REFRESH)
-		resp_write_bulk(out, SLICE_LIT("refresh"));
-	else if (verbs->reentrant == REENTRANT_NO)
-		resp_write_bulk(out, SLICE_LIT("no"));
-	else
-		resp_write_bulk(out, SLICE_LIT(""));
+		return a->limit;
+	if (a->side)
+		return slice_str(verb_layout_type(a->side));
+	if (verbs->reentrant == REENTRANT_REFRESH)
+		return SLICE_LIT("refresh");
+	return verbs->reentrant == REENTRANT_NO ? SLICE_LIT("no") : SLICE_LIT("");
 }
 
-/* Writes the lease in ms; copies the application's number if that is the lease. */
-static void write_lease(struct buf *out, const struct verbs *verbs, const struct verb_args *a,
-                        const struct lock_call *call)
+/* Writes the lease in ms to `p`, and returns the end of the bytes; copies the application's
+ * number if that is the lease. */
+static char *put_verb_lease(char *p, const struct verbs *verbs, const struct verb_args *a,
+                            const struct lock_call *call)
 {
 	if (a->time.p && !a->seconds && !verbs->max_lease_ms)
-		resp_write_bulk(out, a->time);
-	else
-		resp_write_bulk_int(out, call->lease_ms);
+		return resp_put_bulk(p, a->time);
+	return resp_put_bulk_int(p, call->lease_ms);
+}
+
+/* Writes the arguments that a full and a short call begin with to `p`, and returns the end of
+ * the bytes. They take at most lock_args_space() bytes. */
+static char *put_lock_args(char *p, const struct verbs *verbs, const struct verb_args *a,
+                           const struct rewrite_opts *opts, const struct lock_call *call,
+                           const struct slice *option)
+{
+	p = resp_put_bulk(p, call->owner);
+	p = put_verb_lease(p, verbs, a, call);
+	p = resp_put_bulk(p, opts->ticket);
+	return option ? resp_put_bulk(p, *option) : p;
+}
+
+static size_t lock_args_space(const struct verb_args *a, const struct rewrite_opts *opts,
+                              const struct lock_call *call, struct slice option)
+{
+	return 3 * RESP_BULK_SPACE + RESP_BULK_INT_SPACE + call->owner.n + a->time.n +
+	       opts->ticket.n + option.n;
 }
 
 void verb_owner(const struct verbs *verbs, const struct verb_args *a, struct lock_call *call)
@@ -300,19 +314,21 @@ static void write_short_lock(struct buf *out, const struct verbs *verbs,
 {
 	size_t nkeys = SCRIPT_CALL_LOCK_KEYS + needs_sidecar(opts, call);
 	bool has_option = call->kind != LOCK_KIND_COUNT;
+	struct slice option = option_of(verbs, a);
+	char *p = script_call_open(out, call->script, opts, nkeys, 3 + has_option,
+	                           key_names_space(call->key, nkeys) +
+	                                   lock_args_space(a, opts, call, option));
 
-	script_call_begin(out, call->script, opts, nkeys, 3 + has_option);
-	script_call_write_lock_keys(out, opts, call->key, nkeys);
-	resp_write_bulk(out, call->owner);
-	write_lease(out, verbs, a, call);
-	resp_write_bulk(out, opts->ticket);
-	if (has_option)
-		write_option(out, verbs, a);
+	p = script_call_put_lock_keys(p, opts, call->key, nkeys);
+	buf_added_to(out, put_lock_args(p, verbs, a, opts, call, has_option ? &option : NULL));
 }
 
 static void write_lock(struct buf *out, const struct verbs *verbs, const struct verb_args *a,
                        const struct rewrite_opts *opts, struct lock_call *call)
 {
+	struct slice option;
+	char *p;
+
 	call->kind = a->side ? a->side : a->limit.p ? LOCK_KIND_LIMIT : verb_lock_kind(verbs);
 	call->script = lock_script(call->kind);
 	call->effect = LOCK_EFFECT_TAKES;
@@ -326,13 +342,12 @@ static void write_lock(struct buf *out, const struct verbs *verbs, const struct 
 		write_short_lock(out, verbs, a, opts, call);
 		return;
 	}
+	option = option_of(verbs, a);
 	script_call_begin(out, call->script, opts, SCRIPT_CALL_QUEUE_KEYS,
 	                  SCRIPT_CALL_SECRET_ARGS + 6 + opts->nown);
 	script_call_write_queue_keys(out, opts, call->key, true);
-	resp_write_bulk(out, call->owner);
-	write_lease(out, verbs, a, call);
-	resp_write_bulk(out, opts->ticket);
-	write_option(out, verbs, a);
+	p = buf_reserve(out, lock_args_space(a, opts, call, option));
+	buf_added_to(out, put_lock_args(p, verbs, a, opts, call, &option));
 	resp_write_bulk_int(out, call->wait_ms);
 	script_call_write_place(out, opts);
 	script_call_write_own(out, opts);
@@ -358,13 +373,17 @@ static void write_short_unlock(struct buf *out, const struct verbs *verbs,
 	bool has_sidecar = !opts->held || opts->reentered || is_shared;
 	bool has_counter = has_sidecar || opts->naming == KEY_NAMING_CLUSTER;
 	size_t nkeys = SCRIPT_CALL_LOCK_KEYS - 1 + has_counter + has_sidecar;
+	struct slice type = slice_str(verb_layout_type(kind));
+	char *p = script_call_open(out, call->script, opts, nkeys,
+	                           1 + (kind != LOCK_KIND_COUNT || is_shared) + is_shared,
+	                           key_names_space(call->key, nkeys) + 2 * RESP_BULK_SPACE +
+	                                   call->owner.n + type.n);
 
-	script_call_begin(out, call->script, opts, nkeys,
-	                  1 + (kind != LOCK_KIND_COUNT || is_shared) + is_shared);
-	script_call_write_lock_keys(out, opts, call->key, nkeys);
-	resp_write_bulk(out, call->owner);
+	p = script_call_put_lock_keys(p, opts, call->key, nkeys);
+	p = resp_put_bulk(p, call->owner);
 	if (kind != LOCK_KIND_COUNT || is_shared)
-		resp_write_bulk_str(out, verb_layout_type(kind));
+		p = resp_put_bulk(p, type);
+	buf_added_to(out, p);
 	if (is_shared)
 		write_given_back(out, opts);
 }

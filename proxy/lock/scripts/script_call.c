@@ -13,8 +13,8 @@ static void write_eval(struct buf *out, const struct script *s)
 	resp_write_bulk(out, s->text);
 }
 
-void script_call_begin(struct buf *out, enum script_id id, const struct rewrite_opts *opts,
-                       size_t nkeys, size_t nargs)
+char *script_call_open(struct buf *out, enum script_id id, const struct rewrite_opts *opts,
+                       size_t nkeys, size_t nargs, size_t space)
 {
 	const struct script *s = script_get(id);
 	char *p;
@@ -22,34 +22,41 @@ void script_call_begin(struct buf *out, enum script_id id, const struct rewrite_
 	if (opts->eval) {
 		resp_write_array(out, 3 + nkeys + nargs);
 		write_eval(out, s);
-		resp_write_bulk_int(out, (long long)nkeys);
-		return;
+		return resp_put_bulk_int(buf_reserve(out, RESP_BULK_INT_SPACE + space),
+		                         (long long)nkeys);
 	}
 	HASP_ASSERT(s->evalsha.n == SCRIPT_EVALSHA_LEN);
-	p = buf_reserve(out, RESP_HEADER_SPACE + SCRIPT_EVALSHA_LEN + RESP_BULK_INT_SPACE);
-	p = resp_put_header(p, '*', 3 + nkeys + nargs);
+	space += RESP_HEADER_SPACE + SCRIPT_EVALSHA_LEN + RESP_BULK_INT_SPACE;
+	p = resp_put_header(buf_reserve(out, space), '*', 3 + nkeys + nargs);
 	memcpy(p, s->evalsha.p, SCRIPT_EVALSHA_LEN);
-	p = resp_put_bulk_int(p + SCRIPT_EVALSHA_LEN, (long long)nkeys);
-	buf_added_to(out, p);
+	return resp_put_bulk_int(p + SCRIPT_EVALSHA_LEN, (long long)nkeys);
 }
 
-void script_call_write_lock_keys(struct buf *out, const struct rewrite_opts *opts,
-                                 struct slice key, size_t nkeys)
+void script_call_begin(struct buf *out, enum script_id id, const struct rewrite_opts *opts,
+                       size_t nkeys, size_t nargs)
+{
+	buf_added_to(out, script_call_open(out, id, opts, nkeys, nargs, 0));
+}
+
+char *script_call_put_lock_keys(char *p, const struct rewrite_opts *opts, struct slice key,
+                                size_t nkeys)
 {
 	static const enum key_name names[] = { KEY_NAME_FENCE, KEY_NAME_QUEUE, KEY_NAME_COUNTER,
 		                               KEY_NAME_OWNER };
 
-	resp_write_bulk(out, key);
-	key_names_write_bulks(out, opts->naming, key, names, nkeys - 1);
+	return key_names_put_bulks(resp_put_bulk(p, key), opts->naming, key, names, nkeys - 1);
 }
 
 void script_call_write_queue_keys(struct buf *out, const struct rewrite_opts *opts,
                                   struct slice key, bool has_sidecar)
 {
-	script_call_write_lock_keys(out, opts, key, SCRIPT_CALL_LOCK_KEYS + has_sidecar);
+	size_t space = key_names_space(key, SCRIPT_CALL_QUEUE_KEYS) + RESP_BULK_SPACE;
+	char *p = buf_reserve(out, space + opts->secret.n);
+
+	p = script_call_put_lock_keys(p, opts, key, SCRIPT_CALL_LOCK_KEYS + has_sidecar);
 	if (!has_sidecar)
-		resp_write_bulk(out, key);
-	resp_write_bulk(out, opts->secret);
+		p = resp_put_bulk(p, key);
+	buf_added_to(out, resp_put_bulk(p, opts->secret));
 }
 
 void script_call_write_wait(struct buf *out, const struct rewrite_opts *opts, int64_t wait_ms)

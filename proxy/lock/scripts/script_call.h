@@ -50,6 +50,11 @@ struct rewrite_opts {
 
 void script_call_begin(struct buf *out, enum script_id id, const struct rewrite_opts *opts,
                        size_t nkeys, size_t nargs);
+/* As script_call_begin(), for a call that is written in one go: makes space for the keys and
+ * arguments, at most `space` bytes. Returns where they must be written before buf_added_to().
+ */
+char *script_call_open(struct buf *out, enum script_id id, const struct rewrite_opts *opts,
+                       size_t nkeys, size_t nargs, size_t space);
 
 /* Number of KEYS of the scripts that use the queue: lock, record, queue, fence counter, sidecar
  * (if there is none, the lock again). */
@@ -58,9 +63,10 @@ void script_call_begin(struct buf *out, enum script_id id, const struct rewrite_
 #define SCRIPT_CALL_SECRET_ARGS 1
 /* Most short calls have only the first four of these KEYS. */
 #define SCRIPT_CALL_LOCK_KEYS 4
-/* Writes the first `nkeys` of these KEYS. */
-void script_call_write_lock_keys(struct buf *out, const struct rewrite_opts *opts,
-                                 struct slice key, size_t nkeys);
+/* Writes the first `nkeys` of these KEYS to `p`, and returns the end of the bytes. They take at
+ * most key_names_space() bytes. */
+char *script_call_put_lock_keys(char *p, const struct rewrite_opts *opts, struct slice key,
+                                size_t nkeys);
 void script_call_write_queue_keys(struct buf *out, const struct rewrite_opts *opts,
                                   struct slice key, bool has_sidecar);
 
