@@ -105,7 +105,6 @@ TEST(what_does_not_fit_puts_it_over_its_limit)
 	assert_false(account_admits(&a, &s, 0));
 }
 
-/* Or others would be closed for what nobody wants any more. */
 TEST(what_was_wanted_goes_with_the_one_that_wanted_it)
 {
 	struct account_share greedy, other;

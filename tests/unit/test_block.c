@@ -18,9 +18,9 @@
 
 static struct commands *commands;
 static struct block block;
-static struct block_answer last; /* of the last command line */
+static struct block_answer last; /* the answer of block.c to the last command line. */
 
-/* The server has told of all commands that are used here. */
+/* Sets up a block; the server has reported all commands that the tests use. */
 static int setup(void **state)
 {
 	static const char *const told[] = { "publish", "ping", "select", "get", "set", "mget" };
@@ -80,7 +80,7 @@ static void assert_answer(const char *line, const char *reply)
 		fail_msg("%s: %.*s", line, (int)last.reply.n, last.reply.p);
 }
 
-/* `key`: NULL: to the home node. */
+/* Asserts that the transaction is at the node of `key`; NULL: at the default node. */
 static void assert_slot_is(const char *key)
 {
 	assert_int_equal(last.slot, key ? slot_of_key(slice_str(key)) : -1);
@@ -161,7 +161,7 @@ TEST(test_what_only_redis_can_judge_goes_home)
 	assert_answer("get a", CROSSSLOT);
 	assert_replaced("exec", NULL, "DISCARD\n", EXECABORT);
 	assert_answer("multi", "+OK\r\n");
-	/* It refuses this one, and nothing is left of the transaction. */
+	/* Redis refuses this EXEC, and nothing is left of the transaction. */
 	assert_sent("exec now", NULL);
 	assert_answer("multi", "+OK\r\n");
 }
@@ -173,7 +173,7 @@ TEST(test_keys_of_another_slot_abort_it)
 	assert_answer("get b", CROSSSLOT);
 	assert_sent("get a", "a");
 	assert_replaced("exec", "a", "DISCARD\n", EXECABORT);
-	/* The next one is not. */
+	/* The next transaction succeeds. */
 	assert_answer("multi", "+OK\r\n");
 	assert_answer("mget a b", CROSSSLOT);
 	assert_answer("exec", EXECABORT);
@@ -228,7 +228,7 @@ TEST(test_another_multi_or_watch_inside_is_refused_and_aborts_nothing)
 	assert_begins("exec", NULL, 1, "MULTI\n");
 }
 
-/* As Valkey 8. */
+/* Valkey 8 refuses these commands inside MULTI, too. */
 TEST(test_what_is_not_allowed_inside_aborts_it)
 {
 	struct command watch = *commands_find(commands, SLICE_LIT("watch"));
@@ -247,7 +247,7 @@ TEST(test_watch_decides_the_node)
 {
 	assert_sent("watch a", "a");
 	assert_true(block_is_tied(&block));
-	assert_passes("get b"); /* no part of a transaction */
+	assert_passes("get b");
 	assert_sent("watch {a}1 {a}2", "a");
 	assert_answer("watch b", CROSSSLOT);
 	assert_answer("watch a b", CROSSSLOT);
@@ -258,7 +258,7 @@ TEST(test_watch_decides_the_node)
 	assert_sent("watch b", "b");
 }
 
-/* 06S is a key of slot 0, which is one as any other. */
+/* Slot 0 decides the node like any other slot; 06S is a key of slot 0. */
 TEST(test_slot_0_decides_it_too)
 {
 	assert_int_equal(slot_of_key(SLICE_LIT("06S")), 0);
@@ -310,7 +310,7 @@ TEST(test_watched_keys_that_move_count_as_changed)
 	send("exec", 3);
 	assert_int_equal(last.step, BLOCK_ANSWER);
 	assert_true(slice_eq(last.reply, SLICE_LIT("_\r\n")));
-	/* An UNWATCH makes it undone. */
+	/* UNWATCH ends it. */
 	assert_sent("watch a", "a");
 	block_close(&block);
 	assert_passes("unwatch");
@@ -333,7 +333,7 @@ TEST(test_a_transaction_that_is_too_long_cannot_begin_again)
 	assert_begins(line, "a", 1, "MULTI\n");
 	block_close(&block);
 	assert_answer("exec", EXECABORT);
-	/* Nor can it be held back. */
+	/* A PING cannot be held back either. */
 	memcpy(line, "ping  ", 6);
 	assert_answer("multi", "+OK\r\n");
 	send(line, 2);

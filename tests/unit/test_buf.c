@@ -89,7 +89,6 @@ TEST(reserved_bytes_count_once_they_are_added)
 	buf_release(&b);
 }
 
-/* What was consumed makes room, or a queue that never runs empty would grow for ever. */
 TEST(a_queue_of_bounded_length_takes_bounded_memory)
 {
 	struct buf b = BUF_INIT;
@@ -133,7 +132,8 @@ __attribute__((format(printf, 3, 4))) static void put_line(struct buf *b, const 
 	buf_puts(b, "\n");
 }
 
-/* Of those that pass their arguments on; the second text does not fit into what is left. */
+/* Formats as functions do that pass a va_list on; the second text needs more room than is
+ * left. */
 TEST(a_list_of_arguments_is_formatted_whole)
 {
 	struct buf b = BUF_INIT;

@@ -15,13 +15,13 @@
 
 GROUP_FIXTURE(ini_make_dir, ini_remove_dir);
 
-/* COMMAND's answer as Redis 7 gives it, in the making. */
+/* A reply of Redis 7 to COMMAND, to which tests append commands. */
 struct telling {
 	struct buf entries;
 	size_t n;
 };
 
-/* The begin of an entry, up to its subcommands. `flags`: between blanks. */
+/* Begins a command's entry, up to its subcommands. `flags` are separated by blanks. */
 static void print_entry(struct buf *b, const char *name, const char *flags, int first, int step)
 {
 	char words[64], *save = NULL;
@@ -45,7 +45,7 @@ static void notify(struct telling *t, const char *name, const char *flags, int f
 	t->n++;
 }
 
-/* A container with one subcommand. */
+/* Appends a command with one subcommand. */
 static void tell_container(struct telling *t, const char *name, const char *sub,
                            const char *sub_flags, int sub_first)
 {
@@ -99,7 +99,7 @@ static struct commands *learned(void)
 	return commands;
 }
 
-/* The faults of a guard with these lists; the first is in line 3. */
+/* Asserts the faults of a guard with these lists; the first list is in line 3 of the file. */
 static void assert_unfit(const struct commands *commands, const char *acquire_on,
                          const char *release_on, const char *expected)
 {
@@ -157,7 +157,7 @@ TEST(commands_whose_keys_nobody_tells_cannot)
 	assert_unfit(*state, "sort_ro", NULL, "");
 }
 
-/* Redis hangs up on them. */
+/* Redis closes a connection that sends the first words of HTTP. */
 TEST(the_first_words_of_http_share_no_link)
 {
 	const struct commands *told = *state;
@@ -193,7 +193,7 @@ TEST(what_releases_must_write)
 	             "commands that do, such as SET\n");
 }
 
-/* HGET is in the built-in table, but this server does not tell of it. */
+/* HGET is in the built-in table, but this server does not report it. */
 TEST(what_the_server_does_not_have_cannot)
 {
 	assert_unfit(*state, "GTE HGET", "a-name-that-is-longer-than-the-table",

@@ -17,15 +17,15 @@ FIXTURE(guard_set_up, guard_tear_down);
 #define DB 2
 #define HELLO "aaf4c61ddcc5e8a2dabede0f3b482cd9aea9434d"
 #define EMPTY "da39a3ee5e6b4b0d3255bfef95601890afd80709"
-#define NONE "" /* there is no value */
+#define NONE "" /* the key has no value */
 #define LOST "-"
 
 /* A command with up to three keys a, b and c, of which some are checked. */
 struct run {
 	struct guard_fixture *f;
-	const char *keys; /* of each the letter, or '.': it is not checked */
+	const char *keys; /* a letter for each key that is checked; '.' for one that is not. */
 	bool each;
-	const char *expected[3]; /* the digest of each key; NULL: it has no entry */
+	const char *expected[3]; /* the expected digest of each key; NULL: no entry */
 	struct checked_read *read;
 	size_t fed;
 };
@@ -77,7 +77,6 @@ static void end(void *arg, struct slice stream, const char *how, size_t cut)
 	struct run *r = arg;
 	struct resp_reply reply = reply_of_type(stream.p[0]);
 
-	/* (The whole reply is there again if something else wants it.) */
 	checked_read_complete(r->read, DB, &reply, stream);
 	checked_read_free(r->read);
 	assert_entries(r, how, cut);
@@ -91,7 +90,7 @@ static void assert_read(struct guard_fixture *f, const char *keys, struct slice 
 	struct run r = { f, keys, strlen(keys) > 1, { a, b, c }, NULL, 0 };
 
 	ways_try(&w, &r, reply);
-	/* (In a transaction, EXEC's reply has it.) */
+	/* In a transaction, EXEC's reply contains this reply. */
 	begin(&r);
 	checked_read_complete(r.read, DB, &(struct resp_reply){ .type = reply.p[0] }, reply);
 	checked_read_free(r.read);
@@ -121,7 +120,7 @@ TEST(of_several_values_those_of_checked_keys_are_digested)
 	assert_read(*state, "a..", reply, HELLO, NULL, NULL);
 	assert_read(*state, ".b.", reply, NULL, NONE, NULL);
 	assert_read(*state, "..c", reply, NULL, NULL, EMPTY);
-	/* A key that is named twice has one value. */
+	/* A key that the command names twice has one value. */
 	assert_read(*state, "aab", SLICE_LIT("*3\r\n$5\r\nhello\r\n$5\r\nhello\r\n_\r\n"),
 	            HELLO, NONE, NULL);
 }

@@ -29,7 +29,8 @@ static void remember(struct classifier *classifier, struct slice request, size_t
 	                    &(struct command_info){ .is_stateless = true });
 }
 
-/* From memory that ends with it. */
+/* Looks the request up from memory that ends with its last byte, so that ASan sees a read past
+ * it. */
 static const struct command_prefix *recall(const struct classifier *classifier,
                                            struct slice request)
 {

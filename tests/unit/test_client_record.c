@@ -7,7 +7,7 @@
 #include "client/client.h"
 #include "tests/unit/testing.h"
 
-/* A record with this field, beside the listener that each has. */
+/* Returns true if a record with this field, and a listener, is accepted. */
 static bool is_taken(struct slice name, struct slice value)
 {
 	struct slice fields[] = { SLICE_LIT("listener"), SLICE_LIT("*:6380"), name, value };

@@ -6,7 +6,7 @@
 #include "client/client_internal.h"
 #include "tests/unit/testing.h"
 
-/* The columns are the states in their order: 'x' where the client may go. */
+/* A row for each state: 'x' in the columns of the states that may follow it. */
 static const char *const diagram[] = {
 	/*                    OPEN STREAMING TUNNEL REFUSED PARKED:REPLY DEFERRED LINK SPACE
 	 * COMMAND QUEUE TURN ACK ROUND FINISHING DEAD */
@@ -65,7 +65,7 @@ TEST(the_parked_states_are_those_that_say_so)
 	}
 }
 
-/* Longer than that, hasp would keep it for a client that may never log in. */
+/* Without a login, hasp keeps no more than one request of the longest length. */
 TEST(without_a_login_no_request_is_longer_than_one)
 {
 	struct node node = { 0 };
@@ -74,7 +74,7 @@ TEST(without_a_login_no_request_is_longer_than_one)
 
 	node.links.login_required = true;
 	c.scan.argc = REQUEST_LOGIN_ARGC + 1;
-	assert_false(partial_is_refused(&c)); /* of an earlier request */
+	assert_false(partial_is_refused(&c));
 	c.scan.state = 1;
 	assert_true(partial_is_refused(&c));
 	c.scan.argc = REQUEST_LOGIN_ARGC;

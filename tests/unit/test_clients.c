@@ -47,7 +47,7 @@ struct fixture {
 	struct node node;
 	struct client_env env;
 	struct client *clients[CLIENTS];
-	int fds[CLIENTS]; /* their own ends */
+	int fds[CLIENTS]; /* the clients' ends of the connections */
 };
 
 static void on_gone(void *arg)
@@ -153,7 +153,7 @@ TEST(what_was_sent_last_may_be_read_for_a_while)
 	assert_int_equal(c->state, CLIENT_DEAD);
 }
 
-/* Redis' error is the answer to the command; any other line says that it needs no login. */
+/* Redis' error answers the command; any other reply shows that the command needs no login. */
 TEST(an_error_answers_who_has_not_logged_in)
 {
 	struct fixture *f = *state;
@@ -171,7 +171,7 @@ static void turn_loop(struct fixture *f)
 		ev_run(f->at.loop, EVRUN_NOWAIT);
 }
 
-/* Only the status that answers DISCARD can show it. */
+/* Only the status in Redis' reply to DISCARD shows that the transaction is over. */
 TEST(a_transaction_is_over_once_redis_says_so)
 {
 	struct fixture *f = *state;
@@ -194,7 +194,6 @@ TEST(a_transaction_is_over_once_redis_says_so)
 	close(server);
 }
 
-/* If the client hangs up now, it leaves at once, as one in line does. */
 TEST(while_replicas_are_asked_it_is_parked_for_them)
 {
 	struct fixture *f = *state;

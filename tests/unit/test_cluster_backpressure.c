@@ -20,7 +20,7 @@ FIXTURE(cluster_set_up, cluster_tear_down);
 #define NAME "*3\r\n$6\r\nCLIENT\r\n$7\r\nSETNAME\r\n$1\r\nx\r\n"
 #define OVER "replies that must wait for other nodes' replies exceed client_output_limit"
 
-/* As often as there are replies; to be freed. */
+/* Returns `text` once for each reply; the caller frees it. */
 static char *repeated(const char *text)
 {
 	size_t n = strlen(text);
@@ -44,7 +44,7 @@ static struct buf replies_of_node_1(void)
 	return all;
 }
 
-/* Node 1 sends what is taken of it. */
+/* Node 1 sends as many of the bytes as the session reads. */
 static void node_1_sends(struct cluster_fixture *f, struct buf *bytes)
 {
 	ssize_t n = 1;
@@ -58,7 +58,8 @@ static void node_1_sends(struct cluster_fixture *f, struct buf *bytes)
 	}
 }
 
-/* The client asks node 0 once, then node 1; that answers. What is left of the answer. */
+/* The client sends a request to node 0, then many to node 1, which answers. Returns the
+ * replies that node 1 could not send. */
 static struct buf run_ahead(struct cluster_fixture *f)
 {
 	struct buf bytes = replies_of_node_1();
@@ -74,7 +75,7 @@ static struct buf run_ahead(struct cluster_fixture *f)
 	return bytes;
 }
 
-/* Node 1 sends what is left, and the client gets this first reply and then all of node 1's. */
+/* Node 1 sends the rest, and the client gets `first` and then all replies of node 1. */
 static void assert_client_gets_all(struct cluster_fixture *f, const char *first,
                                    struct buf *rest)
 {
@@ -91,7 +92,7 @@ static void assert_client_gets_all(struct cluster_fixture *f, const char *first,
 	buf_release(rest);
 }
 
-/* Node 1 could send less than half of its replies. Node 0 answers at last. */
+/* Node 1 could send less than half of its replies. Then node 0 answers. */
 static void node_0_answers(struct cluster_fixture *f, struct buf *rest)
 {
 	assert_true(buf_len(rest) > NREPLIES * VALUE_SIZE / 2);
@@ -108,7 +109,7 @@ TEST(a_link_of_its_own_is_read_no_further)
 	node_0_answers(f, &rest);
 }
 
-/* Node 0 has to answer the session's command before it is asked for the first reply. */
+/* Node 0 must answer the session's command before it gets the first request. */
 TEST(a_link_that_still_opens_is_read_on)
 {
 	struct cluster_fixture *f = *state;
@@ -146,7 +147,6 @@ TEST(a_client_that_does_not_read_holds_its_node_up)
 	free(requests);
 }
 
-/* Its replies would have to come before what is kept. */
 TEST(a_first_reply_that_comes_behind_too_much_ends_the_link)
 {
 	struct cluster_fixture *f = *state;
@@ -180,7 +180,7 @@ CLUSTER_TEST_SHARED(over_a_shared_link_so_much_ends_the_session)
 	buf_release(&bytes);
 }
 
-/* Until it is known how long replies are. */
+/* At first, hasp does not know how long replies are. */
 CLUSTER_TEST_SHARED(over_shared_links_little_is_asked_for_at_first)
 {
 	struct cluster_fixture *f = *state;

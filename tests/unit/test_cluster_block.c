@@ -63,7 +63,7 @@ TEST(an_exec_that_redis_refuses_ends_it)
 	node_sends(f, 0, REFUSED_EXEC);
 	node_sends(f, 1, OK);
 	assert_client_got(f, OK REFUSED_EXEC OK);
-	/* So it does what is watched, without a transaction, too. */
+	/* WATCH has the same effect on the EXEC after it without a transaction. */
 	assert_passes(f, 1, EXEC_X, 1, REFUSED_EXEC);
 	client_sends(f, MULTI GET_FOO EXEC_X MULTI GET_BAR EXEC, 6);
 	assert_node_got(f, 1, MULTI GET_FOO EXEC_X);
@@ -91,7 +91,6 @@ TEST(one_without_keys_is_the_default_node_nodes)
 	assert_passes(f, 0, MULTI EXEC, 2, OK "*0\r\n");
 }
 
-/* No node is to be asked about it but the one that will refuse EXEC. */
 TEST(one_that_begins_with_an_error_goes_to_its_key_all_the_same)
 {
 	struct cluster_fixture *f = *state;
@@ -137,7 +136,7 @@ TEST(one_whose_exec_is_on_its_way_begins_anew)
 
 	client_sends(f, MULTI GET_FOO GET_FOO EXEC GET_FOO, 5);
 	assert_node_got(f, 1, MULTI GET_FOO GET_FOO EXEC);
-	/* Else the command behind it might be carried out there. */
+	/* Else the node might run the next command. */
 	assert_node_got_nothing(f, 1);
 	node_sends(f, 1, OK QUEUED MOVED EXECABORT);
 	assert_node_got(f, 2, MULTI GET_FOO GET_FOO EXEC);
@@ -148,7 +147,7 @@ TEST(one_whose_exec_is_on_its_way_begins_anew)
 	assert_client_got(f, OK QUEUED QUEUED "*2\r\n:1\r\n:2\r\n:3\r\n");
 }
 
-/* The slot is moved between its commands and EXEC. */
+/* The slot moves between the transaction's commands and its EXEC. */
 TEST(exec_that_is_redirected_begins_anew)
 {
 	struct cluster_fixture *f = *state;
@@ -157,7 +156,7 @@ TEST(exec_that_is_redirected_begins_anew)
 	assert_node_got(f, 1, MULTI GET_FOO EXEC);
 	node_sends(f, 1, OK QUEUED MOVED);
 	assert_node_got(f, 2, MULTI GET_FOO EXEC);
-	/* And again: the keys are on their way back. */
+	/* The slot moves back. */
 	node_sends(f, 2, OK "-ASK 12182 127.0.0.1:7001\r\n" EXECABORT);
 	time_passes(f, 1);
 	assert_node_got(f, 2, MULTI GET_FOO EXEC);
@@ -200,7 +199,7 @@ TEST(exec_of_watched_keys_that_is_redirected_fails)
 	assert_client_got(f, OK OK QUEUED "*-1\r\n");
 }
 
-/* Redis has carried out nothing of it. */
+/* Redis has run no command of the transaction. */
 TEST(one_whose_node_dies_begins_anew)
 {
 	struct cluster_fixture *f = *state;
@@ -215,7 +214,7 @@ TEST(one_whose_node_dies_begins_anew)
 	assert_int_equal(f->ndown, 0);
 }
 
-/* What comes behind a command that no node took must not be carried out at once. */
+/* After a command that no node accepts, the next command must not be run at once. */
 TEST(a_command_that_no_node_takes_aborts_it)
 {
 	struct cluster_fixture *f = *state;
@@ -245,7 +244,7 @@ TEST(discard_is_for_the_node_that_has_it)
 	assert_node_got_nothing(f, 0);
 }
 
-/* Longer than what is taken for a request that may be passed on as it comes. */
+/* The command is longer than a request that hasp may pass on in parts. */
 TEST(a_long_command_is_part_of_it)
 {
 	enum { N = 40000 };

@@ -19,8 +19,8 @@ static void ping_passes(struct cluster_fixture *f, size_t node)
 	assert_passes(f, node, PING, 1, "+PONG\r\n");
 }
 
-/* The shared link to node 1 proves that Redis takes it, and then sends the PING that node 0 has
- * left unanswered. */
+/* The shared link to node 1 proves that Redis accepts it, and sends the PING that node 0 did
+ * not answer. */
 static void ping_moves_to_node_1(struct cluster_fixture *f)
 {
 	time_passes(f, 0.1);
@@ -107,7 +107,6 @@ TEST(a_node_that_cannot_be_reached_is_left)
 	assert_client_got(f, "+PONG\r\n");
 }
 
-/* A shared link proves that Redis takes it before it takes requests. */
 CLUSTER_TEST_SHARED(what_is_held_moves_on)
 {
 	struct cluster_fixture *f = *state;
@@ -120,7 +119,6 @@ CLUSTER_TEST_SHARED(what_is_held_moves_on)
 	assert_client_got(f, "+PONG\r\n");
 }
 
-/* Messages of one client are to arrive in their order. */
 CLUSTER_TEST_SHARED(what_comes_behind_it_does_not_overtake_it)
 {
 	static const char echo[] = "*2\r\n$4\r\nECHO\r\n$1\r\n2\r\n";
@@ -135,7 +133,7 @@ CLUSTER_TEST_SHARED(what_comes_behind_it_does_not_overtake_it)
 	assert_node_got(f, 1, echo);
 }
 
-/* It does nothing, so that it may do so twice. */
+/* A PING changes nothing, so hasp may send it twice. */
 TEST(a_ping_in_flight_is_asked_of_another)
 {
 	struct cluster_fixture *f = *state;
@@ -200,7 +198,7 @@ TEST(a_reply_that_has_begun_is_waited_for)
 	assert_client_got(f, "$2\r\n12\r\n");
 }
 
-/* They are replayed on the next link. */
+/* The next link repeats the session's commands. */
 TEST(a_node_that_dies_before_it_has_taken_session_commands_breaks_nothing)
 {
 	struct cluster_fixture *f = *state;

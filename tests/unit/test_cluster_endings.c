@@ -131,7 +131,7 @@ TEST(a_client_that_leaves_in_a_request_has_left)
 	assert_it_ends(f);
 }
 
-/* HELLO waits until all before it is answered. */
+/* HELLO waits until all requests before it are answered. */
 TEST(a_blocked_client_that_leaves_is_freed_whatever_it_sent_last)
 {
 	static const char blpop[] = "*3\r\n$5\r\nBLPOP\r\n$3\r\nfoo\r\n$1\r\n0\r\n";

@@ -17,7 +17,7 @@ FIXTURE(cluster_set_up, cluster_tear_down);
 #define EVAL_FOO "*4\r\n$4\r\nEVAL\r\n$8\r\nreturn 1\r\n$1\r\n1\r\n$3\r\nfoo\r\n"
 #define DOWN "-CLUSTERDOWN The cluster is down\r\n"
 
-/* A script wrote it: the node serves the slot. */
+/* A script made this error: the node does serve the slot. */
 TEST(a_script_s_redirection_is_its_reply)
 {
 	static const char *const errors[] = { MOVED_FOO, ASK_FOO, TRYAGAIN, DOWN };
@@ -27,7 +27,7 @@ TEST(a_script_s_redirection_is_its_reply)
 		client_sends(f, EVAL_FOO, 1);
 		assert_node_got(f, 1, EVAL_FOO);
 		node_sends(f, 1, errors[i]);
-		/* What comes behind it waits until hasp knows. */
+		/* The next request waits until hasp knows whether the slot has moved. */
 		client_sends(f, GET_BAR, 1);
 		time_passes(f, 1);
 		assert_node_got_nothing(f, 0);
@@ -40,12 +40,12 @@ TEST(a_script_s_redirection_is_its_reply)
 		assert_node_got_nothing(f, 1);
 		assert_node_got_nothing(f, SPARE);
 	}
-	/* Others' requests go where they went, and as they did. */
+	/* Other requests still go to the same node, in the same way. */
 	assert_passes(f, 1, GET_FOO, 1, ":2\r\n");
 	assert_false(slot_map_is_migrating(&f->map, 12182));
 }
 
-/* No node says that of a request without a key, or of another slot than its keys'. */
+/* No node redirects a request without a key, or to a slot that none of its keys has. */
 TEST(what_no_node_says_is_a_script_s_reply_at_once)
 {
 	static const char keyless[] = "*3\r\n$4\r\nEVAL\r\n$8\r\nreturn 1\r\n$1\r\n0\r\n";
@@ -88,7 +88,7 @@ TEST(a_script_is_asked_of_the_node_that_gets_its_slot)
 	time_passes(f, 0.1);
 	assert_node_got(f, 1, EVAL_FOO);
 	node_sends(f, 1, "-ASK 12182 127.0.0.1:9999\r\n");
-	/* The map does not have that one. */
+	/* The map does not have that node. */
 	node_is_asked(f, 1, false);
 	assert_client_got(f, "-ASK 12182 127.0.0.1:9999\r\n");
 }
@@ -110,7 +110,6 @@ TEST(a_script_waits_while_the_cluster_is_down)
 	assert_client_got(f, ":1\r\n");
 }
 
-/* An answer to a question that was asked before says nothing. */
 TEST(a_hint_waits_for_an_answer_that_was_asked_for_since)
 {
 	struct cluster_fixture *f = *state;
@@ -152,7 +151,6 @@ TEST(a_hint_that_is_overtaken_is_the_reply)
 	assert_client_got(f, MOVED_FOO ":1\r\n");
 }
 
-/* It leads nowhere before a node has named the address. */
 TEST(a_node_that_is_named_for_the_first_time_is_looked_for_in_the_map)
 {
 	struct cluster_fixture *f = *state;

@@ -39,7 +39,7 @@
 	"RESET are "                                                                           \
 	"allowed in this context\r\n"
 
-/* What comes is not to be looked at. */
+/* A set-up in which the subscriber's bytes pass uninspected. */
 static int set_up(void **state)
 {
 	struct cluster_fixture *f;
@@ -58,7 +58,8 @@ TEST(the_default_node_node_acknowledges_each_channel)
 
 	client_sends(f, SUBSCRIBE PING, 0);
 	assert_node_got(f, 0, SUBSCRIBE);
-	assert_node_got_nothing(f, 0); /* it depends on the answer what becomes of it */
+	/* Node 0 gets the second command only after node 1's answer. */
+	assert_node_got_nothing(f, 0);
 	node_sends(f, 0, ACK("*", "1", "a", "1"));
 	assert_client_got(f, ACK("*", "1", "a", "1"));
 	node_sends(f, 0, MESSAGE("*") ACK("*", "1", "b", "2"));
@@ -91,7 +92,6 @@ TEST(a_subscriber_of_resp2_gets_nothing_else)
 	assert_client_got(f, "$-1\r\n");
 }
 
-/* Redis tells the subcommand's name, too, and what becomes of a transaction. */
 TEST(what_only_redis_words_is_asked_of_the_subscribed_node)
 {
 	struct cluster_fixture *f = *state;
@@ -137,12 +137,11 @@ TEST(one_of_resp3_gets_replies_between_pushes)
 	node_sends(f, 0, ACK(">", "1", "a", "1") ACK(">", "1", "b", "2"));
 	assert_client_got(f, ACK(">", "1", "a", "1") ACK(">", "1", "b", "2"));
 	assert_node_got(f, 0, GET_BAR);
-	/* All in one read. */
+	/* All frames arrive in one read. */
 	node_sends(f, 0, MESSAGE(">") "$1\r\n1\r\n" MESSAGE(">"));
 	assert_client_got(f, MESSAGE(">") "$1\r\n1\r\n" MESSAGE(">"));
 }
 
-/* A push of one node does not take a reply of the same node along past another's. */
 TEST(pushes_do_not_disturb_the_order)
 {
 	struct cluster_fixture *f = *state;
@@ -184,7 +183,7 @@ TEST(shard_channels_are_at_their_slots_nodes)
 	assert_node_got(f, 1, GET_FOO);
 }
 
-/* Frames come in pieces of any size. */
+/* Sends the frames in pieces of every size. */
 static void node_sends_bytes(struct cluster_fixture *f, size_t node, const char *frames)
 {
 	for (; *frames; frames++) {
@@ -213,7 +212,7 @@ TEST(keyspace_notifications_are_subscribed_at_every_node)
 	assert_node_got(f, 0, PING);
 	node_sends(f, 0, "*2\r\n$4\r\npong\r\n$0\r\n\r\n");
 	assert_client_got(f, "*2\r\n$4\r\npong\r\n$0\r\n\r\n");
-	/* What is published comes from all nodes. */
+	/* Every node publishes notifications. */
 	node_sends_bytes(f, 1, MESSAGE("*") PMESSAGE EVENT("m") PEVENT);
 	assert_client_got(f, EVENT("m") PEVENT);
 	node_sends_bytes(f, 0, MESSAGE("*") PMESSAGE EVENT("m") PEVENT);
@@ -227,7 +226,6 @@ TEST(keyspace_notifications_are_subscribed_at_every_node)
 	assert_node_got(f, 1, GET_FOO);
 }
 
-/* So none comes to a client that does not expect it any more. */
 TEST(notifications_that_come_before_the_reply_to_reset_precede_it)
 {
 	struct cluster_fixture *f = *state;
@@ -271,7 +269,7 @@ TEST(a_subscription_that_one_node_refuses_ends_the_link)
 	assert_int_equal(f->ndown, 1);
 }
 
-/* The client has to subscribe anew, and must know. */
+/* The client must notice the loss and subscribe again. */
 TEST(subscriptions_that_are_lost_end_the_link)
 {
 	struct cluster_fixture *f = *state;

@@ -45,7 +45,6 @@ TEST(all_requests_in_flight_are_sent_again_in_their_order)
 	node_sends(f, 0, ":2\r\n");
 	node_sends(f, 1, MOVED_FOO MOVED_FOO);
 	assert_node_got(f, SPARE, set);
-	/* It may not take that one yet, and then take the next. */
 	assert_node_got_nothing(f, SPARE);
 	node_sends(f, SPARE, "+OK\r\n");
 	assert_node_got(f, SPARE, GET_FOO);
@@ -139,7 +138,8 @@ TEST(an_asked_request_goes_there_behind_asking_and_no_other)
 	assert_node_got(f, 1, GET_FOO);
 }
 
-/* A node refuses what names several of them, and carries out the next. */
+/* A node refuses a command on several keys of a slot that moves, but may run the next
+ * command. */
 TEST(requests_of_a_slot_on_its_way_are_sent_one_by_one)
 {
 	static const char rename[] = "*3\r\n$6\r\nRENAME\r\n$3\r\nfoo\r\n$6\r\n{foo}1\r\n";
@@ -149,7 +149,7 @@ TEST(requests_of_a_slot_on_its_way_are_sent_one_by_one)
 	client_sends(f, rename, 1);
 	client_sends(f, incr, 1);
 	assert_node_got(f, 1, rename);
-	/* Of several keys: the node may refuse it, and carry out the one behind it. */
+	/* The node may refuse this command on several keys, and run the next one. */
 	assert_node_got_nothing(f, 1);
 	node_sends(f, 1, TRYAGAIN);
 	client_sends(f, GET_FOO GET_BAR, 2);
@@ -183,7 +183,6 @@ TEST(reads_do_not_wait_for_a_request_of_several_keys)
 	assert_client_got(f, "*1\r\n:1\r\n:2\r\n*1\r\n:3\r\n");
 }
 
-/* Or a later state would be seen before an earlier one. */
 TEST(what_was_read_behind_one_that_is_refused_is_read_anew)
 {
 	struct cluster_fixture *f = *state;
@@ -210,7 +209,6 @@ TEST(what_was_read_behind_one_that_is_refused_is_read_anew)
 	assert_client_got(f, "*1\r\n:2\r\n:2\r\n*1\r\n:3\r\n:4\r\n:5\r\n");
 }
 
-/* Also if it is refused once more while they are to be sent again already. */
 TEST(what_was_read_behind_one_that_is_refused_twice_is_read_anew)
 {
 	static const char del[] = "*3\r\n$3\r\nDEL\r\n$3\r\nfoo\r\n$6\r\n{foo}1\r\n";
@@ -280,7 +278,6 @@ TEST(nor_do_they_overtake_each_other_when_the_map_changes)
 	assert_client_got(f, "+OK\r\n+OK\r\n");
 }
 
-/* The reply of the first is not the client's next one, so nothing else is looked at then. */
 TEST(the_next_is_sent_when_the_one_before_it_is_answered)
 {
 	struct cluster_fixture *f = *state;
@@ -319,7 +316,7 @@ TEST(a_slot_that_is_moved_is_read_anew_in_order)
 	"request\r\n"
 #define SET_FOO(value) "*3\r\n$3\r\nSET\r\n$3\r\nfoo\r\n$1\r\n" value "\r\n"
 
-/* The node has heard between the two that it serves the slot. */
+/* In between, the node has learnt that it serves the slot. */
 TEST(a_write_is_not_sent_again_behind_one_that_was_carried_out)
 {
 	struct cluster_fixture *f = *state;
@@ -328,7 +325,7 @@ TEST(a_write_is_not_sent_again_behind_one_that_was_carried_out)
 	assert_node_got(f, 1, SET_FOO("1") SET_FOO("2"));
 	assert_node_got(f, 0, GET_BAR);
 	node_sends(f, 1, DOWN);
-	/* Not before the other one is answered. */
+	/* hasp does not send it before the other request is answered. */
 	time_passes(f, 0.1);
 	assert_node_got_nothing(f, 1);
 	node_sends(f, 1, "+OK\r\n");
@@ -363,7 +360,7 @@ TEST(reads_may_come_in_any_order)
 	assert_client_got(f, ":1\r\n:2\r\n");
 }
 
-/* Its key is on its way, the other one's is not. */
+/* The slot of this key moves; the slot of the other key does not. */
 TEST(what_is_asked_for_elsewhere_is_not_overtaken)
 {
 	static const char other[] = "*3\r\n$3\r\nSET\r\n$6\r\n{foo}1\r\n$1\r\n1\r\n";
@@ -502,7 +499,7 @@ CLUSTER_TEST_SHARED(a_node_that_does_not_answer_is_waited_for_no_longer)
 	struct cluster_fixture *f = *state;
 
 	client_sends(f, GET_FOO, 1);
-	/* It is connected, but nobody says that Redis takes it. */
+	/* The connection is open, but Redis has not accepted it yet. */
 	assert_node_got(f, 1, "*1\r\n$8\r\nREPLCONF\r\n");
 	time_passes(f, 11);
 	assert_client_got(f,

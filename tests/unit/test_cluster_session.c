@@ -46,7 +46,7 @@ TEST(replies_that_come_early_wait_for_their_turn)
 	assert_client_got(f, "$1\r\n4\r\n");
 }
 
-/* Their bytes count as the client's memory before the reply is whole. */
+/* The bytes count as the client's memory before the reply is complete. */
 TEST(of_long_replies_that_wait_the_client_is_told)
 {
 	struct cluster_fixture *f = *state;
@@ -148,7 +148,7 @@ TEST(what_the_client_sends_when_its_link_is_breaking_goes_nowhere)
 	assert_node_got(f, 1, GET_FOO);
 	assert_node_got(f, 0, GET_BAR);
 	f->goes_on = GET_SPARE;
-	/* Both are there in one turn of the loop. */
+	/* Both replies arrive in one loop iteration. */
 	node_sends_unseen(f, 1, ":1\r\n");
 	node_hangs_up(f, 0);
 	assert_client_got(f, ":1\r\n");
@@ -165,7 +165,7 @@ TEST(a_stream_is_asked_for_when_all_before_is_answered)
 	assert_node_got_nothing(f, 0);
 	node_sends(f, 1, ":1\r\n");
 	assert_node_got(f, 0, MONITOR);
-	/* It is not known yet to whom what follows is said. */
+	/* hasp cannot know yet which node the next bytes are for. */
 	assert_node_got_nothing(f, 0);
 	node_sends(f, 0, "+OK\r\n+1 [0] \"PING\"\r\n");
 	assert_node_got(f, 0, "QUIT\r\n");
@@ -422,7 +422,7 @@ TEST(a_node_that_is_not_known_is_asked_for)
 	assert_node_got(f, 1, GET_FOO);
 }
 
-/* As Valkey 8, which refuses MULTI inside MULTI by a flag. */
+/* Valkey 8 refuses MULTI inside MULTI by a flag. */
 TEST(a_server_may_take_READONLY_of_any_client)
 {
 	static const char *const told[] = { "readonly", "readwrite", "cluster", "multi" };
@@ -448,7 +448,7 @@ TEST(a_server_may_take_READONLY_of_any_client)
 	assert_client_got(f, disabled);
 }
 
-/* As when a client comes before the first map. */
+/* The client comes before the first map. */
 TEST(a_long_request_waits_until_its_node_is_known)
 {
 	static char request[300000];
@@ -504,7 +504,7 @@ TEST(an_argument_that_redis_refuses_is_told_before_it_comes)
 	assert_passes(f, 1, LONG_VALUE, 1, INVALID_LENGTH);
 }
 
-/* One that hasp has to keep whole goes to no node. */
+/* If hasp must keep a request whole, no node gets it. */
 TEST(one_of_a_command_to_be_split_is_refused_by_hasp)
 {
 	struct cluster_fixture *f = *state;
@@ -533,7 +533,6 @@ CLUSTER_TEST_SHARED(a_session_that_shares_uses_the_nodes_pools)
 	assert_client_got(f, ":2\r\n");
 }
 
-/* A node refuses the login that the others have accepted. */
 CLUSTER_TEST_SHARED(a_session_that_a_node_refuses_ends)
 {
 	static const char proof[] = "*1\r\n$8\r\nREPLCONF\r\n";

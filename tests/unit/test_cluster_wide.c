@@ -14,7 +14,7 @@
 
 FIXTURE(cluster_set_up, cluster_tear_down);
 
-/* A request of these words, valid until the next call but three. */
+/* Returns a request of these words, which stays valid for the next three calls. */
 static const char *req(const char *words)
 {
 	static struct buf texts[4];
@@ -61,7 +61,6 @@ TEST(pairs_and_counts_are_split_too)
 	assert_client_got(f, "+OK\r\n:2\r\n");
 }
 
-/* Such requests are else passed on as they come. */
 TEST(long_pairs_are_split_too)
 {
 	enum { N = 30000 };
@@ -125,10 +124,10 @@ TEST(what_redis_would_refuse_one_node_refuses)
 	assert_client_got(f, "-CROSSSLOT Keys in request don't hash to the same slot\r\n");
 }
 
-/* A node may refuse the transaction: FLUSHALL must not have overtaken it. */
+/* If a node refuses the transaction, FLUSHALL must not run before it. */
 TEST(what_is_for_all_primaries_comes_behind_a_transaction)
 {
-	/* A key of slot 0, and one of a later slot. */
+	/* A key of slot 0, and a key of a later slot. */
 	static const char *const gets[] = { "GET 06S", "GET foo" };
 	struct cluster_fixture *f = *state;
 
@@ -168,7 +167,6 @@ TEST(all_primaries_are_asked)
 	assert_node_got_nothing(f, SPARE);
 }
 
-/* As when a client comes before the first map. */
 TEST(all_primaries_are_asked_when_they_are_known)
 {
 	struct cluster_fixture *f = *state;
@@ -221,7 +219,8 @@ TEST(a_replica_that_takes_over_is_asked_instead)
 	assert_client_got(f, "*2\r\n:0\r\n:1\r\n");
 }
 
-/* WAIT covers what its connection wrote: so each node gets a write first. */
+/* Sends WAIT after a write to each node, because WAIT covers the writes of its own
+ * connection. */
 static void send_wait(struct cluster_fixture *f)
 {
 	client_sends(f, req("WAIT 1 100"), 1);
@@ -306,7 +305,7 @@ TEST(replies_that_are_too_long_end_the_link)
 
 /* --- SCAN --- */
 
-/* The cursor that `c` is for the client. */
+/* Returns the cursor that the client gets for the node's cursor `at`. */
 static unsigned long long cursor(uint64_t at, unsigned slot, size_t node)
 {
 	char address[32];
@@ -362,7 +361,7 @@ TEST(another_server_is_scanned_from_its_beginning)
 	assert_scanned(f, cursor(3, 0, SPARE));
 }
 
-/* Its cursor was sent when that node was still known for the slot. */
+/* hasp sent the cursor while another node served the slot. */
 TEST(one_that_takes_over_meanwhile_is_begun_anew)
 {
 	struct cluster_fixture *f = *state;

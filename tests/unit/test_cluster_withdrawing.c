@@ -41,7 +41,6 @@ TEST(what_no_node_has_can_be_withdrawn)
 	assert_passes(f, 1, GET_FOO, 1, ":2\r\n");
 }
 
-/* A node may have it whenever somebody looks, and refuse it each time. */
 TEST(what_its_node_refuses_after_that_is_not_sent_again)
 {
 	struct cluster_fixture *f = *state;
@@ -98,7 +97,6 @@ TEST(what_waits_for_a_link_can_be_withdrawn)
 	assert_passes(f, 0, GET_BAR, 1, ":2\r\n");
 }
 
-/* It may be carried out. */
 TEST(what_a_node_has_or_another_request_waits_before_is_not_withdrawn)
 {
 	struct cluster_fixture *f = *state;

@@ -28,7 +28,7 @@ static int teardown(void **state)
 
 FIXTURE(setup, teardown);
 
-/* Asserts that the keys of a command line stand at `expected`, as "1 3 5". */
+/* Asserts that the keys of the command line are the arguments `expected`, such as "1 3 5". */
 static void assert_keys(const struct commands *t, const char *line, const char *expected)
 {
 	struct slice argv[ARGS_MAX];
@@ -139,7 +139,6 @@ TEST(test_the_table_grows)
 	assert_non_null(commands_get(*state, SLICE_LIT("zunionstore")));
 }
 
-/* As each time that the server tells its commands again. */
 TEST(test_a_command_that_is_put_again_takes_no_more_room)
 {
 	struct command c = { .name = "get", .arity = 2 };
@@ -148,7 +147,7 @@ TEST(test_a_command_that_is_put_again_takes_no_more_room)
 	assert_non_null(before);
 	for (int i = 0; i < 5000; i++)
 		commands_put(*state, &c);
-	/* The table has not grown, so it has not moved. */
+	/* The table has not grown, so the command has not moved. */
 	assert_ptr_equal(commands_get(*state, SLICE_LIT("get")), before);
 }
 

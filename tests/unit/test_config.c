@@ -230,7 +230,7 @@ TEST(windows_line_ends_and_a_byte_order_mark_are_fine)
 	assert_int_equal(c->workers, 2);
 	assert_int_equal(c->backlog, 5);
 	config_unref(c);
-	/* An empty file. */
+	/* The file is empty but for the byte order mark. */
 	config_unref(load("\xef\xbb\xbf"));
 }
 
@@ -265,8 +265,8 @@ TEST(the_last_unref_frees)
 
 	assert_ptr_equal(config_ref(c), c);
 	config_unref(c);
-	assert_int_equal(c->workers, 1); /* ASan would tell */
-	config_unref(c); /* and tell of a leak */
+	assert_int_equal(c->workers, 1);
+	config_unref(c);
 	config_unref(NULL);
 }
 

@@ -21,7 +21,7 @@ GROUP_FIXTURE(ini_make_dir, ini_remove_dir);
 #define HASP_INI_5 SRCDIR "/config/man/hasp.ini.5"
 #define MINIMAL_INI SRCDIR "/config/examples/minimal.ini"
 
-/* The file as a string, with a newline before its first line, to be freed. */
+/* Returns the file as a string, after a newline; the caller frees it. */
 static char *read_file(const char *name)
 {
 	FILE *f = fopen(name, "r");
@@ -34,7 +34,8 @@ static char *read_file(const char *name)
 	return text;
 }
 
-/* The part of `text` from the line `begin` to the line that begins with `end`. */
+/* Returns the part of `text` from the line `begin` to the line that begins with `end`; the
+ * caller frees it. */
 static char *part(const char *text, const char *begin, const char *end)
 {
 	const char *from = strstr(text, begin), *to;
@@ -57,7 +58,7 @@ static int count_lines(const char *text, const char *line)
 	return count;
 }
 
-/* Makes the settings active that a `;` in the first column keeps out. */
+/* Activates the settings that a `;` in the first column disables. */
 static void activate_all(char *text)
 {
 	char *to = text;
@@ -125,8 +126,7 @@ TEST(hasp_ini_as_shipped_is_what_holds_without_a_file)
 	config_unref(defaults);
 }
 
-/* Redis is at an address, or where sentinels say, or a cluster; passwords are here or in
- * files. */
+/* A file may name only one of: an address, sentinels, a cluster; and a password or a file. */
 static void remove_line(char *text, const char *begin)
 {
 	char *line = strstr(text, begin), *end;
@@ -136,7 +136,6 @@ static void remove_line(char *text, const char *begin)
 	memmove(line, end, strlen(end) + 1);
 }
 
-/* The options beside it are for when it is so. */
 static void turn_tls_on(char *text)
 {
 	static const char off[] = "\ntls = no\n", on[] = "\ntls = yes\n";
@@ -164,7 +163,7 @@ TEST(hasp_ini_with_all_of_it_active_is_valid)
 	remove_line(text, "\npassword_file = ");
 	turn_tls_on(text);
 	turn_tls_on(text);
-	/* Locks are in Redis, or at a quorum, which knows no other layout. */
+	/* Quorum locks allow only one layout. */
 	remove_line(text, "\nquorum = ");
 	remove_line(text, "\nquorum = ");
 	c = load(text);
@@ -218,8 +217,8 @@ TEST(hasp_ini_explains_every_option_as_the_table_does)
 	free(text);
 }
 
-/* True if the manual's item for an option states its default, which is in words if the table
- * has none. */
+/* Returns true if the manual's item states the option's default (in words if the table has
+ * none). */
 static bool has_default(const char *item, const struct option *o)
 {
 	char line[256];
@@ -277,7 +276,6 @@ TEST(hasp_ini_5_has_every_choice_of_an_option)
 	free(text);
 }
 
-/* Whatever is an item of the page must be in the table. */
 TEST(hasp_ini_5_has_no_other_option)
 {
 	char *text = read_file(HASP_INI_5);

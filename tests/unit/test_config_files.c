@@ -58,7 +58,7 @@ static void write_file(const char *name, mode_t mode, const char *text)
 	assert_int_equal(fclose(f), 0);
 }
 
-/* `b` must hold these lines, in which "@" stands for the folder. */
+/* Asserts that `b` has exactly these lines, in which "@" stands for the test's folder. */
 static void assert_said(const struct buf *b, const char *expected)
 {
 	struct buf whole = BUF_INIT, said = BUF_INIT;
@@ -76,7 +76,7 @@ static void assert_said(const struct buf *b, const char *expected)
 	buf_release(&whole);
 }
 
-/* hasp.ini with this text; NULL: it has these faults. */
+/* Loads hasp.ini with this text. If it must have faults, returns NULL. */
 static struct config *load(const char *text, const char *faults_expected,
                            const char *warnings_expected)
 {
@@ -216,7 +216,7 @@ TEST(password_file_has_an_end)
 	     "");
 }
 
-/* As a shell hands over `hasp -t <(command)`. */
+/* `hasp -t <(command)` passes such a pipe. */
 TEST_WITH(first_file_may_be_a_pipe_that_the_caller_has_opened, NULL, NULL)
 {
 	static const char text[] = "[upstream]\naddress = 127.0.0.1:7777\n";

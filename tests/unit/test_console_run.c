@@ -21,7 +21,7 @@ GROUP_FIXTURE(ini_make_dir, ini_remove_dir);
 struct fixture {
 	struct workers workers;
 	struct admin *admin;
-	int fds[CONSOLES]; /* the clients' ends */
+	int fds[CONSOLES]; /* the clients' ends of the connections */
 };
 
 static int setup(void **state)
@@ -63,7 +63,7 @@ static void send_line(const struct fixture *f, size_t console, const char *line)
 	assert_int_equal(write(f->fds[console], line, strlen(line)), strlen(line));
 }
 
-/* What the console says next begins like that; the rest stays to be read. */
+/* Expects that the console's next bytes are this text; leaves the bytes after it unread. */
 static void expect_beginning(const struct fixture *f, size_t console, const char *beginning)
 {
 	char bytes[64] = "";

@@ -23,10 +23,10 @@
 #define MASTER "*1\r\n$6\r\nmaster\r\n"
 #define SELECT_0 "*2\r\n$6\r\nSELECT\r\n$1\r\n0\r\n"
 #define SELECT_3 "*2\r\n$6\r\nSELECT\r\n$1\r\n3\r\n"
-/* To INFO memory and to COMMAND. */
+/* Answers to INFO memory and COMMAND. */
 #define NO_MEMORY "$0\r\n\r\n"
 #define NO_COMMANDS NO_MEMORY "*0\r\n"
-/* To a server before Redis 6 HELLO is. */
+/* A server before Redis 6 answers this to HELLO. */
 #define UNKNOWN "-ERR unknown command\r\n"
 
 struct fixture {
@@ -34,8 +34,8 @@ struct fixture {
 	struct played_server server;
 	struct control *control;
 	unsigned nup;
-	struct buf roles; /* "ROLE " for each that was told */
-	struct buf replies; /* "TAG=TEXT " for each that came */
+	struct buf roles; /* "ROLE " for each role that was reported */
+	struct buf replies; /* "TAG=TEXT " for each reply */
 };
 
 struct call {
@@ -76,7 +76,7 @@ static size_t on_commands(void *arg, const redisReply *reply)
 	struct fixture *f = arg;
 
 	(void)reply;
-	/* The caller tells others that the server is there. */
+	/* When this is called, health already shows that the server answers. */
 	assert_int_not_equal(control_health(f->control), CONTROL_CONNECTING);
 	return 1;
 }
@@ -145,8 +145,7 @@ TEST(it_logs_in_before_it_asks_for_command)
 	f->at.env.user = "u";
 	f->at.env.password = "pw";
 	played_server_accept(&f->server);
-	/* Redis would not answer an AUTH that fails before it has written the answer to
-	 * PING. */
+	/* Redis would not answer a failing AUTH before it has written its answer to PING. */
 	played_server_expect(&f->server, PING);
 	played_server_send(&f->server, "-NOAUTH Authentication required.\r\n");
 	played_server_expect(&f->server, "*3\r\n$4\r\nAUTH\r\n$1\r\nu\r\n$2\r\npw\r\n");
@@ -312,7 +311,7 @@ TEST(calls_in_flight_get_null_when_the_connection_breaks)
 	assert_false(control_is_up(f->control));
 }
 
-/* No timer has to run out: the test's loop is run without waiting. */
+/* The loop runs without waiting, so a connection that needed a timer would fail the test. */
 TEST(what_has_worked_for_a_while_is_connected_anew_at_once)
 {
 	struct fixture *f = *state;
@@ -349,7 +348,7 @@ TEST(checks_ask_whether_it_answers_and_for_its_role)
 	control_set_check_delay(f->control, 1);
 	played_server_expect(&f->server, CHECK);
 	assert_false(control_is_answering(f->control));
-	/* No second one is sent before that is answered. */
+	/* hasp sends no second check before the first is answered. */
 	ev_sleep(0.01);
 	played_server_settle(&f->server);
 	assert_int_equal(control_inflight(f->control), 2);
@@ -397,7 +396,7 @@ TEST(it_is_silent_when_an_answer_is_due_for_a_second)
 	assert_true(control_is_silent(f->control));
 }
 
-/* The loop's timers run out by the real clock, which the test must wait for. */
+/* Runs the loop, whose timers follow the real clock, until health is as expected. */
 static void until_health(struct fixture *f, enum control_health health)
 {
 	for (int i = 0; i < 1000 && control_health(f->control) != health; i++) {
@@ -490,7 +489,7 @@ TEST(a_server_that_is_too_old_is_refused)
 	              "hasp needs Redis 6.2 or Valkey 7.2\"");
 	log_fixture_close();
 	played_server_close(&f->server);
-	/* Another server has taken its place. */
+	/* Another server has taken the address. */
 	played_server_accept(&f->server);
 	played_server_send(&f->server,
 	                   "+PONG\r\n"
@@ -588,7 +587,7 @@ TEST(a_server_that_evicts_is_logged_once_and_asked_each_minute)
 	checks_again(f, 1.1, CHECK MEMORY);
 	says_memory(f, "1000", "volatile-ttl");
 	assert_nothing_logged();
-	/* A reply without the limit tells nothing. */
+	/* A reply without maxmemory changes nothing. */
 	checks_again(f, 60, CHECK MEMORY);
 	played_server_send(&f->server, "$30\r\nmaxmemory_policy:volatile-ttl\n\r\n");
 	assert_nothing_logged();
@@ -599,7 +598,7 @@ TEST(a_server_that_evicts_is_logged_once_and_asked_each_minute)
 	              "any more\"");
 	assert_string_equal(control_evicts(f->control), "");
 	checks_again(f, 60, CHECK MEMORY);
-	/* Without a limit nothing is evicted. */
+	/* Without maxmemory, Redis evicts nothing. */
 	says_memory(f, "0", "allkeys-lru");
 	assert_nothing_logged();
 	log_fixture_close();

@@ -21,7 +21,7 @@ struct call {
 	void *arg;
 };
 
-static const char *owners[LOCKS]; /* of lock0, lock1 ...; NULL: it is free */
+static const char *owners[LOCKS]; /* owners of lock0, lock1 ...; NULL: the lock is free. */
 static struct call calls[CALLS_MAX];
 static size_t ncalls, nanswered;
 
@@ -54,7 +54,7 @@ static double now;
 static struct timers timers;
 static struct wait_graph *graph;
 static struct deadlocks *all;
-/* Watches that have not ended: a test that fails leaves some. */
+/* Watches that have not ended; a failed test leaves some. */
 static struct deadlock_watch *watches[CLIENTS_MAX];
 
 static double clock_of_the_test(void *arg)
@@ -63,7 +63,7 @@ static double clock_of_the_test(void *arg)
 	return now;
 }
 
-/* As LOCK.INFO: 'owner', who has it; nil: it is free. */
+/* Answers LOCK.INFO: the lock's owner, or nil if the lock is free. */
 static void answer(const struct call *call)
 {
 	char *at = strstr(buf_head(&call->words), "lock");
@@ -91,7 +91,7 @@ static void answer_next(void)
 	buf_release(&call->words);
 }
 
-/* Redis does not answer the next call. */
+/* The connection breaks before Redis answers the next call. */
 static void fail_next(void)
 {
 	struct call *call = &calls[nanswered++];
@@ -100,7 +100,7 @@ static void fail_next(void)
 	buf_release(&call->words);
 }
 
-/* Redis answers what it is asked, and what it is asked then. */
+/* Answers all calls, and those that these answers cause. */
 static void answer_all(void)
 {
 	while (nanswered < ncalls)
@@ -147,7 +147,7 @@ static int tear_down(void **state)
 
 FIXTURE(set_up, tear_down);
 
-/* What the client was told; empty: nothing. */
+/* Stores the error that the client gets. */
 static void on_deadlock(void *arg, struct slice error)
 {
 	struct buf *told = arg;
@@ -157,7 +157,7 @@ static void on_deadlock(void *arg, struct slice error)
 }
 
 struct client {
-	const char *owner; /* as AS names it, or its connection's token */
+	const char *owner; /* owner that AS names, or the connection's token */
 	enum lock_kind kind;
 	int64_t limit;
 	const char *lock;
@@ -205,7 +205,7 @@ static bool is_told(const struct client *c)
 	return buf_len(&c->told) > 0;
 }
 
-/* 'a' has lock0 and waits for lock1, which 'b' has; who then waits for lock0. */
+/* Client `a` has lock0 and waits for lock1, which `b` has; then `b` waits for lock0. */
 static void play(struct client *a, struct client *b)
 {
 	owners[0] = a->owner;
@@ -257,7 +257,7 @@ TEST(test_circle_through_a_mutex_and_a_semaphore_of_one_is_told)
 	end(&b);
 }
 
-/* Any of several owners may give its place back, also one that nobody knows here. */
+/* Any owner of a semaphore may release its place, also one that this hasp does not know. */
 TEST(test_who_waits_for_one_of_several_places_is_in_no_circle)
 {
 	struct client a = { "a", LOCK_KIND_LIMIT, 2, "lock1", NULL, BUF_INIT };
@@ -279,7 +279,7 @@ TEST(test_semaphore_that_was_handed_over_meanwhile_is_no_circle)
 	begin(&a);
 	answer_all();
 	begin(&b);
-	/* The first look finds the circle, the second does not. */
+	/* The first search finds the circle, the second does not. */
 	answer_next();
 	answer_next();
 	owners[1] = "c";
@@ -318,7 +318,7 @@ static void wait_elsewhere_ends_during_a_search(struct client *a, struct client 
 	end(&first);
 	time_passes(0.02);
 	assert_int_equal(ncalls - nanswered, 1);
-	/* Redis sent this before 'b' had the lock. */
+	/* Redis sent this answer before 'b' had the lock. */
 	answer_next();
 	assert_false(is_told(b));
 	assert_int_equal(ncalls, nanswered);
@@ -416,8 +416,8 @@ TEST(test_wait_that_ends_before_the_next_search_has_none_made)
 	end(&a);
 }
 
-/* A thousand owners may wait in a chain: a wait that ends makes none of them search but its
- * own. */
+/* When a wait ends, hasp searches only for the other waits of its owner, even if a thousand
+ * owners wait in a chain. */
 TEST(test_wait_that_ends_has_only_its_owners_other_waits_searched)
 {
 	struct client other = { "a", LOCK_KIND_TOKEN, 0, "lock0", NULL, BUF_INIT };
@@ -458,7 +458,7 @@ TEST(test_searches_of_more_questions_than_allowed_are_put_off)
 	assert_in_range(nasked, 900, 1100);
 	begin(&last);
 	assert_int_equal(ncalls, 0);
-	/* One that was put off, and has ended, costs nothing. */
+	/* A search that was put off, and whose wait has ended, costs nothing. */
 	end(&many);
 	time_passes(0.02);
 	answer_all();

@@ -36,7 +36,7 @@ static void limit_to(rlim_t n)
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
 }
 
-/* `fd` is the first that is kept. */
+/* Asserts that hasp may keep `fd` for this use, but no smaller one. */
 static void assert_kept_from(int fd, enum descriptor_use use)
 {
 	assert_false(descriptor_is_kept(fd - 1, use));
@@ -62,7 +62,7 @@ TEST(no_more_is_kept_than_hasp_can_use)
 /* covers: descriptors_too_few */
 TEST(a_descriptor_limit_that_cannot_be_raised_is_logged)
 {
-	/* More than fs.nr_open can be. */
+	/* No fs.nr_open is as great. */
 	descriptors_raise_limit(2000000000);
 	assert_logged("descriptors_too_few limit=");
 }

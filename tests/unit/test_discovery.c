@@ -17,9 +17,9 @@
 struct fixture {
 	struct tracker *tracker;
 	struct tracker_client *clients[CLIENTS];
-	struct tracker_act act; /* the last one */
+	struct tracker_act act; /* the last act */
 	double now;
-	struct discovery_result result; /* how report() asks for it */
+	struct discovery_result result; /* what report() asks for */
 	char *report;
 };
 
@@ -33,7 +33,7 @@ static int set_up(void **state)
 	f->result.address = "redis:6379";
 	f->result.commands = 1204;
 	f->tracker = tracker_new(secret, SMALL_MEMORY, f->now);
-	/* The last one is on another machine. */
+	/* The last client is on another machine. */
 	for (uint64_t i = 0; i < CLIENTS; i++)
 		f->clients[i] = tracker_client_new(f->tracker, i < CLIENTS - 1 ? 1 : 3);
 	*state = f;
@@ -61,7 +61,7 @@ static int tear_down(void **state)
 
 FIXTURE(set_up, tear_down);
 
-/* What client `i` does to the key, 10 ms later. */
+/* Returns the act of client `i` on the key, 10 ms later. */
 static const struct tracker_act *by(struct fixture *f, size_t i, const char *key)
 {
 	f->now += 0.01;
@@ -218,7 +218,8 @@ TEST(a_pool_stays_one_when_its_connections_are_refused_too)
 	assert_not_told(f, "removed another holder's lock");
 }
 
-/* Client 0 takes the lock with the time at which it ends; client 1 finds that time over. */
+/* Client 0 takes the lock, with its expiry date as the value; client 1 finds that the date has
+ * passed. */
 static void let_it_pass(struct fixture *f, const char *ends)
 {
 	tracker_took(by(f, 0, "lock:a"), WAY_SETNX, 0, value(f, ends));
@@ -289,7 +290,6 @@ TEST(other_keys_that_GETSET_sets_are_values)
 	assert_told(f, "1 pattern of other keys");
 }
 
-/* The holder has its lock set to the same value over another connection. */
 TEST(a_pool_that_sets_its_lock_again_takes_nothing_over)
 {
 	struct fixture *f = *state;
@@ -321,7 +321,6 @@ TEST(those_that_delete_what_they_take_next_may_be_no_pool)
 	assert_told(f, "\n;[lock a]\n;pattern = lock:a\n;owner = address\n");
 }
 
-/* A client that has read the value may delete the lock. */
 TEST(nor_does_a_value_of_its_own_keep_them_out)
 {
 	struct fixture *f = *state;
@@ -347,7 +346,7 @@ TEST(nor_does_a_value_of_its_own_keep_them_out)
 	assert_told(f, "\n;owner = connection\n");
 }
 
-/* One of them is refused the lock and deletes it all the same. */
+/* A client that did not get the lock deletes it. */
 static void delete_unasked(struct fixture *f, size_t holder, size_t loser)
 {
 	take(f, holder, "lock:a");
@@ -389,8 +388,8 @@ TEST(nor_may_losers_whose_connection_has_other_users)
 	assert_not_told(f, "\n[lock");
 }
 
-/* A pool releases over another connection each time. Each late holder of it removes the lock of
- * the client on the other machine. */
+/* A pool whose releases come over other connections. Each late holder deletes the lock of the
+ * client on the other machine. */
 TEST(late_releases_of_a_pool_do_not_hide_what_it_has_in_common)
 {
 	struct fixture *f = *state;
@@ -411,8 +410,8 @@ TEST(late_releases_of_a_pool_do_not_hide_what_it_has_in_common)
 	assert_told(f, "\n[lock a]\n");
 }
 
-/* One late holder begins a chain: each removes the lock of the next one, on the other machine.
- * `again`: by then its connection has taken the lock for another order. */
+/* One late holder begins a chain: each deletes the lock of the next one, on the other machine.
+ * `again`: the connection has meanwhile taken the lock for another order. */
 static void assert_owner_is_seen_beside_chains(struct fixture *f, bool again)
 {
 	for (size_t i = 0; i < 12; i++) {
@@ -448,7 +447,7 @@ TEST(late_releases_are_seen_though_the_connection_took_the_lock_again)
 	assert_owner_is_seen_beside_chains(*state, true);
 }
 
-/* A script takes the lock with a token, and another one releases it unless it is gone. */
+/* A script takes the lock with a token; another script releases it unless it has expired. */
 static void take_by_script(struct fixture *f, size_t i, int number)
 {
 	char name[16];
@@ -493,7 +492,7 @@ TEST(script_locks_that_are_outlived_or_forgotten_get_a_question)
 	assert_not_told(f, "\n[lock");
 }
 
-/* Of users that share a connection. */
+/* Several users share a connection. */
 TEST(script_locks_that_are_released_late_are_not_forgotten)
 {
 	struct fixture *f = *state;
@@ -512,7 +511,7 @@ TEST(script_locks_that_are_released_late_are_not_forgotten)
 	assert_told(f, "\n[lock a]\npattern = lock:a\nowner = value\nrenew = yes\n");
 }
 
-/* Of three locks with little evidence, only one was seen to be outlived: they are one
+/* hasp saw only one of three locks outlived, with little evidence; all three share a
  * pattern. */
 TEST(locks_of_little_evidence_share_the_section_of_one_that_was_harmed)
 {
@@ -529,7 +528,7 @@ TEST(locks_of_little_evidence_share_the_section_of_one_that_was_harmed)
 	assert_told(f, "\n[lock jobs]\npattern = jobs:*\nowner = value\nrenew = yes\n");
 }
 
-/* A clean-up deleted it, though there was none. */
+/* A clean-up job deleted the key, although it did not exist. */
 TEST(a_key_of_which_nothing_was_seen_does_not_hide_a_pattern)
 {
 	struct fixture *f = *state;
@@ -543,7 +542,7 @@ TEST(a_key_of_which_nothing_was_seen_does_not_hide_a_pattern)
 	assert_told(f, "\n[lock jobs]\npattern = jobs:*\n");
 }
 
-/* Its holder crashed. */
+/* The holder crashed. */
 TEST(a_key_that_was_only_taken_does_not_hide_a_pattern)
 {
 	struct fixture *f = *state;
@@ -558,7 +557,7 @@ TEST(a_key_that_was_only_taken_does_not_hide_a_pattern)
 	assert_told(f, "\n[lock jobs]\npattern = jobs:*\n");
 }
 
-/* The lock is late now and then; the other one, of a name like it, is forgotten, too. */
+/* The lock is sometimes released late; a lock with a similar name was never released. */
 TEST(a_lock_is_not_renewed_where_another_of_such_a_name_was_forgotten)
 {
 	struct fixture *f = *state;
@@ -618,7 +617,7 @@ TEST(a_count_that_begins_anew_is_no_lock_unless_it_expires)
 	assert_told(f, "[lock visits]\npattern = visits\nowner = connection\nlease = 5s\n");
 }
 
-/* Each client counts for itself, and begins again when it has read and written a value. */
+/* Each client counts for itself, and starts over after it has read and written a value. */
 TEST(what_is_written_beside_a_counter_is_not_left_to_its_lock)
 {
 	struct fixture *f = *state;
@@ -659,7 +658,7 @@ TEST(a_lock_that_is_released_by_its_token_is_not_made_by_its_script)
 	assert_not_told(f, "Question");
 }
 
-/* Client 0 counts to one and goes; others count on. */
+/* Client 0 counts to one and leaves; other clients go on counting. */
 static void leave_count(struct fixture *f, const char *key)
 {
 	tracker_took(by(f, 0, key), WAY_INCR, 0, 0);
@@ -692,7 +691,7 @@ TEST(one_of_another_name_may_just_be_a_count)
 
 /* --- a lock that is taken again ----------------------------------------------------------- */
 
-/* The client set it again when the lock had expired: it never released the first one. */
+/* The client took the lock again after it had expired: it never released the first one. */
 TEST(who_takes_an_expired_lock_again_has_not_outlived_it)
 {
 	struct fixture *f = *state;
@@ -717,7 +716,7 @@ static void release_by_value(struct fixture *f, size_t i, const char *own)
 	tracker_script(by(f, i, "lock:a"), &(struct tracker_script){ 1, args, 1, 1, true, 0 });
 }
 
-/* Whether a script released the lock is known when the lock is taken again. */
+/* hasp learns that a script released a lock only when the lock is taken again. */
 TEST(a_script_has_released_a_lock_that_its_client_takes_again)
 {
 	struct fixture *f = *state;
@@ -738,7 +737,7 @@ TEST(a_script_has_released_a_lock_that_another_client_takes)
 	take_for_long(f, 0, "x");
 	release_by_value(f, 0, "x");
 	take_for_long(f, 1, "y");
-	/* Client 0 has no lock any more: this is client 1's. */
+	/* Client 0 has lost its lock: this lock is client 1's. */
 	release(f, 0, "lock:a");
 	assert_told(f, "released by DEL and by scripts or transactions that compare the value");
 }
@@ -863,7 +862,7 @@ TEST(a_lock_that_is_deleted_long_before_its_expiry_is_left_alone)
 	assert_not_told(f, "little evidence");
 }
 
-/* As a scheduler does that forks behind it. */
+/* A scheduler does this if it forks after taking the lock. */
 TEST(so_is_one_that_another_connection_of_the_address_renews_and_deletes)
 {
 	struct fixture *f = *state;
@@ -927,7 +926,7 @@ TEST(nor_one_that_was_outlived)
 	assert_told(f, "renew = yes\n");
 }
 
-/* So does one who could not take it: another time it is there. */
+/* A client that did not get the lock deletes it, too, and another time the lock exists. */
 TEST(nor_one_that_is_also_deleted_in_vain)
 {
 	struct fixture *f = *state;
@@ -1069,7 +1068,9 @@ TEST(a_write_over_another_s_is_a_lost_update)
 	read_value(f, 1);
 	read_value(f, 2);
 	write_value(f, 1, "9");
-	write_value(f, 2, "9"); /* also if it is the same: it should have been 8 */
+	write_value(
+		f, 2,
+		"9"); /* the same value again is a lost update, too: it should have been 8 */
 	assert_told(f, "1 write overwrote");
 	assert_told(f, "[guard stock]\npattern = stock:*\nacquire_on = GET\nwait = 2s\n");
 }
@@ -1099,7 +1100,7 @@ static void update_twice(struct fixture *f, size_t n)
 	}
 }
 
-/* They compare, and the value was another one: with a guard it would be so each time. */
+/* Clients compare, and the value was different: a guard would refuse each such write. */
 TEST(a_guard_that_few_reads_would_keep_for_nothing_checks_only)
 {
 	struct fixture *f = *state;
@@ -1152,7 +1153,6 @@ TEST(lists_that_are_read_and_filled_again_over_others_are_told_of)
 	            "not proposed: 3 times another client had changed the list since the read");
 }
 
-/* So that all who come at once have their turn, also where each takes its time. */
 TEST(a_guard_is_waited_for_longer_where_many_come_and_take_long)
 {
 	struct fixture *f = *state;
@@ -1180,7 +1180,7 @@ TEST(a_client_that_writes_back_what_it_has_read_overwrites_too)
 
 #define LIFE_MS 60000
 
-/* What nobody has written before. */
+/* The client writes back a value that no client wrote before. */
 static void write_back(struct fixture *f, size_t i, const char *key)
 {
 	char s[40];
@@ -1189,7 +1189,7 @@ static void write_back(struct fixture *f, size_t i, const char *key)
 	tracker_wrote(by(f, i, key), value(f, s), LIFE_MS, false);
 }
 
-/* Clients 1 and 2 read what was written `age` seconds ago, and write it anew. */
+/* Clients 1 and 2 read a value written `age` seconds ago, and write a new one. */
 static void refresh(struct fixture *f, const char *key, double age)
 {
 	f->now += age;
@@ -1217,8 +1217,8 @@ TEST(a_cache_that_is_refreshed_early_is_proposed_as_a_comment)
 	assert_int_equal(0, p.harm);
 }
 
-/* Client 3 asked before client 1 was answered, got the old value, and hasp saw that
- * afterwards. */
+/* Client 3 sent its read before client 1 got its answer; it got the old value, and hasp saw
+ * its reply later. */
 TEST(a_read_that_crosses_the_write_does_not_make_it_a_cart)
 {
 	struct fixture *f = *state;
@@ -1271,7 +1271,7 @@ TEST(nor_is_one_that_is_once_written_without_an_expiry)
 	assert_not_told(f, "set an expiry");
 }
 
-/* EXPIRE makes it as new: a session in use. */
+/* EXPIRE renews the key, as for a session in use. */
 TEST(nor_is_one_that_is_kept_alive)
 {
 	struct fixture *f = *state;
@@ -1297,8 +1297,8 @@ TEST(caches_and_carts_do_not_share_a_pattern)
 	assert_told(f, "\npattern = app:cart:*\n");
 }
 
-/* As transfers between accounts: another one who pays the other way round would wait for this
- * one. */
+/* Transfers between accounts do this: with guards, two that pay each other would wait for each
+ * other. */
 TEST(clients_that_read_several_keys_before_they_write_them_get_no_guard)
 {
 	struct fixture *f = *state;
@@ -1333,7 +1333,7 @@ TEST(what_one_command_reads_is_guarded_at_once)
 	assert_told(f, "[guard money]\npattern = money:*\nacquire_on = MGET\n");
 }
 
-/* A cache: it was there before, then it was not, and each fills it. */
+/* A cache: the key expired, and each client fills it. */
 TEST(what_was_missed_is_not_written_back)
 {
 	struct fixture *f = *state;
@@ -1438,14 +1438,14 @@ TEST(words_that_vary_are_one_pattern_unless_that_catches_others)
 
 	use_lock(f, "lock:red");
 	use_lock(f, "lock:green");
-	assert_told(f, "pattern = lock:red\n"); /* two are not many */
+	assert_told(f, "pattern = lock:red\n"); /* two keys are too few for a pattern */
 	use_lock(f, "lock:blue");
 	assert_told(f, "[lock all]\npattern = lock:*\n");
 	tracker_used(by(f, 0, "lock:paint:list"), true);
 	assert_told(f, "pattern = lock:red\n");
 }
 
-/* Both variable parts are a `*`: of which one the words are that vary, is all the same. */
+/* Both variable parts become a `*`, whichever of them the varying words are in. */
 TEST(words_beside_a_part_that_varies_are_one_pattern_with_it)
 {
 	struct fixture *f = *state;
@@ -1462,7 +1462,7 @@ static void use_lock_for(struct fixture *f, const char *key, int64_t lease_ms)
 	release(f, 0, key);
 }
 
-/* One section for both would be wrong for one of them. */
+/* One section for both locks would be wrong for one of them. */
 TEST(locks_that_are_not_used_alike_have_patterns_of_their_own)
 {
 	struct fixture *f = *state;
@@ -1473,7 +1473,7 @@ TEST(locks_that_are_not_used_alike_have_patterns_of_their_own)
 	assert_told(f, "pattern = lock:red\n");
 	assert_told(f, "pattern = lock:green\n");
 	assert_told(f, "pattern = lock:blue\n");
-	/* A pattern for the first three would catch the last one. */
+	/* A pattern for the first three keys would match the last one. */
 	use_lock(f, "lock:white");
 	assert_told(f, "pattern = lock:red\n");
 }
@@ -1493,7 +1493,7 @@ TEST(a_pattern_stands_behind_the_narrower_ones_that_it_matches)
 	assert_true(narrow < wide);
 }
 
-/* So many words that those that come have one shape. */
+/* Uses enough different words that later ones share one pattern. */
 static void use_words(struct fixture *f, const char *before, const char *behind)
 {
 	char word[4] = "axa", key[32];
@@ -1506,7 +1506,8 @@ static void use_words(struct fixture *f, const char *before, const char *behind)
 	}
 }
 
-/* k:one:* matches the key of k:*:two:*, that the one of k:*:three, and that the first. */
+/* k:one:* matches the key of k:*:two:*, which matches that of k:*:three, which matches the
+ * first. */
 TEST(patterns_that_match_each_other_s_keys_in_a_circle_are_told)
 {
 	struct fixture *f = *state;
@@ -1522,7 +1523,7 @@ TEST(patterns_that_match_each_other_s_keys_in_a_circle_are_told)
 	assert_told(f, "; k:*:two:* ");
 }
 
-/* Else names of users would take all the memory, and later keys none. */
+/* Else users' names would fill the memory, and later keys would find none. */
 TEST(words_of_which_there_are_very_many_have_one_key_pattern)
 {
 	struct fixture *f = *state;
@@ -1566,7 +1567,7 @@ TEST(a_report_so_far_ends_nothing)
 	uint64_t mine = value(f, "1");
 
 	take(f, 0, "lock:a");
-	/* Who knows the value releases it, or makes it last. */
+	/* A client that knows the value releases or extends the lock. */
 	tracker_script(by(f, 0, "lock:a"), &(struct tracker_script){ 1, &mine, 1, 1, true, 0 });
 	f->now += 75;
 	put_report(f, true, &out);
@@ -1650,7 +1651,7 @@ TEST(beside_others_there_are_new_sections_only)
 	assert_told(f, ";   such as lock:stock\n");
 }
 
-/* Else those that it protects would seem to be written without one. */
+/* Else keys that the lock protects would seem to be written without a lock. */
 TEST(who_has_a_lock_of_a_section_in_force_is_under_a_lock)
 {
 	struct fixture *f = *state;

@@ -111,7 +111,7 @@ TEST(test_sections_are_told_apart_by_kind_and_name)
 	stats_add(section(state, "a", 0), STAT_ACQUIRED);
 	stats_add(section(state, "b", 0), STAT_LOST);
 	stats_add(stats_section(*state, STATS_GUARD, "a", 0), STAT_LOST);
-	/* It is known already. */
+	/* The section exists already. */
 	assert_ptr_equal(section(state, "a", 0), section(state, "a", 0));
 	stats_each(*state, on_section, &seen);
 	assert_string_equal(seen.names, "lock=a lock=b guard=a ");
@@ -148,7 +148,8 @@ TEST(test_nobodys_numbers_are_not_counted)
 	assert_false(event_is_logged(NULL, LOCK_EVENT_LOST, 1, &suppressed));
 }
 
-/* How many of `n` events at `now` are logged; *suppressed: as the first of them says. */
+/* Returns how many of `n` events at `now` are logged. *suppressed is the count that the first
+ * one reports. */
 static unsigned logged(struct section_stats *s, enum lock_event e, double now, unsigned n,
                        uint32_t *suppressed)
 {

@@ -46,7 +46,7 @@ struct read {
 	{                                                                                      \
 		.type = ':', .integer = (n)                                                    \
 	}
-/* Between the reads. */
+/* Time between the two reads, in ms. */
 #define PASSED_MS 20
 
 static const struct read reads[] = {
@@ -62,19 +62,17 @@ static const struct read reads[] = {
 	{ YOURS, ":9\r\n", "$-1\r\n", YOURS, MS(90), LOCK_EFFECT_EXPIRES, "yours", 90 },
 	{ MINE, ":9\r\n", ":1\r\n", NIL, MS(-2), LOCK_EFFECT_DROPS, "mine", 0 },
 	{ YOURS, ":9\r\n", ":1\r\n", "_\r\n", MS(-2), LOCK_EFFECT_DROPS, "yours", 0 },
-	/* Time passed, and no more. */
 	{ MINE, ":1000\r\n", ":1\r\n", MINE, MS(1050), LOCK_EFFECT_NONE, "mine", 1050 },
 	{ MINE, ":1000\r\n", ":1\r\n", MINE, MS(930), LOCK_EFFECT_NONE, "mine", 930 },
 	{ MINE, ":-1\r\n", ":1\r\n", MINE, MS(-1), LOCK_EFFECT_NONE, "mine", 0 },
 	{ MINE, ":9\r\n", ":1\r\n", MINE, MS(-1), LOCK_EFFECT_NONE, "mine", 0 },
-	/* Another client's value, though the script has returned it. */
+	/* The value is another client's, although the script has returned it. */
 	{ FREE, YOURS, YOURS, MS(9), LOCK_EFFECT_NONE, NULL, 0 },
 	{ FREE, ":17\r\n", "$2\r\n18\r\n", MS(9), LOCK_EFFECT_NONE, NULL, 0 },
 	{ FREE, "+mine\r\n", "$0\r\n\r\n", MS(9), LOCK_EFFECT_NONE, NULL, 0 },
 	/* The lock was free throughout, or is free again. */
 	{ FREE, ":0\r\n", NIL, MS(-2), LOCK_EFFECT_NONE, NULL, 0 },
 	{ FREE, "+OK\r\n", MINE, MS(-2), LOCK_EFFECT_NONE, NULL, 0 },
-	/* Redis answered an error. */
 	{ "-WRONGTYPE x\r\n", ":9\r\n", "+OK\r\n", MINE, MS(9), LOCK_EFFECT_NONE, NULL, 0 },
 	{ MINE, ":9\r\n", "+OK\r\n", "-WRONGTYPE x\r\n", MS(9), LOCK_EFFECT_NONE, NULL, 0 },
 	{ FREE, "+OK\r\n", MINE, { .type = '-' }, LOCK_EFFECT_NONE, NULL, 0 },
@@ -139,7 +137,7 @@ TEST(a_reply_that_is_missing_makes_nothing_of_the_script)
 	assert_end(p, &none);
 }
 
-/* Appends a string of `n` bytes as Redis sends it, and a NUL. */
+/* Appends a bulk string of `n` bytes, and a NUL. */
 static void append_string(struct buf *out, size_t n)
 {
 	buf_printf(out, "$%zu\r\n", n);
@@ -182,7 +180,7 @@ TEST(of_long_replies_little_is_kept)
 
 /* --- holds --------------------------------------------------------------------------- */
 
-/* The script runs, and Redis answers so: the lock and its PTTL before and after it. */
+/* Runs the script; Redis reports these values and PTTLs of the lock before and after it. */
 static void run(struct hold_fixture *f, const struct rule *rule, const char *before,
                 long long left, const char *after, long long pttl)
 {
@@ -225,7 +223,7 @@ TEST(a_script_takes_extends_shortens_and_releases)
 	assert_lease(f, 30, true);
 	run(f, &renewed, MINE, 29000, MINE, 40000);
 	assert_lease(f, 40, true);
-	/* hasp has renewed it between the reads. */
+	/* hasp renewed the lock between the reads. */
 	run(f, &renewed, MINE, 29000, MINE, 39990);
 	assert_lease(f, 40, true);
 	run(f, &renewed, MINE, 40000, MINE, -1);
@@ -247,12 +245,12 @@ TEST(hasp_s_first_expiry_of_a_lock_is_not_the_script_s)
 	unleased.renew = RENEW_UNLEASED;
 	run(f, &unleased, NIL, -2, MINE, -1);
 	assert_lease(f, INFINITY, true);
-	/* As a renewal does. */
+	/* A renewal sets the expiry this way. */
 	hold = hold_first(f->holds, 0, SLICE_LIT("lock"));
 	hold->good_until = HOLD_NOW + 30;
 	run(f, &unleased, MINE, -1, MINE, 29990);
 	assert_lease(f, 30, true);
-	/* The script's. */
+	/* The script set this expiry. */
 	run(f, &unleased, MINE, -1, MINE, 40000);
 	assert_lease(f, 40, false);
 }

@@ -9,7 +9,7 @@
 #include "base/glob.h"
 #include "tests/unit/testing.h"
 
-/* Copies without room behind the last byte, so that ASan sees a read past it. */
+/* Matches a copy without room after the last byte, so that ASan sees a read past it. */
 static bool match_bytes(struct slice pattern, struct slice s)
 {
 	char *p = malloc(pattern.n), *t = malloc(s.n);
@@ -158,7 +158,6 @@ TEST(zero_and_high_bytes_are_bytes)
 	assert_false(match_bytes(SLICE_LIT("[\xf0-\xff]"), SLICE_LIT("a")));
 }
 
-/* A matcher that tries all lengths for each star needs longer than the universe has. */
 TEST(many_stars_do_not_take_exponential_time)
 {
 	char s[5000];

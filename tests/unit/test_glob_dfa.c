@@ -43,7 +43,7 @@ static int32_t find_in_turn(const struct patterns *p, struct slice key)
 	return GLOB_SET_NONE;
 }
 
-/* A copy without room behind its last byte, so that ASan sees a read past it. */
+/* Checks a copy without room after its last byte, so that ASan sees a read past it. */
 static void check(const struct patterns *p, struct slice key)
 {
 	char *exact = malloc(key.n);
@@ -113,7 +113,7 @@ TEST(several_patterns_may_have_one_number)
 	glob_set_free(set);
 }
 
-/* One pattern each: every odd one that Redis takes, and every key of up to two bytes. */
+/* A pattern for every odd string that Redis accepts, and for every key of up to two bytes. */
 TEST(odd_patterns_match_as_alone)
 {
 	static const char *const odd[] = {
@@ -156,7 +156,7 @@ static struct slice random_bytes(char *to, const char *alphabet)
 	return slice_of(to, n);
 }
 
-/* A small alphabet, so that they often match. */
+/* Uses a small alphabet, so that patterns often match. */
 static void check_random_sets(size_t max_bytes, const char *alphabet)
 {
 	static char bytes[PATTERNS_MAX][LENGTH_MAX];
@@ -186,7 +186,7 @@ TEST(dropped_states_are_made_again)
 	check_random_sets(1000, "ab*?");
 }
 
-/* Of n bytes behind the star any may be the one that the pattern asks for: 2^n states. */
+/* With n bytes after the star, any may be the one in the pattern: 2^n states. */
 TEST(the_memory_for_states_is_bounded)
 {
 	enum { KEY = 1 << 16 };
@@ -203,7 +203,7 @@ TEST(the_memory_for_states_is_bounded)
 	free(key);
 }
 
-/* Where patterns have no more than one star, there are not more states than nodes. */
+/* Patterns with one star at most need no more states than nodes. */
 TEST(a_thousand_patterns_have_few_states)
 {
 	static const struct {

@@ -40,7 +40,7 @@ TEST(letters_name_each_event)
 	assert_int_equal(event_of('X'), GUARD_EVENT_UNACKED);
 }
 
-/* Where a path of events leads, and which events may follow; no others may. */
+/* The state after a path of events, and the only events that may follow. */
 struct stop {
 	const char *path;
 	enum guard_op_phase phase;
@@ -53,7 +53,7 @@ struct stop {
 
 typedef struct guard_op *make_fn(struct guard_fixture *f);
 
-/* As the exchange does: what is granted is noted first. */
+/* Runs a step as the exchange does, which stores a grant first. */
 static enum guard_op_step step(struct guard_op *op, char event)
 {
 	if (event == 'G')

@@ -60,7 +60,7 @@ TEST(a_guard_is_held_from_the_read_to_the_write)
 
 	end(guard_fixture_single(*state, GUARD_OP_SCRIPT, counted(reading("k"), &s)),
 	    GUARD_OP_CARRIED_OUT);
-	/* It has it already. */
+	/* The client has the guard already. */
 	end(guard_fixture_single(*state, GUARD_OP_SCRIPT, counted(reading("k"), &s)),
 	    GUARD_OP_CARRIED_OUT);
 	assert_guards_held(&s, 0, 0);
@@ -68,7 +68,7 @@ TEST(a_guard_is_held_from_the_read_to_the_write)
 	guard_op_sent(op, SLICE_LIT(GUARD_TICKET), GUARD_NOW + 2);
 	end(op, GUARD_OP_CARRIED_OUT);
 	assert_guards_held(&s, 1, 2000000);
-	/* This write takes and releases it in one step. */
+	/* This write takes and releases the guard in one step. */
 	end(guard_fixture_single(*state, GUARD_OP_SCRIPT, counted(writing("k"), &s)),
 	    GUARD_OP_CARRIED_OUT);
 	assert_guards_held(&s, 1, 2000000);
@@ -102,7 +102,7 @@ TEST(a_read_that_was_refused_holds_nothing)
 
 /* --- the answers of an optimistic acquire -------------------------------------------- */
 
-/* Whether there are other answers to come behind each of two. */
+/* Shows whether further replies follow each of these two. */
 static void try(struct guard_op *op, struct resp_reply queue, struct resp_reply guard,
                 bool expected)
 {
@@ -130,7 +130,7 @@ TEST(a_try_is_in_vain_when_another_owner_has_the_guard)
 	end(op, GUARD_OP_FAILED);
 }
 
-/* The guard is given back then: those in line come first. */
+/* hasp releases the guard then, because waiters in the queue come first. */
 TEST(a_try_is_in_vain_when_somebody_waits)
 {
 	struct guard_op *op = guard_fixture_single(*state, GUARD_OP_SCRIPT, reading("k"));
@@ -200,7 +200,7 @@ TEST(a_key_that_was_lost_counts_as_read_no_more)
 	end(op, GUARD_OP_FAILED);
 }
 
-/* Shown as the same: which of them was lost is not known. */
+/* Both have the same text in the log line, so hasp does not know which one was lost. */
 TEST(of_two_keys_that_look_alike_neither_is_forgotten)
 {
 	struct guarded_key keys[] = { writing("k\001"), writing("k\002") };
@@ -243,7 +243,7 @@ TEST(it_waits_for_the_key_that_redis_numbers)
 	end(op, GUARD_OP_FAILED);
 }
 
-/* Only those were sent. */
+/* hasp sent only those keys. */
 TEST(while_it_acquires_the_keys_that_it_acquires_are_numbered)
 {
 	struct guarded_key keys[] = { writing("a"), reading("b") };
@@ -281,7 +281,7 @@ TEST(a_read_that_was_carried_out_counts)
 	assert_true(guard_fixture_entry(*state, "k")->read);
 }
 
-/* An application that swallows the error would write what it has not seen. */
+/* An application that ignores the error would write a value that it has not seen. */
 TEST(a_read_that_failed_counts_as_one_that_was_lost)
 {
 	struct read_set_entry *e;
@@ -300,7 +300,6 @@ TEST(a_read_that_redis_answered_with_wrongtype_leaves_nothing)
 	assert_null(guard_fixture_entry(*state, "k"));
 }
 
-/* Else it could never be carried out. */
 TEST(a_refused_write_that_reads_as_well_leaves_nothing)
 {
 	struct guarded_key key = reading("k");
@@ -362,7 +361,7 @@ TEST(when_nobody_sees_the_answer_reads_count_and_writes_end_them)
 
 /* --- what is released ---------------------------------------------------------------- */
 
-/* As ended so, when it `acquired` guards or not. `expected` NULL: nothing is released. */
+/* Asserts the releases when the operation has ended so; `expected` NULL: none. */
 static void assert_release(const struct guard_op *op, enum guard_op_result result,
                            bool acquired, const char *expected)
 {
@@ -425,11 +424,11 @@ TEST(what_was_sent_and_not_answered_leaves_the_line_and_is_released)
 
 	guard_op_sent(op, SLICE_LIT(GUARD_TICKET), GUARD_NOW);
 	guard_op_undo(op, false);
-	/* It was not sent yet. */
+	/* The operation was not sent yet. */
 	assert_jobs("");
 	(void)guard_op_step(op, GUARD_EVENT_START);
 	guard_op_undo(op, false);
-	/* As long as the guard, and the wait for it, may last. */
+	/* The job lasts as long as the guard and the wait for it. */
 	assert_float_equal(fake_jobs_until(), GUARD_NOW + 5 + 3, 0.001);
 	assert_jobs("2 again dequeue 5 " GUARD_OF("k") " hasp:fence:" GUARD_OF(
 		"k") ": " QUEUE_OF("k") " hasp:fence " GUARD_OF("k") " secret worker-1 \"\" g "

@@ -9,7 +9,7 @@
 
 FIXTURE(guard_set_up, guard_tear_down);
 
-/* The guards' names, and what scripts have as KEYS for a key. */
+/* Names of the guards, and the KEYS that scripts get for a key. */
 #define GUARD_A GUARD_OF("a")
 #define GUARD_B GUARD_OF("b")
 #define GUARD_K GUARD_OF("k")
@@ -47,8 +47,8 @@ TEST(a_try_asks_for_the_queue_sets_the_guard_and_reads)
 
 /* --- scripts ------------------------------------------------------------------------- */
 
-/* The operation's script for the command of `words`, whose keys are all its arguments behind
- * the first `nkeys`. */
+/* Asserts the operation's script for the command, whose arguments after the first `nkeys`
+ * words are keys. */
 static void assert_script(struct guard_op *op, const struct resp_view *req, size_t nkeys,
                           struct rewrite_opts as, const char *expected)
 {
@@ -125,7 +125,7 @@ TEST(a_write_of_what_was_not_read_may_wait)
 	end(op);
 }
 
-/* What was read under another owner's nose must not be written: the token is nobody's. */
+/* After a loss, the token is one that no client has, so that the write fails. */
 TEST(a_write_of_what_was_lost_is_made_by_nobody)
 {
 	struct slice argv[] = { SLICE_LIT("APPEND"), SLICE_LIT("k"), SLICE_LIT("v") };
@@ -188,7 +188,7 @@ TEST(it_waits_as_long_as_both_its_guard_and_its_client_may)
 	end(op);
 }
 
-/* A place is one in the line for a certain key. */
+/* A place in the queue belongs to one key. */
 TEST(of_several_keys_no_place_is_named)
 {
 	struct slice argv[] = { SLICE_LIT("MGET"), SLICE_LIT("a"), SLICE_LIT("b") };
@@ -227,7 +227,7 @@ TEST(a_transaction_acquires_what_it_reads_and_then_watches_and_checks_all)
 	assert_next(op, 0, "guard_read 3 " KEYS_B " \"\" 1 worker-1 3000 \"\" token 5000 -\n");
 	guard_op_granted(op, SLICE_LIT("+GRANTED"));
 	assert_int_equal(guard_op_step(op, GUARD_EVENT_GRANTED), GUARD_STEP_SEND_NEXT);
-	/* Those that it has acquired it must still have. */
+	/* The transaction must still have the guards that it has acquired. */
 	assert_next(op, 1,
 	            "WATCH " GUARD_A " " GUARD_B "\n"
 	            "guard_write 6 " KEYS_A " " KEYS_B

@@ -11,7 +11,7 @@
 
 FIXTURE(guard_set_up, guard_tear_down);
 
-/* What the last step wrote. */
+/* Output of the last step. */
 static struct op_out out;
 
 static struct pending_request *request_of(struct guard_op *op)
@@ -52,7 +52,7 @@ static enum op_act reply(struct guard_op *op, struct resp_reply r)
 	return guard_steps_reply(op, &r, SLICE_NONE);
 }
 
-/* A GET that reads a guarded key. */
+/* Begins a GET of a guarded key. */
 static struct guard_op *reading(struct guard_fixture *f)
 {
 	struct guarded_key key = guarded("k");
@@ -115,7 +115,7 @@ TEST(if_the_guard_is_not_free_the_script_follows_and_the_reply_is_discarded)
 	end(op);
 }
 
-/* Clients wait for the guard, and hasp has acquired it all the same: it is released first. */
+/* Other clients wait for the guard that hasp has acquired: hasp releases it first. */
 TEST(a_guard_that_others_wait_for_is_released_before_the_script)
 {
 	struct guard_op *op = reading(*state);
@@ -155,7 +155,7 @@ TEST(a_command_that_redis_has_queued_waits_in_line)
 	assert_int_equal(out.wait_ms, GUARD_WAIT_MS);
 	assert_true(out.sent_at == GUARD_NOW);
 	assert_int_equal(op->phase, GUARD_OP_QUEUED);
-	/* It was granted the guard: the script once more. */
+	/* After the grant, the script runs again. */
 	assert_int_equal(step(op, &(struct op_event){ .kind = OP_GRANTED }).act, OP_AGAIN);
 	guard_op_complete(op, GUARD_OP_FAILED);
 	end(op);

@@ -208,8 +208,8 @@ TEST(a_lock_that_redis_does_not_have_is_not_held)
 	}
 }
 
-/* When its grant began is known from Redis' clock and no better than to a trip: it may seem to
- * be before the release. */
+/* Redis' clock dates the grant only to within a round trip: it may seem older than the
+ * release. */
 TEST(a_lock_that_was_handed_off_is_held_when_its_release_is_answered)
 {
 	struct hold_fixture *f = *state;
@@ -253,12 +253,12 @@ TEST(the_connection_s_end_releases_what_its_rule_says)
 
 #define KEYS " 5 lock hasp:fence:{lock} hasp:queue:{lock} hasp:fence hasp:owner:{lock} secret "
 
-/* Each by one call of its kind's script. Where the owner may have another connection, as long
- * as the lock's lease at most. */
+/* hasp releases each lock by one call of its kind's script. If the owner may have another
+ * connection, the call may be repeated for the lock's lease at most. */
 TEST(the_connection_s_end_releases_each_kind_of_lock_once)
 {
 	static const struct {
-		const struct rule *rule; /* NULL: a verb's lock */
+		const struct rule *rule; /* NULL: a verb took the lock */
 		enum lock_kind kind;
 		int64_t lease_ms;
 		const char *job;
@@ -323,7 +323,7 @@ TEST(nothing_is_released_for_a_connection_that_is_cut_off)
 	assert_int_equal(fake_jobs_count("release "), 0);
 }
 
-/* Its client is gone, and would never release it. */
+/* The client is gone, and would never release the lock. */
 TEST(a_lock_that_nobody_heard_of_is_released_with_the_connection)
 {
 	struct hold_fixture *f = *state;
@@ -338,8 +338,8 @@ TEST(a_lock_that_nobody_heard_of_is_released_with_the_connection)
 
 /* --- refusals --------------------------------------------------------------------------- */
 
-/* A command of this effect on the lock, by a connection that does not have it, is answered. The
- * refusals of all kinds that this counts. */
+/* Redis answers a command with this effect, by a connection without the lock. Returns how many
+ * refusals this counts, of all kinds. */
 static uint64_t refused(struct hold_fixture *f, enum lock_effect effect, const char *frame,
                         enum stats_field what)
 {
@@ -365,7 +365,7 @@ static uint64_t refused(struct hold_fixture *f, enum lock_effect effect, const c
 	return n;
 }
 
-/* The lock is held by another connection, which has the other token. */
+/* Another connection, which has another token, takes the lock. */
 static void others_take(struct hold_fixture *f, struct hold_owner *other)
 {
 	const struct resp_reply ok = { .type = '+' };
@@ -389,10 +389,11 @@ TEST(what_is_answered_counts_as_refused_if_another_owner_was_in_the_way)
 	struct hold_fixture *f = *state;
 	struct hold_owner other;
 
-	/* There is nothing to release, or to extend. */
+	/* There is no lock to release or extend. */
 	assert_int_equal(refused(f, LOCK_EFFECT_DROPS, ":0\r\n", STAT_DELETES_REFUSED), 0);
 	assert_int_equal(refused(f, LOCK_EFFECT_EXPIRES, ":0\r\n", STAT_WRITES_REFUSED), 0);
-	/* A try that gets nothing was refused by somebody, whom this worker need not know. */
+	/* An attempt that gets nothing was refused by some owner, which may be at another
+	 * worker. */
 	assert_int_equal(refused(f, LOCK_EFFECT_TAKES, ":0\r\n", STAT_REFUSED), 1);
 	assert_int_equal(refused(f, LOCK_EFFECT_TAKES, "-ERR no\r\n", STAT_REFUSED), 0);
 	others_take(f, &other);
@@ -414,7 +415,7 @@ static void take_in(struct hold_fixture *f, int db, double since)
 	hold_apply(f->holds, &f->owner, p, db, &ok);
 }
 
-/* Their databases. */
+/* The databases of these locks. */
 struct told {
 	size_t n, most;
 	int db[16];

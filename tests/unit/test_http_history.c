@@ -13,7 +13,7 @@
 
 #define START 1000.0
 #define STEP 2.0
-/* Of five minutes. */
+/* The history covers five minutes. */
 #define INTERVALS 150
 
 static struct worker_counts counts;
@@ -73,7 +73,7 @@ static const char *written(struct fixture *f, double now)
 	return buf_head(&f->out);
 }
 
-/* The member is there, as `text` says. */
+/* Asserts that the member is written as `text`. */
 static void assert_written(struct fixture *f, double now, const char *text)
 {
 	const char *all = written(f, now);
@@ -143,7 +143,7 @@ TEST(totals_are_written_as_rates_per_second)
 	assert_written(f, START, "\"lost\":[0.5,0.0,1.5],");
 }
 
-/* At once, or when the time to wait was over. */
+/* Refusals at once and refusals after a wait count as one rate. */
 TEST(all_that_was_refused_is_one_rate)
 {
 	static const enum stats_field refused[] = { STAT_REFUSED, STAT_WRITES_REFUSED,

@@ -8,7 +8,7 @@
 #include "tests/unit/inifile.h"
 #include "tests/unit/testing.h"
 
-/* Longer than any address. */
+/* A text longer than any address. */
 #define LONG "00000000000000000000000000000000000000000000000000000000000000000000000000"
 #define UPSTREAM "[upstream]\naddress = unix:/nowhere\n"
 

@@ -16,7 +16,7 @@
 static struct worker_counts counts;
 static struct worker_gauges gauges;
 static struct config config;
-static const char *not_ready; /* why; NULL: it is ready */
+static const char *not_ready; /* reason why hasp is not ready; NULL: it is ready */
 
 const char *workers_not_ready(struct worker_shared *shared)
 {
@@ -97,7 +97,7 @@ static const char *scrape(struct fixture *f)
 	return buf_head(&f->out);
 }
 
-/* There is a line of this text. */
+/* Asserts that there is a line of this text. */
 static void assert_line(struct fixture *f, const char *line)
 {
 	const char *all = scrape(f), *at = strstr(all, line);
@@ -115,7 +115,7 @@ static void assert_nowhere(struct fixture *f, const char *text)
 		fail_msg("%s is there", text);
 }
 
-/* There is a line for each of these words that is not NULL; its number counts on from `n`. */
+/* Asserts a line for each word that is not NULL, with numbers that count up from `n`. */
 static void assert_each(struct fixture *f, const char *before, const char *const *words,
                         const char *behind, size_t nwords, size_t n)
 {
@@ -133,7 +133,7 @@ static void assert_each(struct fixture *f, const char *before, const char *const
 
 /* --- the format --------------------------------------------------------------------------- */
 
-/* The length of the name of the sample's family. */
+/* Returns the length of the sample's family name. */
 static size_t family_of(const char *line)
 {
 	static const char *const ends[] = { "_bucket", "_sum", "_count" };
@@ -230,7 +230,6 @@ TEST(guards_have_families_of_their_own)
 	assert_nowhere(f, "hasp_lock_acquired_total{rule=\"stock\"");
 }
 
-/* Nothing else is done with its keys. */
 TEST(quorum_counts_only_what_it_can_refuse)
 {
 	struct fixture *f = *state;
@@ -261,7 +260,7 @@ TEST(numbers_of_the_moment_rise_and_fall)
 	assert_nowhere(f, "hasp_locks_held{rule=\"stock\"");
 	stats_change(carts, STAT_HELD, false);
 	assert_line(f, "hasp_locks_held{rule=\"carts\",kind=\"lock\"} 1");
-	/* One worker may be read before it counted up what another one has counted down. */
+	/* Another worker may have counted down before this worker counts up. */
 	stats_change(carts, STAT_WAITERS, false);
 	stats_change(carts, STAT_WAITERS, false);
 	assert_line(f, "hasp_lock_waiters{rule=\"carts\",kind=\"lock\"} -1");

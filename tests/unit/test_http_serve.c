@@ -38,7 +38,7 @@ TEST(without_a_thread_it_is_an_error)
 	struct http h = { 0 };
 	int fds[2];
 
-	/* Nobody has to listen. */
+	/* Without [http], no thread is started. */
 	assert_int_equal(http_serve(&h, &shared, config), 0);
 	assert_int_equal(pipe(fds), 0);
 	assert_int_equal(http_open(&h, fds, 2), 0);
@@ -47,7 +47,7 @@ TEST(without_a_thread_it_is_an_error)
 	assert_logged("level=error event=thread_failed thread=http reason=\"");
 	log_fixture_close();
 	http_close(&h);
-	/* It had them. */
+	/* http_close() has closed the descriptors. */
 	assert_int_equal(close(fds[0]), -1);
 	assert_int_equal(close(fds[1]), -1);
 	config_unref(config);

@@ -22,9 +22,9 @@ GROUP_FIXTURE(ini_make_dir, ini_remove_dir);
 
 /* --- in the place of the workers ---------------------------------------------------------- */
 
-static const char *not_ready; /* why; NULL: Redis answers */
+static const char *not_ready; /* reason why Redis does not answer; NULL: it answers */
 static struct worker_gauges gauges;
-static struct live locks, waiters; /* what they answer; the rows are copied */
+static struct live locks, waiters; /* answers to locks and waiters; the rows are copied */
 static struct contended_key contended;
 static size_t ncontended;
 
@@ -147,7 +147,7 @@ static int tear_down(void **state)
 
 FIXTURE(set_up, tear_down);
 
-/* The status under this configuration. */
+/* Returns the status under this configuration. */
 static const char *status_of(struct fixture *f, const char *ini)
 {
 	struct config *config = load_anyway(ini);
@@ -284,14 +284,14 @@ TEST(section_is_told_with_its_own_totals)
 	stats_waited(lock, 0.5);
 	stats_held(lock, 1);
 	stats_held(lock, 2);
-	/* A section that the configuration does not have any more. */
+	/* The configuration no longer has this section. */
 	metrics_count(&stats_section(f->shared.stats, STATS_LOCK, "old", 0)->n[STAT_ACQUIRED],
 	              9);
 	all = status_of(f, UPSTREAM LOCK GUARD);
 	assert_int_equal(count_of(all, "\"totals\":{"), 2);
 	assert_int_equal(count_of(all, "\"acquired\":5,"), 1);
 	assert_int_equal(count_of(all, "\"acquired\":6,"), 1);
-	/* Locks do not count these, nor guards what is held. */
+	/* Only guards count these; only locks count what is held. */
 	assert_int_equal(count_of(all, "\"updates_refused\":"), 1);
 	assert_int_equal(count_of(all, "\"updates_refused\":7"), 1);
 	assert_int_equal(count_of(all, "\"held\":1,\"waiting\":0,\"mean_wait_ms\":500.00,"
@@ -322,7 +322,7 @@ static struct live_row row_of(const struct section_stats *section, const char *k
 	return (struct live_row){
 		.section = section,
 		.db = 3,
-		/* In future, and over. */
+		/* A date in the future, and one in the past. */
 		.since = 1e12,
 		.until = -1e12,
 		.key = slice_str(key),

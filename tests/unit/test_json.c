@@ -83,7 +83,7 @@ TEST(characters_stay_and_what_is_none_is_replaced)
 	json_text(&j, NULL,
 	          SLICE_LIT("\xff"
 	                    "a\xc3"));
-	/* Longer than needed; half of a pair; beyond the last one. */
+	/* An overlong sequence; half of a surrogate pair; a code point above the last one. */
 	json_text(&j, NULL, SLICE_LIT("\xc0\xaf"));
 	json_text(&j, NULL, SLICE_LIT("\xed\xa0\x80"));
 	json_text(&j, NULL, SLICE_LIT("\xf4\x90\x80\x80"));

@@ -53,7 +53,7 @@ TEST(test_names_are_braced_or_have_the_tag_of_their_key)
 			assert_owner(namings[j], cases[i].key, cases[i].bulk);
 }
 
-/* Where there are no slots they keep the names that they always had. */
+/* Without slots, the names have no tag. */
 TEST(test_what_braces_do_not_tag_is_tagged_by_its_slot_in_a_cluster)
 {
 	static const struct {
@@ -88,7 +88,7 @@ TEST(test_a_slot_has_a_counter_and_a_server_has_one)
 
 /* --- of all short keys ------------------------------------------------------------- */
 
-/* All words of up to so many of these letters. */
+/* Iterates over all words of at most this many of the letters below. */
 #define WORD_MAX 5
 static const char letters[] = "a{}:!";
 
@@ -108,7 +108,7 @@ static bool next_word(char *word)
 	return i < WORD_MAX;
 }
 
-/* Its name as text. */
+/* Returns a bulk string's text. */
 static struct slice bulk_text(struct slice bulk)
 {
 	const char *p = memchr(bulk.p, '\n', bulk.n);
@@ -148,7 +148,7 @@ TEST(test_in_a_cluster_all_names_are_in_the_slot_of_their_key)
 	buf_release(&out);
 }
 
-/* A name is copied from the one before it if the prefixes are of one length. */
+/* A name is copied from the previous one if the prefixes have equal lengths. */
 TEST(test_two_names_at_once_are_each_name_by_itself)
 {
 	struct buf both = BUF_INIT, each = BUF_INIT;
@@ -199,7 +199,7 @@ TEST(test_no_two_keys_share_a_name)
 	buf_release(&out);
 }
 
-/* The queue's name can be made of the guard's alone. */
+/* The name of a guard's queue follows from the guard's name alone. */
 TEST(test_the_queue_of_a_guard_is_a_sidecar_of_a_sidecar)
 {
 	struct buf name = BUF_INIT, expected = BUF_INIT;

@@ -4,7 +4,7 @@
 #include "tests/unit/testing.h"
 #include "watch/key_pattern.h"
 
-/* The shape, which matches the key. */
+/* Asserts the key's pattern, and that it matches the key. */
 static void assert_key_pattern(struct slice key, const char *expected, bool varies)
 {
 	struct buf shape = BUF_INIT;
@@ -38,7 +38,7 @@ TEST(numbers_dates_and_identifiers_vary)
 	assert_key_pattern_of("s:a8098c1a-f86e-11da-bd1a-00112444be1e:l", "s:*:l", true);
 	assert_key_pattern_of("job:deadbeef01:x", "job:*:x", true);
 	assert_key_pattern_of("ulid/01ARZ3NDEKTSV4RRFFQ69G5FAV", "ulid/*", true);
-	/* Not one thing: */
+	/* These parts vary separately. */
 	assert_key_pattern_of("1:2", "*:*", true);
 	assert_key_pattern_of("7-up", "*-up", true);
 }
@@ -50,27 +50,27 @@ TEST(digits_at_the_end_of_a_word_vary_if_there_are_several)
 	assert_key_pattern_of("x2y", "x2y", false);
 }
 
-/* The shortest and longest of each kind, and their first and last letters. */
+/* The shortest and longest words of each kind, with their first and last letters. */
 TEST(words_are_told_from_identifiers_by_their_length_and_digits)
 {
 	static const struct {
 		const char *key, *expected;
 		bool varies;
 	} rows[] = {
-		/* hexadecimal with a digit, from 8 on */
+		/* Hexadecimal with a digit, from 8 characters on. */
 		{ "x:abcdef0a", "x:*", true },
 		{ "x:ABCDEF0A", "x:*", true },
 		{ "x:abcde0a", "x:abcde0a", false },
 		{ "x:abcdef0g", "x:abcdef0g", false },
 		{ "x:GBCDEF0A", "x:GBCDEF0A", false },
 		{ "x:abcdefab", "x:abcdefab", false },
-		/* letters with two digits, from 16 on */
+		/* Letters with two digits, from 16 characters on. */
 		{ "x:zyzyzyzyzyzyz1y2", "x:*", true },
 		{ "x:zyzyzyzyzyzyz12", "x:zyzyzyzyzyzyz*", false },
 		{ "x:zyzyzyzyzyzyzy1z", "x:zyzyzyzyzyzyzy1z", false },
 		{ "x:zyzyzyzyzyzy1z2y", "x:*", true },
 		{ "x:ZAZAZAZAZAZAZ1A2", "x:*", true },
-		/* a UUID, and what is longer, shorter or has another form */
+		/* A UUID; then texts that are longer, shorter or differently formed. */
 		{ "A8098C1A-f86e-11da-bd1a-00112444bfff", "*", true },
 		{ "a8098c1a-f86e-11da-bd1a-00112444bfff-z", "*-z", true },
 		{ "a8098c1a-f86e-11da-bd1a_00112444bfff", "*-f86e-11da-bd1a_*", true },
@@ -79,7 +79,7 @@ TEST(words_are_told_from_identifiers_by_their_length_and_digits)
 		{ "a8098c1a-f86e-11da-bd1a-00112444bfffz", "*-f86e-11da-bd1a-00112444bfffz",
 		  true },
 		{ "a8098c1a-f86e-11da-bd1a-00112444bfff9", "*-f86e-11da-bd1a-*", true },
-		/* numbers that join */
+		/* Numbers joined by a separator. */
 		{ "1-2", "*", true },
 		{ "1.2", "*", true },
 		{ "1-", "*-", true },
@@ -98,12 +98,12 @@ TEST(words_are_told_from_identifiers_by_their_length_and_digits)
 TEST(parts_that_are_no_text_vary_as_a_whole)
 {
 	assert_key_pattern(slice_of("cart:ab\xff-c\x01z:v2", 15), "cart:*:v*", true);
-	/* Separators among them, and what they leave. */
+	/* Parts with separators among invalid bytes. */
 	assert_key_pattern(slice_of("cart-\xfe:q:/\x80:lock", 16), "cart-*:lock", true);
-	/* Two such parts, and a word between them. */
+	/* Two invalid parts with a word between them. */
 	assert_key_pattern(slice_of("\x01\xff:room.\xfe\xfdq", 11), "*:room.*", true);
 	assert_key_pattern(slice_of("\x01\xff:job/7", 8), "*:job/*", true);
-	/* This is text. */
+	/* This is valid UTF-8. */
 	assert_key_pattern_of("\xc3\xbc"
 	                      "ber:lock",
 	                      "*ber:lock", true);

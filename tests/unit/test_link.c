@@ -61,7 +61,7 @@ TEST_WITH(a_socket_without_a_listener_is_told, set_up, tear_down)
 	assert_fails(f, strerror(ECONNREFUSED));
 }
 
-/* A port of the loopback that nobody listens at: one that was bound just now. */
+/* The address of a port that no process listens on: it was bound just now. */
 TEST_WITH(a_port_without_a_listener_is_told, set_up, tear_down)
 {
 	struct link_fixture *f = *state;
@@ -79,7 +79,7 @@ TEST_WITH(a_port_without_a_listener_is_told, set_up, tear_down)
 	close(fd);
 }
 
-/* Else a user that found it full while it was logging in would wait for ever. */
+/* Else a user that found the link full during its login would wait for ever. */
 TEST_WITH(a_link_that_was_full_while_it_logged_in_says_when_it_is_not, set_up, tear_down)
 {
 	struct link_fixture *f = *state;
@@ -256,7 +256,7 @@ TEST(a_server_that_hangs_up_takes_the_link_down)
 	assert_seen(f, "+1\r\n$5\r\nab", "reply a +\n");
 }
 
-/* Something can be said in the place of the reply that is missing. */
+/* The owner can send an error instead of the missing reply. */
 TEST(a_link_that_goes_down_between_two_replies_has_cut_none)
 {
 	struct link_fixture *f = *state;
@@ -291,7 +291,7 @@ TEST_WITH(what_is_not_forwarded_is_not_cut, set_up, tear_down)
 	}
 }
 
-/* Nobody may take the half of it for the whole. */
+/* The owner must not take part of the error for the whole. */
 TEST(an_error_held_back_goes_down_with_the_link)
 {
 	struct link_fixture *f = *state;
@@ -307,7 +307,7 @@ TEST(a_connection_that_is_reset_says_so)
 	struct link_fixture *f = *state;
 	char block[65536] = { 0 };
 
-	/* Unread bytes make the peer's close a reset. */
+	/* Closing a socket with unread bytes resets the connection. */
 	link_send(f->link, slice_of(block, sizeof(block)));
 	settle(f);
 	hang_up(f);

@@ -40,7 +40,7 @@ static void be_absent(struct link_fixture *f, const char *why)
 	f->at.env.no_server_reason = why ? strdup(why) : NULL;
 }
 
-/* When the link has dialled. */
+/* Accepts the connection after the link has dialled. */
 static void accept_when_dialled(struct link_fixture *f)
 {
 	struct pollfd p = { .fd = f->at.listener, .events = POLLIN };

@@ -164,7 +164,7 @@ static void expect_soon(struct link_fixture *f)
 	expect(f, LINK_NOTIFY | LINK_NOTIFY_EARLY, "a");
 }
 
-/* When all of it is there; else its beginning is. */
+/* A reply is reported when it is complete; its bytes are forwarded as they arrive. */
 TEST_CONNECTED(an_answer_is_told_of_before_it_is_forwarded)
 {
 	struct link_fixture *f = *state;
@@ -436,7 +436,7 @@ static void touch_and_turn(struct link_fixture *f)
 	link_make_opaque(f->link);
 }
 
-/* Its owner must not see the answer to what it did not ask. */
+/* The owner must not see the answer to a request that it did not send. */
 TEST(a_link_turns_opaque_behind_its_own_requests)
 {
 	struct link_fixture *f = *state;
@@ -504,7 +504,8 @@ TEST(a_stream_that_is_refused_does_not_begin)
 
 /* --- the owner closes it when it gets bytes ---------------------------------- */
 
-/* Both replies are there, and the first belongs to a request before that of `flags`. */
+/* The connection closes when both replies have arrived; the first one answers the request
+ * before that with `flags`. */
 static void close_before(struct link_fixture *f, unsigned flags, const char *second)
 {
 	char replies[64];

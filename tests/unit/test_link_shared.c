@@ -81,7 +81,7 @@ TEST(user_claims_a_link_on_which_no_other_awaits_a_reply)
 	SERVER_SENDS(f, "+a\r\n+a\r\n");
 	assert_guest(&f->guest[0], "+a\r\n", "");
 	assert_false(link_is_idle(f->link));
-	/* Nobody will resume it. */
+	/* The link must not resume a user that has left. */
 	link_leave(u);
 	assert_false(u->claimed);
 	settle(f);
@@ -133,7 +133,8 @@ TEST(replies_to_a_user_that_has_left_are_swallowed)
 	}
 }
 
-/* Its requests lie between others' and some are answered; then it comes back. */
+/* The user's requests lie between those of others, and some are answered. Then the user comes
+ * back. */
 TEST(who_leaves_takes_all_of_its_own_and_no_other_s)
 {
 	struct link_fixture *f = *state;
@@ -163,7 +164,7 @@ TEST(who_leaves_takes_all_of_its_own_and_no_other_s)
 	buf_release(&expected);
 }
 
-/* What has arrived of the reply was its own; not a byte of the rest is anybody else's. */
+/* The user gets the bytes that have arrived; nobody gets the rest of the reply. */
 TEST(who_leaves_in_the_middle_of_a_reply_hears_no_more_of_it)
 {
 	static const char reply[] = "*2\r\n$5\r\nhello\r\n$5\r\nworld\r\n";
@@ -198,7 +199,6 @@ TEST_SHARED(a_user_can_leave_in_its_callback)
 	assert_guest(&f->guest[1], "+b1\r\n", "");
 }
 
-/* A user that comes back counts as another one: it gets no replies to its old requests. */
 TEST_SHARED(who_comes_back_does_not_get_the_replies_of_before)
 {
 	struct link_fixture *f = *state;
@@ -239,7 +239,7 @@ TEST(who_waits_for_idle_is_told_behind_its_last_byte)
 		server_sends_split(f, SLICE_LIT(stream), cut);
 		assert_guest(&f->guest[0], "+a1\r\n+a2\r\n", "idle after 10 bytes\n");
 		assert_guest(&f->guest[1], "+b1\r\n+b2\r\n", "");
-		/* Once only. */
+		/* The user is notified only once. */
 		ask(f, 0, LINK_PASS, NULL);
 		SERVER_SENDS(f, "+a3\r\n");
 		assert_int_equal(f->guest[0].nidle, 1);
@@ -272,7 +272,7 @@ TEST_SHARED(a_link_that_breaks_tells_each_user_what_it_had_in_flight)
 	assert_guest(&f->guest[0], "+a1\r\n+a", "");
 	for (size_t i = 0; i < NGUESTS; i++) {
 		assert_int_equal(f->guest[i].ndown, 1);
-		/* The one whose reply it was, and nobody else. */
+		/* Only the user whose reply was cut off is told so. */
 		assert_int_equal(f->guest[i].end, i == 0 ? LINK_CUT : LINK_BROKEN);
 	}
 	assert_int_equal(f->guest[0].inflight, 2);

@@ -18,7 +18,7 @@ struct fixture {
 	struct played_server server;
 	struct link *link;
 	struct link_user user;
-	struct buf bytes; /* that the user got */
+	struct buf bytes; /* bytes that the user got */
 	unsigned ndown;
 	enum link_end end;
 };
@@ -65,7 +65,7 @@ static int set_up(void **state)
 	return 0;
 }
 
-/* The state of a link that is closed can be seen until it is reaped. */
+/* A closed link stays readable until it is reaped. */
 static void free_link(struct fixture *f)
 {
 	link_close(f->link);
@@ -89,7 +89,7 @@ static int tear_down(void **state)
 
 FIXTURE(set_up, tear_down);
 
-/* Two commands: AUTH and SELECT. */
+/* This login takes two commands: AUTH and SELECT. */
 static const struct link_login two_commands = { .proto = 2, .password = "pw", .db = 1 };
 
 static void begin(struct fixture *f, const struct link_login *login)
@@ -139,7 +139,8 @@ static bool is_listed(enum link_state from, enum link_state to)
 	return false;
 }
 
-/* A failed assert ends the process: so each transition gets one of its own. */
+/* Returns true if the transition is allowed. A failed assert ends the process, so each
+ * transition runs in a process of its own. */
 static bool is_allowed(enum link_state from, enum link_state to)
 {
 	int status;
@@ -348,7 +349,7 @@ TEST(it_can_be_closed_in_each_state)
 		assert_state(f, ways[i].state);
 		link_close(f->link);
 		assert_state(f, LINK_CLOSED);
-		/* Once more is harmless. */
+		/* Closing it again has no effect. */
 		link_close(f->link);
 		assert_int_equal(f->ndown, 0);
 		free_link(f);

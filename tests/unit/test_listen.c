@@ -23,7 +23,8 @@
 static struct address at;
 static mode_t mode_when_it_began;
 
-/* Instead of the C library's: looks at the socket's file before anybody can connect. */
+/* Replaces the C library's function, to read the socket file's mode before a client can
+ * connect. */
 int listen(int fd, int backlog)
 {
 	struct stat st;
@@ -35,7 +36,7 @@ int listen(int fd, int backlog)
 	return (int)syscall(SYS_listen, fd, backlog);
 }
 
-/* Instead of the C library's: fails so many times for lack of descriptors. */
+/* How often accept4(), which replaces the C library's, still fails for lack of descriptors. */
 static int nexhausted;
 
 int accept4(int fd, struct sockaddr *peer, socklen_t *len, int flags)
@@ -67,7 +68,6 @@ TEST(unix_socket_has_its_mode_before_it_listens)
 	umask(old);
 }
 
-/* A name may have more addresses than the caller has room for. */
 TEST(no_more_sockets_are_opened_than_there_is_room_for)
 {
 	struct listen_opts opts = { .backlog = 1 };
@@ -129,7 +129,8 @@ TEST(without_descriptors_a_connection_is_accepted_a_little_later)
 	a = acceptor_new(loop, fd, &ops, &got);
 	assert_int_equal(connect(client, (struct sockaddr *)&sa, len), 0);
 	nexhausted = 2;
-	/* Without the pauses the acceptor would call accept4() over and over. */
+	/* The loop ends only if the acceptor pauses: without a pause it would call accept4()
+	 * over and over. */
 	while (got.n == 0)
 		ev_run(loop, EVRUN_ONCE);
 	assert_int_equal(got.nexhausted, 2);

@@ -16,7 +16,7 @@
 
 struct fixture {
 	struct link_fixture *links;
-	struct played_server server; /* of hasp's own connection */
+	struct played_server server; /* the server's end of hasp's own connection */
 	struct control *control;
 	struct liveness *liveness;
 };
@@ -33,7 +33,7 @@ static void on_up(void *arg)
 	(void)arg;
 }
 
-/* A link that is connected, and hasp's own connection, which is up. */
+/* Opens a link, and hasp's own connection. */
 static int set_up_live(void **state)
 {
 	struct fixture *f = calloc(1, sizeof(*f));
@@ -73,7 +73,7 @@ static int tear_down_live(void **state)
 
 FIXTURE(set_up_live, tear_down_live);
 
-/* hasp asks whether the server executes writes; it answers `reply`. */
+/* Expects hasp's question whether the server executes writes, and answers `reply`. */
 static void answer_write_check(struct fixture *f, const char *reply)
 {
 	struct played_server writes;
@@ -91,7 +91,7 @@ static void look(struct fixture *f, int n)
 		liveness_look(f->liveness);
 }
 
-/* The next check is not answered. */
+/* Leaves the next check without an answer. */
 static void stop_answering(struct fixture *f)
 {
 	control_set_check_delay(f->control, 1);
@@ -125,7 +125,7 @@ TEST(a_link_does_not_end_while_the_server_holds_writes_back)
 	answer_write_check(f, ":0\r\n");
 	SERVER_SENDS(f->links, "+1\r\n");
 	look(f, 10);
-	/* The next silence is asked about again. */
+	/* hasp checks the next silence, too. */
 	expect(f->links, LINK_NOTIFY, "b");
 	look(f, 10 * LOOKS_IN_AN_HOUR);
 	assert_int_equal(f->links->ndown, 0);
@@ -241,7 +241,7 @@ TEST(a_server_that_sends_on_another_link_is_not_dead)
 		server_sends(f->links, slice_of(&"$100"[i], 1));
 	}
 	assert_int_equal(f->links->ndown, 0);
-	/* But hasp's own connection is. */
+	/* hasp's own connection has ended. */
 	assert_false(control_is_up(f->control));
 }
 

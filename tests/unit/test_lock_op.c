@@ -15,7 +15,7 @@ static const struct rule rule_with_replicas = { .owner = OWNER_CONNECTION,
 	                                        .replicas_ack = 2,
 	                                        .replicas_ack_timeout_ms = 500 };
 
-/* What the last step wrote. */
+/* Output of the last step. */
 static struct op_out out;
 
 static struct op_action step(struct pending_request *r, const struct op_event *e)
@@ -54,7 +54,7 @@ TEST(a_call_is_sent_again_with_the_text_of_a_script_that_redis_lacks)
 
 	assert_int_equal(a.act, OP_AGAIN);
 	assert_true(a.eval);
-	/* It had the text: the client gets the error. */
+	/* The call had the script's text, so the client gets the error. */
 	r->by_eval = true;
 	assert_int_equal(on_line_of(r, "-NOSCRIPT No matching script.\r\n").act, OP_PASS);
 }
@@ -82,7 +82,7 @@ TEST(success_is_passed_while_the_lease_is_good_and_confirmed_when_it_is_not)
 	assert_int_equal(out.lease_ms, 30000);
 	assert_true(slice_eq(out.lock.id.key, SLICE_LIT("lock")));
 	assert_true(slice_eq(lock_request_kept(r->lock_request, &reply), SLICE_LIT("+OK\r\n")));
-	/* No lease depends on an answer without success. */
+	/* A refusal depends on no lease. */
 	assert_int_equal(on_line_of(r, "$-1\r\n").act, OP_PASS);
 }
 

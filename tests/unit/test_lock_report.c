@@ -40,7 +40,7 @@ static void assert_section(const struct lock_sums *l, const char *words)
 	buf_release(&f.pattern);
 }
 
-/* The whole report, of a lock that is proposed or left alone. */
+/* Asserts the whole report of a lock that is proposed or left alone. */
 static void assert_report(const struct finding *like, const char *text)
 {
 	struct finding f = finding_of("jobs:*", &like->lock);
@@ -67,7 +67,7 @@ TEST(a_report_has_the_evidence_the_questions_and_the_section)
 		struct finding f;
 		const char *text;
 	} rows[] = {
-		/* a late owner */
+		/* a holder that releases late */
 		{ { .lock = { TAKEN(19), .lease_ms_min = 2000, .lease_ms_max = 2000,
 		              .held = { .total = 1, .n = { [30] = 1 }, .longest = 3 },
 		              .n = { [SEEN_OUTLIVED] = 1, [SEEN_RELEASED] = 2, [SEEN_DELETES] = 2,
@@ -146,7 +146,7 @@ TEST(a_report_has_the_evidence_the_questions_and_the_section)
 		  "max_hold = 600s\n"
 		  "mode = observe          ; then enforce\n"
 		  "\n" },
-		/* no harm: a DEL after a look, and without */
+		/* no harm: a DEL after a GET, and a DEL alone */
 		{ { .lock = { TAKEN(20), .lease_ms_max = 1,
 		              .n = { [SEEN_RELEASED] = 1, [SEEN_COMPARED] = 1,
 		                     [SEEN_NARROW] = 1, [SEEN_REPEATED] = 1 } } },
@@ -297,7 +297,7 @@ TEST(a_report_has_the_evidence_the_questions_and_the_section)
 		  "owner = address\n"
 		  "mode = observe          ; then enforce\n"
 		  "\n" },
-		/* of scripts; a count that was left */
+		/* locks by scripts; a counter that was never deleted */
 		{ { .lock = { .taken = { [WAY_SCRIPT] = 20 },
 		              .n = { [SEEN_STOLEN] = 1, [SEEN_REPEATED] = 1 } } },
 		  "; jobs:*    1 key, taken 20 times by a script, never released\n"
@@ -328,7 +328,7 @@ TEST(a_report_has_the_evidence_the_questions_and_the_section)
 		  ";owner = connection\n"
 		  ";mode = observe          ; then enforce\n"
 		  "\n" },
-		/* left alone: other keys beside it, or sound */
+		/* left alone: its pattern matches other keys, or it is sound */
 		{ { .lock = { TAKEN(20), .n = { [SEEN_STOLEN] = 1 } }, .caught = &other,
 		    .opposed = 1 },
 		  "; jobs:*    1 key, taken 20 times by SET NX, never released\n"

@@ -37,7 +37,7 @@ TEST(a_call_that_cannot_change_a_hold_is_not_kept)
 	assert_null(pending_of(f, expires, 1));
 }
 
-/* It may follow the one that takes the lock, and so be answered behind it. */
+/* A release may follow the request that takes the lock, and be answered after it. */
 TEST(a_release_is_kept_while_a_take_is_awaited_or_a_lock_is_held)
 {
 	struct hold_fixture *f = *state;
@@ -85,7 +85,7 @@ TEST(with_owner_value_the_value_is_the_token)
 	lock_request_free(p);
 }
 
-/* An MLOCK of three locks. */
+/* Begins an MLOCK of three locks. */
 static struct lock_request *pending_mlock(struct hold_fixture *f)
 {
 	struct lock_call call = { .script = SCRIPT_MLOCK,
@@ -138,7 +138,6 @@ TEST(a_verb_s_lock_is_of_the_verbs_kind_unless_the_call_names_one)
 	}
 }
 
-/* Checks `ends_ms` and the effect. */
 TEST(the_application_s_expiry_ends_the_lock)
 {
 	static const struct {
@@ -180,7 +179,7 @@ TEST(the_application_s_expiry_ends_the_lock)
 	HOLD_ANSWER(f, r, "+OK\r\n");
 }
 
-/* The section is the rule, or without a rule [verbs]. */
+/* The options are those of the rule; without a rule, those of [verbs]. */
 TEST(the_section_s_options_are_kept)
 {
 	struct hold_fixture *f = *state;
@@ -239,7 +238,8 @@ TEST(the_section_s_options_are_kept)
 	}
 }
 
-/* A verb's lease is hasp's own; an application keeps to its expiry, unless hasp renews it. */
+/* hasp chooses a verb's lease; an application watches its own expiry, unless hasp renews
+ * it. */
 TEST(leases_that_hasp_answers_for_are_checked_if_late)
 {
 	static const struct {
@@ -287,7 +287,7 @@ TEST(its_memory_is_counted)
 {
 	struct hold_fixture *f = *state;
 	struct lock_request *p = pending_take(f, &rule_by_address, "worker-1"), *mlock;
-	/* "lock", "token" and "worker-1" */
+	/* Bytes of "lock", "token" and "worker-1". */
 	size_t one = sizeof(*p) + sizeof(*p->keys) + 4 + 5 + 8;
 
 	assert_int_equal(lock_request_nbytes(NULL), 0);
@@ -303,7 +303,8 @@ TEST(its_memory_is_counted)
 
 /* --- its state ----------------------------------------------------------------------- */
 
-/* Redis, or a client that plays it, may answer what no script of hasp's answers. */
+/* Redis, or a client that publishes as Redis does, may send answers that no script of hasp
+ * sends. */
 TEST(an_answer_that_does_not_fit_the_state_is_not_understood)
 {
 	struct hold_fixture *f = *state;
@@ -328,7 +329,7 @@ TEST(a_reply_is_kept_once_until_it_is_fetched)
 	assert_int_equal(lock_request_kept(p, &r).n, 0);
 	assert_int_equal(r.type, 0);
 	lock_request_keep(p, &one, SLICE_LIT(":1\r\n"));
-	/* It may be kept once more, for another reason. */
+	/* The reply may be kept again, for another reason. */
 	lock_request_keep(p, &one, lock_request_kept(p, &r));
 	assert_true(slice_eq(lock_request_kept(p, &r), SLICE_LIT(":1\r\n")));
 	assert_int_equal(r.integer, 1);
@@ -364,7 +365,7 @@ TEST(a_refused_release_names_the_key_and_its_holder)
 	static const struct {
 		struct slice line;
 		int64_t n;
-		uint32_t key; /* 0: not understood */
+		uint32_t key; /* which key is refused; 0: the line is malformed */
 		const char *holder;
 	} rows[] = {
 		{ SLICE_LIT("+REFUSED 0 1 -"), 0, 1, "-" },
@@ -390,7 +391,7 @@ TEST(a_refused_release_names_the_key_and_its_holder)
 			assert_int_equal(p->refused, rows[i].key);
 			assert_true(slice_is(buf_slice(&p->answer), rows[i].holder));
 			assert_int_equal(p->state, LOCK_REQUEST_REFUSED);
-			/* Redis refuses once. */
+			/* A refusal counts once. */
 			assert_false(lock_request_refused(p, rows[i].line, &n));
 		} else {
 			assert_int_equal(p->state, LOCK_REQUEST_SENT);
@@ -403,7 +404,7 @@ TEST(a_queued_mlock_waits_for_the_key_that_the_line_names)
 {
 	static const struct {
 		struct slice line;
-		size_t at; /* counted from 1; 0: not understood */
+		size_t at; /* which key waits, from 1; 0: the line is malformed */
 	} rows[] = {
 		{ SLICE_LIT("+QUEUED 7 100 0 1\r\n"), 1 },
 		{ SLICE_LIT("+QUEUED 7 100 0 3\r\n"), 3 },
@@ -465,7 +466,7 @@ TEST(a_retried_mlock_has_its_place_in_the_queue_once)
 {
 	static const struct {
 		enum lock_request_state from, to;
-		uint32_t place; /* with a place in the queue */
+		uint32_t place; /* which key has the place in the queue */
 	} rows[] = {
 		{ LOCK_REQUEST_SENT, LOCK_REQUEST_RETRIED, 2 },
 		{ LOCK_REQUEST_QUEUED, LOCK_REQUEST_RETRIED, 2 },
@@ -588,12 +589,12 @@ TEST(a_try_that_was_not_answered_is_undone_by_its_ticket)
 	assert_int_equal(fake_jobs_count("3 again dequeue "), 1);
 	assert_int_equal(fake_jobs_count("worker-2"), 1);
 	assert_int_equal(fake_jobs_count("undo"), 1);
-	/* Once is enough. */
+	/* A second undo sends nothing. */
 	hold_undo_awaited(f);
 	assert_int_equal(fake_jobs_count("dequeue"), 1);
 }
 
-/* Also if another client has the same token, or stores the same value. */
+/* Another client may have the same token, or store the same value. */
 TEST(by_its_ticket_a_try_of_any_owner_is_undone)
 {
 	struct hold_fixture *f = *state;
@@ -616,7 +617,7 @@ TEST(tries_in_a_transaction_that_was_not_answered_are_undone)
 	sent_take(f, &rule_by_address, "worker-1");
 	sent_other(&f->s);
 	sent_take(f, &rule_by_address, "worker-2");
-	/* What Redis has only queued it forgets by itself. */
+	/* Redis forgets commands that are only queued. */
 	hold_undo_awaited(f);
 	assert_int_equal(fake_jobs_count("dequeue"), 0);
 	assert_non_null(sent_exec(&f->s));
@@ -651,7 +652,7 @@ TEST(what_takes_no_lock_is_not_undone)
 
 /* --- for how long -------------------------------------------------------------------- */
 
-/* Undoes a try that was sent at HOLD_NOW. */
+/* Returns until when hasp undoes an attempt that was sent at HOLD_NOW. */
 static double undone_until(struct hold_fixture *f, int64_t lease_ms, int64_t wait_ms)
 {
 	struct lock_call call = { .effect = LOCK_EFFECT_TAKES,
@@ -673,7 +674,7 @@ TEST(a_try_is_undone_as_long_as_what_it_took_may_last)
 
 	assert_float_equal(undone_until(f, 8000, 0), HOLD_NOW + 8, 0.001);
 	assert_float_equal(undone_until(f, 8000, 4000), HOLD_NOW + 12, 0.001);
-	/* The application named the end as a date: the rule's lease stands for it. */
+	/* The application gave the expiry as a date, so the rule's lease counts instead. */
 	assert_float_equal(undone_until(f, 0, 0), HOLD_NOW + 30, 0.001);
 }
 

@@ -25,7 +25,7 @@ TEST(durations_are_known_to_a_third)
 	assert_true(durations_at(&d, 0.9) == 1e-4);
 	durations_add(&d, 1.01e-4);
 	assert_int_equal(d.n[1], 1);
-	/* The longest one is exact. */
+	/* The longest duration is exact. */
 	assert_true(d.longest == 1.01e-4);
 	assert_true(durations_at(&d, 0.5) == 1e-4);
 	assert_true(durations_at(&d, 0.51) == 1.01e-4);
@@ -70,7 +70,7 @@ TEST(single_questions_about_the_sums)
 		  true, false, false, false, false },
 		{ { .taken = { [WAY_SETNX] = 18, [WAY_SCRIPT] = 1 } },
 		  true, true, false, false, false },
-		/* The value is compared at half of the releases or more. */
+		/* At least half of the releases compare the value. */
 		{ { TAKEN(1), .n = { [SEEN_COMPARED] = 1, [SEEN_RELEASED] = 2 } },
 		  false, false, true, false, false },
 		{ { TAKEN(1), .n = { [SEEN_COMPARED] = 1, [SEEN_RELEASED] = 3 } },
@@ -79,7 +79,7 @@ TEST(single_questions_about_the_sums)
 		  false, false, true, false, false },
 		{ { TAKEN(1), .n = { [SEEN_FOREIGN_VALUE] = 1, [SEEN_FOREIGN] = 3 } },
 		  false, false, false, false, false },
-		/* Counts. */
+		/* Locks by INCR. */
 		{ { .taken = { [WAY_INCR] = 3 }, .n = { [SEEN_REFUSED_OWN] = 1 } },
 		  false, false, false, true, false },
 		{ { .taken = { [WAY_INCR] = 3 } }, false, false, false, false, false },
@@ -107,7 +107,7 @@ TEST(single_questions_about_the_sums)
 		    verdict_was_left(l) != rows[i].was_left)
 			fail_msg("row %zu", i);
 	}
-	/* One that was released was not left. */
+	/* A lock that was released was not left. */
 	for (EACH(i, releases)) {
 		struct lock_sums l = { .taken = { [WAY_INCR] = 3 },
 			               .n = { [SEEN_BARE_LEFT] = 1, [SEEN_RETRIED] = 1 } };
@@ -141,7 +141,7 @@ TEST(keys_are_locks_if_they_are_released_like_locks)
 		{ "k", { TAKEN(5), .n = { [SEEN_CHECKED] = 1 } }, true },
 		{ "k", { TAKEN(5), .n = { [SEEN_FOREIGN] = 1 } }, true },
 		{ "k", { TAKEN(5), .n = { [SEEN_OUTLASTED] = 1 } }, true },
-		/* Counts that expire. */
+		/* Counters that expire. */
 		{ "k", { .taken = { [WAY_INCR] = 4 }, .n = { [SEEN_RELEASED] = 1 } }, false },
 		{ "k", { .taken = { [WAY_INCR] = 4 }, .n = { [SEEN_RELEASED] = 1 },
 		         .lease_ms_max = 1 }, true },
@@ -155,7 +155,7 @@ TEST(keys_are_locks_if_they_are_released_like_locks)
 		         .n = { [SEEN_RELEASED] = 1, [SEEN_CHECKED] = 1, [SEEN_FOREIGN] = 1,
 		                [SEEN_OUTLASTED] = 1, [SEEN_REFUSED_OWN] = 1 },
 		         .lease_ms_max = 1 }, true },
-		/* Counts that were left. */
+		/* Counters that were never deleted. */
 		{ "k:lock", { .taken = { [WAY_INCR] = 4 },
 		              .n = { [SEEN_BARE_LEFT] = 1, [SEEN_RETRIED] = 1 } }, true },
 		{ "k", { .taken = { [WAY_INCR] = 4 },
@@ -237,7 +237,7 @@ TEST(the_owner_is_what_the_releases_show)
 	} rows[] = {
 		{ "connection", OPEN_NONE, { TAKEN(4), .n = { [SEEN_RELEASED] = 3,
 			[SEEN_CHECKED] = 1, [SEEN_DELETES] = 3 } }, 4, 0, 0 },
-		/* More scripts than DELs compare a value of its own. */
+		/* More scripts than DELs compare a value that only the holder knows. */
 		{ "value", OPEN_NONE, { TAKEN(4), .n = { [SEEN_RELEASED] = 1, [SEEN_CHECKED] = 2,
 			[SEEN_DELETES] = 1 } }, 3, 0, 0 },
 		{ "connection", OPEN_NONE, { TAKEN(4), .n = { [SEEN_RELEASED] = 2,
@@ -250,10 +250,10 @@ TEST(the_owner_is_what_the_releases_show)
 			[SEEN_DELETES] = 4, [SEEN_COMPARED] = 2, [SEEN_SEIZED] = 1 } }, 4, 0, 0 },
 		{ "connection", OPEN_NONE, { TAKEN(4), .n = { [SEEN_RELEASED] = 4,
 			[SEEN_DELETES] = 4, [SEEN_COMPARED] = 4, [SEEN_REPEATED] = 1 } }, 4, 0, 0 },
-		/* Scripts set it. */
+		/* Scripts take the lock. */
 		{ "value", OPEN_NONE, { .taken = { [WAY_SCRIPT] = 4 }, .n = { [SEEN_RELEASED] = 4,
 			[SEEN_DELETES] = 4, [SEEN_REPEATED] = 1 } }, 4, 0, 0 },
-		/* A pool: another connection sends the DEL of each lock. */
+		/* A pool: the DEL of each lock comes over another connection. */
 		{ "name", OPEN_NONE, { TAKEN(4), .n = { [SEEN_FOREIGN] = 4, [SEEN_STRANGE] = 4,
 			[SEEN_DELETES] = 4, [SEEN_FOREIGN_NAME] = 4, [SEEN_FOREIGN_ADDRESS] = 4,
 			[SEEN_REPEATED] = 1 } }, 0, 4, 0 },
@@ -270,7 +270,8 @@ TEST(the_owner_is_what_the_releases_show)
 			[SEEN_FOREIGN_ADDRESS] = 1, [SEEN_REPEATED] = 1 } }, 3, 0, 1 },
 		{ "connection", OPEN_NONE, { TAKEN(4), .n = { [SEEN_RELEASED] = 4,
 			[SEEN_STOLEN] = 2, [SEEN_DELETES] = 4 , [SEEN_REPEATED] = 1} }, 4, 0, 2 },
-		/* Losers among a pool: more than one DEL in a hundred. */
+		/* Clients that lost the race for a pool's lock delete it: more than one DEL in
+		 * a hundred. */
 		{ "address", OPEN_LOSERS, { TAKEN(4), .n = { [SEEN_FOREIGN] = 4,
 			[SEEN_STRANGE] = 5, [SEEN_DELETES] = 5, [SEEN_FOREIGN_ADDRESS] = 4,
 			[SEEN_REPEATED] = 1 } }, 0, 3, 1 },
@@ -280,14 +281,14 @@ TEST(the_owner_is_what_the_releases_show)
 		{ "address", OPEN_LOSERS, { TAKEN(400), .n = { [SEEN_FOREIGN] = 400,
 			[SEEN_STRANGE] = 400, [SEEN_DELETES] = 405, [SEEN_FOREIGN_ADDRESS] = 400,
 			[SEEN_REPEATED] = 1 } }, 0, 395, 5 },
-		/* Hardly any release is another connection's: less than one in twenty. */
+		/* Fewer than one release in twenty comes over another connection. */
 		{ "address", OPEN_RARE, { TAKEN(22), .n = { [SEEN_RELEASED] = 21,
 			[SEEN_FOREIGN] = 1, [SEEN_STRANGE] = 1, [SEEN_DELETES] = 22,
 			[SEEN_FOREIGN_ADDRESS] = 1, [SEEN_REPEATED] = 1 } }, 21, 1, 0 },
 		{ "address", OPEN_NONE, { TAKEN(21), .n = { [SEEN_RELEASED] = 20,
 			[SEEN_FOREIGN] = 1, [SEEN_STRANGE] = 1, [SEEN_DELETES] = 21,
 			[SEEN_FOREIGN_ADDRESS] = 1, [SEEN_REPEATED] = 1 } }, 20, 1, 0 },
-		/* Takeovers: more than three quarters of the foreign DELs, or a SET. */
+		/* Takeovers: more than three quarters of the DELs by others, or a SET. */
 		{ "address", OPEN_NONE, { TAKEN(4), .n = { [SEEN_FOREIGN] = 4, [SEEN_STRANGE] = 4,
 			[SEEN_DELETES] = 4, [SEEN_FOREIGN_ADDRESS] = 4, [SEEN_BROKEN] = 3,
 			[SEEN_REPEATED] = 1 } }, 0, 4, 0 },
@@ -297,11 +298,13 @@ TEST(the_owner_is_what_the_releases_show)
 		{ "address", OPEN_TAKEOVERS, { TAKEN(4), .n = { [SEEN_FOREIGN] = 4,
 			[SEEN_STRANGE] = 4, [SEEN_DELETES] = 4, [SEEN_FOREIGN_ADDRESS] = 4,
 			[SEEN_SEIZED] = 1, [SEEN_REPEATED] = 1 } }, 0, 4, 0 },
-		/* By value, those that compared count; then the value is no owner either. */
+		/* With values, DELs that compared count as takeovers; then the value is not
+		 * the owner. */
 		{ "connection", OPEN_TAKEOVERS, { TAKEN(4), .n = { [SEEN_FOREIGN] = 4,
 			[SEEN_STRANGE] = 4, [SEEN_DELETES] = 4, [SEEN_FOREIGN_VALUE] = 4,
 			[SEEN_BROKEN] = 4 } }, 0, 4, 0 },
-		/* Most of the pool's releases have a trait in common, and harm explains the rest. */
+		/* Most of the pool's releases share an address or a name, and harm explains
+		 * the others. */
 		{ "address", OPEN_NONE, { TAKEN(4), .n = { [SEEN_FOREIGN] = 4, [SEEN_STRANGE] = 4,
 			[SEEN_DELETES] = 4, [SEEN_FOREIGN_ADDRESS] = 3, [SEEN_VOIDS] = 1,
 			[SEEN_REPEATED] = 1 } }, 0, 3, 1 },
@@ -327,7 +330,7 @@ TEST(the_owner_is_what_the_releases_show)
 		{ "address", OPEN_NONE, { TAKEN(4), .n = { [SEEN_FOREIGN] = 2, [SEEN_STRANGE] = 2,
 			[SEEN_DELETES] = 2, [SEEN_LAPSED] = 2, [SEEN_YIELDED] = 1,
 			[SEEN_FOREIGN_ADDRESS] = 2, [SEEN_REPEATED] = 1 } }, 0, 1, 1 },
-		/* By value, neither losers nor releases of others leave it open. */
+		/* With values, neither losers nor releases by others leave the owner open. */
 		{ "value", OPEN_NONE, { TAKEN(4), .n = { [SEEN_RELEASED] = 4, [SEEN_DELETES] = 5,
 			[SEEN_REFUSED_OWN] = 1 } }, 4, 0, 0 },
 		{ "connection", OPEN_LOSERS, { TAKEN(4), .n = { [SEEN_RELEASED] = 4,
@@ -340,7 +343,7 @@ TEST(the_owner_is_what_the_releases_show)
 			[SEEN_REPEATED] = 1 } }, 2, 0, 0 },
 		{ "value", OPEN_NONE, { .taken = { [WAY_SCRIPT] = 4 }, .n = { [SEEN_STRANGE] = 1,
 			[SEEN_DELETES] = 1, [SEEN_REPEATED] = 1 } }, 0, 0, 0 },
-		/* Half of the locks have no DEL of their own connection. */
+		/* Half of the locks have no DEL over their own connection. */
 		{ "connection", OPEN_NONE, { TAKEN(4), .n = { [SEEN_STRANGE] = 1,
 			[SEEN_DELETES] = 3, [SEEN_RELEASED] = 2, [SEEN_REPEATED] = 1 } }, 2, 0, 0 },
 		{ "connection", OPEN_UNLIKE, { TAKEN(5), .n = { [SEEN_STRANGE] = 1,
@@ -367,7 +370,8 @@ TEST(the_expiry_and_its_holders_show_whether_to_renew)
 		double longest;
 	} rows[] = {
 		{ { TAKEN(4), .lease_ms_min = 1000 }, 0, 0, false, false, false, 0 },
-		/* A late holder; the expiry is the least that it held the lock. */
+		/* A holder that was late; the expiry is the shortest time that it held the
+		 * lock. */
 		{ { TAKEN(4), .lease_ms_min = 1000, .n = { [SEEN_OUTLIVED] = 1 } },
 		  1, 0, true, false, false, 1 },
 		{ { TAKEN(4), .lease_ms_min = 1000, .held.longest = 3,
@@ -382,7 +386,7 @@ TEST(the_expiry_and_its_holders_show_whether_to_renew)
 		  0, 0, false, false, false, 3 },
 		{ { TAKEN(4), .n = { [SEEN_UNRELEASED] = 1 }, .lapsed_longest = 2 },
 		  0, 1, false, true, false, 0 },
-		/* One in twenty may be left, and one for four late ones. */
+		/* One lock in twenty may be left, and one for four late releases. */
 		{ { TAKEN(20), .n = { [SEEN_UNRELEASED] = 1, [SEEN_OUTLIVED] = 4 } },
 		  4, 1, true, false, false, 0 },
 		{ { TAKEN(19), .n = { [SEEN_UNRELEASED] = 1, [SEEN_OUTLIVED] = 4 } },
@@ -391,7 +395,7 @@ TEST(the_expiry_and_its_holders_show_whether_to_renew)
 		  3, 1, true, false, true, 0 },
 		{ { TAKEN(20), .likes_left = true, .n = { [SEEN_OUTLIVED] = 4 } },
 		  4, 0, true, false, true, 0 },
-		/* Ten holds show that they come near the expiry. */
+		/* Ten holds show how close they come to the expiry. */
 		{ { TAKEN(10), .lease_ms_min = 1000, .held = { .total = 10, .longest = 0.51 } },
 		  0, 0, true, false, false, 0.51 },
 		{ { TAKEN(10), .lease_ms_min = 1000, .held = { .total = 10, .longest = 0.5 } },
@@ -406,12 +410,13 @@ TEST(the_expiry_and_its_holders_show_whether_to_renew)
 		    .n = { [SEEN_UNRELEASED] = 1 } }, 0, 1, false, false, false, 0.51 },
 		{ { TAKEN(10), .lease_ms_min = 1, .held = { .total = 10, .longest = 0.51e-3 } },
 		  0, 0, true, false, false, 0.51e-3 },
-		/* Without an expiry. */
+		/* Locks without an expiry. */
 		{ { TAKEN(4), .n = { [SEEN_BARE] = 1 } }, 0, 0, true, false, false, 0 },
 		{ { TAKEN(4), .n = { [SEEN_BARE] = 1 }, .lease_ms_max = 1 },
 		  0, 0, false, false, false, 0 },
 		{ { TAKEN(4), .n = { [SEEN_YIELDED] = 1 } }, 0, 0, false, false, true, 0 },
-		/* Holders that look before a DEL: those that did not look again came late. */
+		/* Holders that compare before a DEL: those that did not compare again came
+		 * late. */
 		{ { TAKEN(4), .n = { [SEEN_COMPARED] = 1, [SEEN_RELEASED] = 2, [SEEN_UNRELEASED] = 2,
 		                     [SEEN_LOOKS] = 3 } }, 1, 1, true, true, true, 0 },
 		{ { TAKEN(4), .n = { [SEEN_COMPARED] = 1, [SEEN_RELEASED] = 2, [SEEN_UNRELEASED] = 2,
@@ -421,12 +426,12 @@ TEST(the_expiry_and_its_holders_show_whether_to_renew)
 		                     [SEEN_LOOKS] = 4 } }, 2, 0, true, false, false, 0 },
 		{ { TAKEN(4), .n = { [SEEN_COMPARED] = 1, [SEEN_RELEASED] = 1, [SEEN_LAPSED] = 2,
 		                     [SEEN_LOOKS] = 2 } }, 2, 0, true, false, false, 0 },
-		/* A pool: locks that had no DEL were late. */
+		/* A pool: locks without a DEL were late. */
 		{ { TAKEN(8), .n = { [SEEN_FOREIGN] = 2, [SEEN_STRANGE] = 2, [SEEN_DELETES] = 3,
 		                     [SEEN_ABANDONED] = 1, [SEEN_CHECKED] = 1, [SEEN_LAPSED] = 1,
 		                     [SEEN_UNRELEASED] = 3, [SEEN_FOREIGN_ADDRESS] = 2,
 		                     [SEEN_REPEATED] = 1 } }, 2, 2, true, true, true, 0 },
-		/* Its thefts may have been late, too. */
+		/* The pool's thefts may be late releases, too. */
 		{ { TAKEN(4), .n = { [SEEN_FOREIGN] = 3, [SEEN_STRANGE] = 3, [SEEN_DELETES] = 3,
 		                     [SEEN_STOLEN] = 1, [SEEN_UNRELEASED] = 1,
 		                     [SEEN_FOREIGN_ADDRESS] = 3, [SEEN_REPEATED] = 1 } },
@@ -463,7 +468,7 @@ TEST(harm_and_risk_need_a_rule)
 		{ { TAKEN(4), .n = { [SEEN_BARE_STAYED] = 1 } }, true, true },
 		{ { TAKEN(4), .n = { [SEEN_SEIZED] = 1 } }, true, true },
 		{ { TAKEN(4), .n = { [SEEN_BARE] = 1 } }, false, true },
-		/* A DEL for each lock, none of which came near the expiry. */
+		/* Each lock has a DEL, and none came close to its expiry. */
 		{ { TAKEN(4), .n = { [SEEN_RELEASED] = 4, [SEEN_DELETES] = 4 } }, false, false },
 		{ { TAKEN(4), .n = { [SEEN_RELEASED] = 4, [SEEN_DELETES] = 5 } }, false, true },
 		{ { TAKEN(4), .n = { [SEEN_RELEASED] = 1, [SEEN_NARROW] = 1 } }, false, true },

@@ -23,7 +23,7 @@
 static char dir[] = "/tmp/test_log.XXXXXX";
 static struct sockaddr_un here = { .sun_family = AF_UNIX };
 
-/* Instead of the C library's: /dev/log is ours. */
+/* Replaces the C library's function, to connect /dev/log to the test's socket. */
 int connect(int fd, const struct sockaddr *sa, socklen_t len)
 {
 	if (strcmp(((const struct sockaddr_un *)sa)->sun_path, "/dev/log") == 0) {
@@ -42,7 +42,7 @@ static int open_syslogd(void)
 	return fd;
 }
 
-/* The next message, "" when there is none. */
+/* Returns the next message; "" if there is none. */
 static const char *next(int fd)
 {
 	static char text[4096];
@@ -52,7 +52,7 @@ static const char *next(int fd)
 	return text;
 }
 
-/* What the file has next. */
+/* Returns the next line of the file. */
 static const char *next_line(int fd)
 {
 	static char text[4096];
@@ -164,7 +164,7 @@ TEST(a_limit_passes_so_many_in_a_window_and_counts_the_others)
 {
 	static const struct {
 		double now;
-		int suppressed; /* -1: it does not pass */
+		int suppressed; /* -1: the line is not logged */
 	} rows[] = { { 5, 0 },  { 5, 0 },   { 5.5, -1 }, { 14.9, -1 }, { 15, 2 },
 		     { 15, 0 }, { 15, -1 }, { 30, 1 },   { 40, 0 } };
 	struct log_limit l = { 0 };
@@ -214,7 +214,7 @@ TEST(syslog_may_come_late_and_again)
 	}
 }
 
-/* The lowest that is free. */
+/* Returns the lowest free descriptor. */
 static int next_descriptor(void)
 {
 	int fd = dup(STDERR_FILENO);

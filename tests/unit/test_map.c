@@ -23,7 +23,7 @@ TEST(nothing_is_found_in_an_empty_map)
 	map_fini(&m);
 }
 
-/* Lengths below, at and above the hash's word, with NULs, each a prefix of the next. */
+/* Lengths below, at and above the hash's word, with NULs; each key is a prefix of the next. */
 TEST(keys_that_differ_in_length_only_are_different)
 {
 	static const char zeros[20];
@@ -133,7 +133,6 @@ TEST(each_entry_is_gone_through_once)
 	map_each (&m, node)
 		fail_msg("an empty map has the entry %p", (void *)node);
 	entries = put_many(&m);
-	/* (`in` is false once the entry was met.) */
 	map_each (&m, node) {
 		struct entry *e = container_of(node, struct entry, node);
 		assert_true(e->in);
@@ -143,7 +142,8 @@ TEST(each_entry_is_gone_through_once)
 	assert_int_equal(n, MANY);
 	map_drain (&m, node) {
 		map_remove(&m, node);
-		memset(node, 0xff, sizeof(*node)); /* as if it were freed */
+		memset(node, 0xff,
+		       sizeof(*node)); /* overwrites the entry as if it were freed */
 		n--;
 	}
 	assert_int_equal(n, 0);
@@ -152,7 +152,7 @@ TEST(each_entry_is_gone_through_once)
 	free(entries);
 }
 
-/* However many entries there are: else the last one would take as long as moving all. */
+/* A step moves few entries, however many there are. */
 TEST(a_large_table_grows_a_few_entries_at_a_time)
 {
 	struct entry *entries = calloc(MANY, sizeof(*entries));
@@ -174,7 +174,7 @@ TEST(a_large_table_grows_a_few_entries_at_a_time)
 		}
 		moved = m.old ? m.moved : 0;
 	}
-	/* 1,024 and 2,048 buckets, and what fits of 4,096. */
+	/* Steps of a table with 1,024, 2,048 and part of 4,096 buckets. */
 	assert_in_range(nsteps, 1500, MANY);
 	(void)map_first(&m);
 	assert_null(m.old);
@@ -183,7 +183,8 @@ TEST(a_large_table_grows_a_few_entries_at_a_time)
 	free(entries);
 }
 
-/* Also when the table has grown since, and others stand between them. */
+/* Entries with one key are found after the table has grown, and with other keys between
+ * them. */
 static void assert_twins_are_found(void)
 {
 	struct map_node twins[3] = { { .key = SLICE_LIT("twin") },
@@ -205,7 +206,7 @@ static void assert_twins_are_found(void)
 		tracked_key |= 1u << (node - twins);
 	}
 	assert_int_equal(tracked_key, 7);
-	/* The latest is the first. */
+	/* The latest entry comes first. */
 	node = map_get(&m, SLICE_LIT("twin"));
 	assert_ptr_equal(map_next(node), &twins[1]);
 	assert_ptr_equal(map_next(&twins[1]), &twins[0]);
@@ -223,7 +224,6 @@ TEST(entries_that_share_a_key_are_all_found)
 		assert_twins_are_found();
 }
 
-/* Or else a peer could choose keys that share a bucket. */
 TEST(each_map_has_a_secret_that_decides_where_keys_go)
 {
 	struct map a, b;
@@ -238,7 +238,8 @@ TEST(each_map_has_a_secret_that_decides_where_keys_go)
 	map_fini(&b);
 }
 
-/* The longest chain of the keys of `n` bytes that differ in the one at `place`. */
+/* Returns the length of the longest chain for keys of `n` bytes that differ only in the byte
+ * at `place`. */
 static size_t longest_chain(size_t n, size_t place)
 {
 	char bytes[UINT8_MAX + 1][24] = { 0 };
@@ -263,7 +264,7 @@ static size_t longest_chain(size_t n, size_t place)
 	return longest;
 }
 
-/* As those of locks do that are numbered. */
+/* Numbered locks have such keys. */
 TEST(keys_that_differ_in_one_place_are_spread)
 {
 	for (size_t n = 1; n <= 24; n++)
@@ -285,7 +286,8 @@ static void meet(void *arg, struct map_node *node)
 	s->met[node - s->first]++;
 }
 
-/* While others come and go, and the table grows from `nbefore` to MANY entries. */
+/* Scans while entries are added and removed, and the table grows from `nbefore` to MANY
+ * entries. */
 static void scan_while_it_grows(size_t nbefore, size_t puts_each)
 {
 	static struct map_node nodes[MANY];

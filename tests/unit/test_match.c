@@ -15,7 +15,7 @@ GROUP_FIXTURE(ini_make_dir, ini_remove_dir);
 
 #define GET "\nacquire_on = GET\n"
 
-/* A worker that has just begun to use the configuration. */
+/* Returns the rule that a worker finds right after it got the configuration. */
 static const struct rule *rule_of(const struct config *c, struct slice key)
 {
 	struct matcher *m = match_new(c);
@@ -131,7 +131,8 @@ TEST(a_pattern_that_begins_with_any_byte_may_match_all)
 	}
 }
 
-/* What match_rule() finds by way of the first byte is what trying all patterns finds. */
+/* match_rule(), which goes by the key's first byte, finds the same rule as a test of all
+ * patterns. */
 TEST(the_first_byte_never_hides_a_match)
 {
 	static const char *const patterns[] = {

@@ -11,7 +11,7 @@
 #define REPLIES_MAX 4
 #define UNLIKE "-ERR hasp: hasp cannot merge the replies of the cluster's nodes\r\n"
 
-/* `replies`: up to NULL. */
+/* `replies` ends with NULL. */
 static void assert_merged(enum merge_kind kind, const struct split *split,
                           const char *const *replies, const char *expected)
 {
@@ -113,7 +113,7 @@ TEST(test_the_subscribers_of_a_channel_are_added_up)
 	MERGED(MERGE_COUNTS, "*4\r\n$1\r\na\r\n:5\r\n$0\r\n\r\n:0\r\n",
 	       "*4\r\n$1\r\na\r\n:2\r\n$0\r\n\r\n:0\r\n",
 	       "*4\r\n$1\r\na\r\n:3\r\n$0\r\n\r\n:0\r\n");
-	/* hasp has subscribed its clients to this one at every node. */
+	/* hasp has subscribed its clients to this channel at every node. */
 	MERGED(MERGE_COUNTS, "*2\r\n$16\r\n__keyevent@0__:x\r\n:3\r\n",
 	       "*2\r\n$16\r\n__keyevent@0__:x\r\n:2\r\n",
 	       "*2\r\n$16\r\n__keyevent@0__:x\r\n:3\r\n");
@@ -129,7 +129,7 @@ TEST(test_the_subscribers_of_a_channel_are_added_up)
 	MERGED(MERGE_COUNTS, UNLIKE, "*1\r\n$1\r\na\r\n", "*1\r\n$1\r\na\r\n");
 }
 
-/* Keys a, b and c are in three slots. */
+/* Splits a command on five keys, which are in three slots. */
 static void split_five(struct split *s)
 {
 	static const struct slice argv[] = { SLICE_LIT("mget"), SLICE_LIT("a"),
@@ -155,7 +155,6 @@ TEST(test_values_come_in_the_order_of_their_keys)
 	assert_values("*2\r\n$1\r\n1\r\n$-1\r\n", "*2\r\n$-1\r\n$0\r\n\r\n",
 	              "*1\r\n$2\r\n\r\n\r\n",
 	              "*5\r\n$1\r\n1\r\n$-1\r\n$-1\r\n$2\r\n\r\n\r\n$0\r\n\r\n");
-	/* RESP3 */
 	assert_values("*2\r\n$1\r\n1\r\n_\r\n", "*2\r\n_\r\n_\r\n", "*1\r\n_\r\n",
 	              "*5\r\n$1\r\n1\r\n_\r\n_\r\n_\r\n_\r\n");
 	assert_values("*2\r\n$1\r\n1\r\n_\r\n", "-NOPERM x\r\n", "*1\r\n_\r\n",

@@ -99,8 +99,8 @@ TEST(label_ends_neither_its_quotes_nor_its_line)
 
 TEST(label_is_utf8_whatever_its_bytes_are)
 {
-	/* Whole characters stay; broken off, overlong, a surrogate and beyond the last are
-	 * none. */
+	/* Whole characters stay. Replaced are sequences that are cut off or overlong,
+	 * surrogates, and code points above the last one. */
 	static const char *const cases[][2] = {
 		{ "\xc3\xa4\xe2\x82\xac\xf0\x9f\x94\x92",
 		  "\xc3\xa4\xe2\x82\xac\xf0\x9f\x94\x92" },

@@ -28,7 +28,8 @@ TEST(hosts_whose_first_bits_are_the_same_are_of_it)
 	assert_false(has("10.0.0.0/8", "11.0.0.0"));
 	assert_true(has("10.1.2.3", "10.1.2.3"));
 	assert_false(has("10.1.2.3", "10.1.2.4"));
-	assert_true(has("192.168.7.0/22", "192.168.4.1")); /* bits behind do not count */
+	assert_true(
+		has("192.168.7.0/22", "192.168.4.1")); /* bits after the prefix do not count */
 	assert_false(has("192.168.4.0/22", "192.168.8.1"));
 	assert_true(has("128.0.0.0/1", "200.1.1.1"));
 	assert_false(has("128.0.0.0/1", "127.255.255.255"));

@@ -11,7 +11,7 @@
 #include "tests/unit/testing.h"
 #include "upstream/node.h"
 
-/* What hasp's own connection asks first; a server before Redis 6 answers. */
+/* The first questions of hasp's own connection, and the answers of a server before Redis 6. */
 #define ASKED                                                                                  \
 	"*1\r\n$4\r\nPING\r\n*1\r\n$5\r\nHELLO\r\n*1\r\n$4\r\nROLE\r\n"                        \
 	"*2\r\n$4\r\nINFO\r\n$6\r\nmemory\r\n*1\r\n$7\r\nCOMMAND\r\n"
@@ -103,7 +103,7 @@ static int tear_down(void **state)
 
 FIXTURE(set_up, tear_down);
 
-/* The server comes, and answers INFO replication so. */
+/* The server accepts the connection, and answers `info` to INFO replication. */
 static void come_up(struct fixture *f, const char *info)
 {
 	unsigned before = f->nups;
@@ -128,7 +128,7 @@ static void come_up_as(struct fixture *f, const char *id)
 	come_up(f, info);
 }
 
-/* The server has worked for an hour, so the node connects again at once. */
+/* The server has worked for an hour, so the node reconnects at once. */
 static void go_down(struct fixture *f)
 {
 	now_s += 3600;
@@ -180,7 +180,7 @@ TEST(a_server_that_tells_no_id_may_be_another_one)
 	assert_int_equal(f->nchanged, 4);
 }
 
-/* Clients may have written to that server, and hasp does not know which one it was. */
+/* Clients may have written to that server, and hasp does not know its ID. */
 TEST(a_server_that_dies_before_it_has_told_counts_as_another_one)
 {
 	struct fixture *f = *state;

@@ -15,11 +15,11 @@
 
 struct fixture {
 	struct tracker *tracker;
-	struct tracker_client *clients[CLIENTS]; /* 1.1.1.1:A, 2.2.2.2:B ... */
+	struct tracker_client *clients[CLIENTS]; /* clients 1.1.1.1:A, 2.2.2.2:B ... */
 	struct buf told;
-	struct buf text; /* of one of them */
+	struct buf text; /* text of one of the results */
 	double now;
-	bool by_value; /* the rule's owner */
+	bool by_value; /* the rule has owner = value */
 };
 
 static void begin(struct fixture *f, size_t memory)
@@ -28,7 +28,7 @@ static void begin(struct fixture *f, size_t memory)
 	char called[] = "1.1.1.1:A";
 
 	*f = (struct fixture){ .tracker = tracker_new(secret, memory, 100), .now = 100 };
-	/* No two of one host. */
+	/* Each client is on a host of its own. */
 	for (size_t i = 0; i < CLIENTS; i++) {
 		f->clients[i] = tracker_client_new(f->tracker, i + 1);
 		tracker_client_label(f->clients[i], called);
@@ -50,7 +50,7 @@ static void end(struct fixture *f)
 	buf_release(&f->text);
 }
 
-/* `client_label` is 'A' to 'D'. */
+/* Returns an act of the client 'A' to 'D'. */
 static struct tracker_act act_on(struct fixture *f, enum observed_kind kind, char client_label,
                                  struct slice key)
 {
@@ -68,7 +68,8 @@ static struct tracker_act act_on(struct fixture *f, enum observed_kind kind, cha
 	};
 }
 
-/* "rA wB WC": A reads, B writes (and releases), C writes and does not. */
+/* Plays a script such as "rA wB WC": A reads, B writes and releases the guard, C writes
+ * without releasing it. */
 static void play_on(struct fixture *f, const char *script, struct slice key)
 {
 	for (; *script; script += 2 + (script[2] == ' ')) {
@@ -90,7 +91,7 @@ static struct tracker_act lock(struct fixture *f, char client_label)
 	return act_on(f, OBSERVED_LOCK, client_label, SLICE_LIT("lock:7"));
 }
 
-/* What is in `b`, as a string, until the next call. */
+/* Returns the content of `b` as a string, which stays valid until the next call. */
 static const char *text(struct fixture *f, const struct buf *b)
 {
 	buf_clear(&f->text);
@@ -131,21 +132,22 @@ static const struct {
 	{ "rA wA rB wB", "reads=2 writes=2 unread_writes=0 stale_writes=0 lost_updates=0" },
 	{ "rA rB wB wA", "stale_writes=1 lost_updates=1" },
 	{ "rA rA wA", "stale_writes=0 lost_updates=0" },
-	/* B's is overwritten, and what A wrote then is by C, which knows of B's. */
+	/* A's write overwrites B's update; C has read B's value, and overwrites A's. */
 	{ "rA rB wB rC wA wC", "stale_writes=2 lost_updates=1" },
-	/* Two at once; then a client that knows of them brings them back, and A's is gone. */
+	/* Two clients update at once; then C, which has read their value, writes, and A
+	 * overwrites it. */
 	{ "rA rB wB rB wB rC wA", "stale_writes=1 lost_updates=2" },
 	{ "rA rB wB rB wB rC wA wC", "stale_writes=2 lost_updates=1" },
-	/* A client that reads again has seen it. */
+	/* A client that reads again has seen the value. */
 	{ "rA rB wB rA wA", "stale_writes=0 lost_updates=0" },
-	/* A client that has read nothing overwrites on purpose; but what it writes can be
+	/* A client that has read nothing overwrites on purpose; but its own write can be
 	 * lost. */
 	{ "wA wB", "unread_writes=2 stale_writes=0 lost_updates=0" },
 	{ "rA wB wA", "unread_writes=1 stale_writes=1 lost_updates=1" },
-	/* A's own write is no other's; the reading ends with it. */
+	/* A client does not overwrite itself; its first write ends its read. */
 	{ "rA wA wA", "unread_writes=1 stale_writes=0 lost_updates=0" },
 	{ "rA wA wB wA", "unread_writes=2 stale_writes=0 lost_updates=0" },
-	/* It does not end with a write that would not have released the guard. */
+	/* A write that would not have released the guard does not end the read. */
 	{ "rA WA WA", "unread_writes=0 stale_writes=0 lost_updates=0" },
 	{ "rA WA wB wA", "unread_writes=1 stale_writes=1 lost_updates=1" },
 };
@@ -161,7 +163,7 @@ TEST(lost_updates_are_counted)
 	}
 }
 
-/* Clients count up to what they have read, plus one, in any order. */
+/* Clients write the value that they read, plus one, in any order. */
 TEST(lost_updates_are_what_a_sum_is_short_of)
 {
 	srand(1);
@@ -361,7 +363,7 @@ TEST(another_ones_del_is_told)
 	assert_string_equal(text(&f, &f.told), "lock_of_another_deleted mode=observe lock=shop "
 	                                       "key=\"lock:7\" by=\"2.2.2.2:B\" "
 	                                       "holder=\"1.1.1.1:A\" suppressed=0\n");
-	/* It is nobody's now. */
+	/* The lock has no owner now. */
 	drop(&f, 'C', TRACKER_WAS_GONE);
 	assert_has(report(&f), "deleted_by_others=1 ");
 	end(&f);
@@ -392,7 +394,7 @@ TEST(lock_that_is_still_there_did_not_outlive_its_lease)
 
 	begin(&f, ROOMY);
 	take(&f, 'A', 1000);
-	f.now += 1.5; /* a script prolonged it */
+	f.now += 1.5; /* a script extended the lock */
 	drop(&f, 'A', TRACKER_GONE);
 	assert_has(report(&f), "deleted_by_others=0 changed_by_others=0 outlived_lease=0 ");
 	end(&f);
@@ -478,7 +480,7 @@ TEST(what_others_do_to_a_lock_is_told)
 	tracker_expires(&a, 10000);
 	tracker_wrote(&a, 0, 10000, false);
 	assert_has(report(&f), "changed_by_others=3 ");
-	/* B has it now. */
+	/* B has the lock now. */
 	drop(&f, 'B', TRACKER_GONE);
 	assert_has(report(&f), "deleted_by_others=0 ");
 	end(&f);

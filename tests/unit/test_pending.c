@@ -80,7 +80,7 @@ TEST(only_a_login_names_a_user_or_a_name)
 		assert_string_equal(pending_name(r), "worker");
 		pending_free(r);
 	}
-	/* The same bytes mean something else there. */
+	/* A subscription stores other facts in the same bytes. */
 	r = pending_new(PENDING_SUBSCRIBE);
 	r->subscribe.acks = SIZE_MAX;
 	assert_null(pending_user(r));
@@ -108,7 +108,7 @@ TEST(an_exec_that_ends_takes_what_it_carries_out_along)
 	transaction_begin(&s->txn);
 	sent_auth(s, "alice");
 	sent_select(s, 2);
-	/* A leak, else, which the sanitizers see. */
+	/* The sanitizers report a leak if EXEC does not free the requests. */
 	pending_free(sent_exec(s));
 	assert_true(list_empty(&s->awaited));
 }
@@ -166,7 +166,6 @@ TEST(memory_from_a_freelist_goes_back_there)
 
 	freelist_init(&freelist, PENDING_SIZE);
 	freelist_give(&freelist, freelist_take(&freelist));
-	/* (None under sanitizers.) */
 	nkept = freelist.n;
 	r = pending_new_of(&freelist, PENDING_LOCK);
 	assert_int_equal(freelist.n, 0);

@@ -11,7 +11,7 @@
 
 #define N 4
 
-/* Each begins at its number, unproven. */
+/* Each peer takes a place at its own number, and has proved nothing yet. */
 static void take(struct list *places, struct peer_place *p, const char *const *hosts)
 {
 	list_init(places);

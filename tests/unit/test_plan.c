@@ -211,7 +211,7 @@ TEST(test_a_malformed_mset_is_so_at_one_node)
 	struct line l;
 	struct plan p;
 
-	assert_slot("mset {a}1 1 {a}2", "a"); /* as it came */
+	assert_slot("mset {a}1 1 {a}2", "a"); /* the command is sent unchanged */
 	line_init(&l, "mset a 1 b 2 c");
 	p = plan_request(commands_find(commands, l.argv[0]), &l.req);
 	assert_int_equal(p.kind, PLAN_MALFORMED);
@@ -224,7 +224,7 @@ TEST(test_a_malformed_mset_is_so_at_one_node)
 
 /* --- parts --- */
 
-/* `expected`: the requests, a line for each. */
+/* `expected` has a line for each request. */
 static void assert_split(const char *text, uint8_t step, const char *expected)
 {
 	struct buf out = BUF_INIT;
@@ -252,7 +252,7 @@ TEST(test_a_part_has_the_keys_of_one_slot)
 	assert_split("touch a \"\"", 1, "touch a\ntouch \"\"\n");
 }
 
-/* Beyond as many as are looked at one by one. */
+/* More keys than hasp searches one by one. */
 TEST(test_many_keys_find_their_slots)
 {
 	enum { N = 3000 };

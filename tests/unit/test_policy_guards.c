@@ -18,7 +18,7 @@ FIXTURE(policy_set_up, policy_tear_down);
 
 #define KEYS_OF_STOCK GUARD_KEYS("stock:1")
 
-/* The command becomes an operation of this kind, which is returned. */
+/* Asserts that the command begins an operation of this kind, which is returned. */
 static struct guard_op *assert_op(struct policy_fixture *f, const char *words,
                                   enum guard_op_kind kind)
 {
@@ -51,7 +51,7 @@ TEST(other_keys_and_other_reads_pass)
 	assert_passed(*state, "SET other v");
 	assert_passed(*state, "STRLEN stock:1");
 	assert_passed(*state, "GET");
-	/* What waits for data is not checked. */
+	/* Commands that wait for data are not checked. */
 	assert_int_equal(decide(*state, "BLPOP stock:1 0")->verdict, DISPATCH_PASS);
 }
 
@@ -92,7 +92,7 @@ TEST(a_client_that_is_excepted_reads_without_a_guard)
 	assert_script(f, "GET stock:1", GUARD_OP_READ);
 	run(f, "CLIENT SETNAME report-7", "+OK\r\n");
 	assert_passed(f, "GET stock:1");
-	/* Its writes are checked. */
+	/* The client's writes are still checked. */
 	assert_script(f, "SET stock:1 v", GUARD_OP_WRITE);
 	run(f, "CLIENT SETNAME other", "+OK\r\n");
 	assert_script(f, "GET stock:1", GUARD_OP_READ);
@@ -136,7 +136,7 @@ TEST(a_read_that_no_script_can_hold_is_sent_apart)
 	policy_use(f, "[guard stock]\npattern = stock:*\nacquire_on = DUMP HGETALL\n");
 	assert_script(f, "DUMP stock:1", GUARD_OP_READ_APART);
 	assert_script(f, "HGETALL stock:1", GUARD_OP_READ);
-	/* There it has maps. */
+	/* In RESP3 the reply has maps. */
 	run(f, "HELLO 3", "%0\r\n");
 	assert_script(f, "HGETALL stock:1", GUARD_OP_READ_APART);
 }
@@ -269,7 +269,7 @@ TEST(a_guarded_key_is_not_written_in_another_database)
 	assert_refused(*state, "COPY other stock:b REPLACE db 4", error);
 	assert_refused(*state, "COPY other stock:b DB 0 DB 4", error);
 	assert_refused(*state, "MOVE stock:a 4", error);
-	/* What it reads is of this database. */
+	/* The command reads a key of this database. */
 	assert_int_equal(assert_script(*state, "COPY stock:a other DB 4", GUARD_OP_WRITE)->n,
 	                 1);
 	assert_passed(*state, "COPY other other DB 4");
@@ -293,7 +293,7 @@ TEST(a_transaction_of_hasp_s_own_is_refused_behind_watch)
 	assert_refused(*state, "INCR stock:1",
 	               "ERR hasp: hasp needs a transaction to write this guarded key, and that "
 	               "would end WATCH: send the command before WATCH or after EXEC");
-	/* A script does not. */
+	/* A script needs no transaction. */
 	assert_script(*state, "SET stock:1 v", GUARD_OP_WRITE);
 }
 
@@ -372,12 +372,12 @@ TEST(when_replies_are_not_seen_only_the_script_is_sent)
 	assert_null(f->d.pending);
 	assert_rewritten(f, "guard_read 3 " KEYS_OF_STOCK
 	                    " \"\" 1 \"\" 0 \"\" " TOKEN_CONNECTION " 5000 - GET stock:1\n");
-	/* It counts as carried out. */
+	/* The read counts as carried out. */
 	assert_true(entry(f, "stock:1")->read);
 	assert_int_equal(decide(f, "SET stock:1 v")->verdict, DISPATCH_CALL);
 	assert_rewritten(f, "guard_finish 3 " KEYS_OF_STOCK " \"\" " TOKEN_CONNECTION
 	                    " 5000 SET stock:1 v\n");
 	assert_null(entry(f, "stock:1"));
-	/* Nothing can be made of a transaction without answers. */
+	/* Without replies, hasp cannot check a transaction. */
 	assert_passed(f, "INCR stock:1");
 }

@@ -66,7 +66,7 @@ TEST(what_is_observed_passes_and_its_reply_is_looked_at)
 	assert_passed(f, "STRLEN lock:a");
 }
 
-/* Of each command, a letter for each fact that is true. */
+/* Returns a letter for each fact that is true of the command. */
 static const char *facts_of(struct policy_fixture *f, const char *words)
 {
 	static char text[32];
@@ -158,7 +158,7 @@ TEST(del_drops_the_lock)
 	assert_call(f, "DEL other lock:a",
 	            "del 4 " KEYS_OF("lock:a") " other \"\" DEL 1 " TOKEN_CONNECTION
 	                                       " \"\" \"\"\n");
-	/* Nothing is held that it could end; but it counts. */
+	/* This connection holds no lock that the DEL could end, but the DEL counts. */
 	assert_non_null(f->d.pending->lock_request);
 	run(f, "SETNX lock:a v", ":1\r\n");
 	assert_int_equal(f->locks->holds.n, 1);
@@ -195,7 +195,7 @@ TEST(the_rule_names_the_owner)
 	            "take 3 " KEYS_OF("lock:a") " name:worker v 30000 SETNX \"\"\n");
 }
 
-/* Without a name it is its own owner; so is one whose user is not known. */
+/* A connection without a name, or whose user is unknown, is its own owner. */
 TEST(an_owner_that_is_not_known_is_the_connection)
 {
 	struct policy_fixture *f = *state;
@@ -223,7 +223,7 @@ TEST(by_value_the_owner_is_what_this_connection_stored)
 	            "del 3 lock:b lock:b hasp:fence:{lock:b} \"\" DEL 1 \"\" \"\" foreign\n");
 }
 
-/* A connection of a pool may release what another one has taken. */
+/* With a pool, one connection may release a lock that another one has taken. */
 TEST(by_value_it_may_be_what_this_connection_has_read)
 {
 	struct policy_fixture *f = *state;
@@ -235,20 +235,20 @@ TEST(by_value_it_may_be_what_this_connection_has_read)
 	run(f, "MULTI", "+OK\r\n");
 	assert_passed(f, "PING");
 	decide(f, "GET lock:b");
-	assert_null(f->d.pending); /* EXEC has the answer */
+	assert_null(f->d.pending); /* EXEC's reply contains this reply */
 	run(f, "EXEC", "*2\r\n+PONG\r\n$6\r\ntheirs\r\n");
 	assert_call(f, "DEL lock:b",
 	            "del 3 lock:b lock:b hasp:fence:{lock:b} \"\" DEL 1 theirs \"\" \"\"\n");
 }
 
-/* Redis compares the value itself, which proves that the connection knows the owner; a
+/* Redis compares the value itself, which proves that the connection knows the owner. A
  * connection that knows no value counts as another owner. */
 TEST(by_value_a_condition_stands_for_the_owner)
 {
 	static const struct {
 		const char *words;
-		const char *token; /* sent by a connection that has read "mine" */
-		const char *unread; /* sent by one that has read nothing */
+		const char *token; /* token of a connection that has read "mine" */
+		const char *unread; /* token of a connection that has read nothing */
 	} rows[] = {
 		{ "SET v:1 new IFEQ mine", "mine 30000 1000000000000000 shared",
 		  "\"\" 30000 1000000000000000 shared" },
@@ -320,7 +320,7 @@ TEST(verbs_are_calls_by_their_configured_names)
 	decide(f, "UNLOCK a");
 	assert_int_equal(f->d.verdict, DISPATCH_CALL);
 	assert_non_null(f->d.pending->lock_request);
-	/* It changes nothing, and there is nothing to count. */
+	/* LOCK.INFO changes nothing, so hasp counts nothing. */
 	decide(f, "LOCK.INFO a");
 	assert_int_equal(f->d.verdict, DISPATCH_CALL);
 	assert_null(f->d.pending->lock_request);
@@ -340,7 +340,7 @@ TEST(a_verb_that_waits_says_for_how_long)
 	assert_int_equal(f->d.wait_ms, 0);
 }
 
-/* Each owner that AS names has a place of its own, on the same connection. */
+/* Each owner that AS names has its own place, although the connection is the same. */
 TEST(one_that_has_a_lock_as_too_many_owners_does_not_wait_for_it)
 {
 	struct policy_fixture *f = *state;
@@ -485,7 +485,7 @@ TEST(locks_are_listed_outside_MULTI_only)
 	assert_refused(f, "LOCK.LIST", in_multi);
 }
 
-/* hasp adds to the reply of LOCK.INFO, which is an array in RESP3, too. */
+/* hasp adds fields to the reply of LOCK.INFO, which is an array in RESP3, too. */
 TEST(info_is_of_the_verbs_a_rule_or_a_guard)
 {
 	struct policy_fixture *f = *state;
@@ -522,7 +522,7 @@ TEST(own_keys_may_be_locked_by_no_verb)
 	assert_non_null(f->d.pending);
 }
 
-/* The owners that hasp makes for clients are theirs alone. */
+/* AS cannot name an owner that hasp made for a client. */
 TEST(AS_may_not_name_another_client_s_owner)
 {
 	static const char error[] = "error 0 ERR AS names the owner of another client\n";
@@ -537,7 +537,7 @@ TEST(AS_may_not_name_another_client_s_owner)
 	assert_non_null(f->d.pending->lock_request);
 }
 
-/* An MLOCK sends as many owners of the client as it names keys. */
+/* MLOCK sends the client's owner once for each key. */
 TEST(a_client_s_own_locks_are_named_by_MLOCK)
 {
 	static const struct {
@@ -569,7 +569,7 @@ TEST(a_client_s_own_locks_are_named_by_MLOCK)
 	}
 }
 
-/* DEL of `n` keys; `last` is the last one. */
+/* Returns a DEL of `n` keys, of which the last is `last`. */
 static const char *del_many(size_t n, const char *last)
 {
 	static char words[2 * (COMMAND_KEYS_MAX + 16) + 32];
@@ -582,7 +582,7 @@ static const char *del_many(size_t n, const char *last)
 	return words;
 }
 
-/* One of very many keys is found before memory is taken for each of them. */
+/* hasp allocates no memory for each key before it finds one that has a rule. */
 TEST(of_very_many_keys_none_may_have_a_rule)
 {
 	static const char error[] =
@@ -609,8 +609,8 @@ TEST(a_key_that_is_only_read_needs_no_call)
 	assert_int_equal(decide(f, "SUNIONSTORE lock:a other")->verdict, DISPATCH_CALL);
 }
 
-/* With owner = value, each of a script's arguments may be the value by which it releases the
- * lock; but only the first few, and no long ones. */
+/* With owner = value, each of a script's arguments may be the value that releases the lock;
+ * only the first few short ones count. */
 TEST(what_a_script_may_release_is_noted)
 {
 	static struct release_board board;
@@ -650,7 +650,7 @@ TEST(what_a_script_may_release_is_noted)
 	holds_set_releases(f->env.holds, NULL);
 }
 
-/* The ticket of the hold that this connection has by the name. */
+/* The call sends the ticket of this connection's own hold. */
 TEST(an_owner_with_several_connections_gives_its_own_hold_back)
 {
 	static const struct {
@@ -721,7 +721,7 @@ TEST(calls_wait_until_nothing_is_awaited)
 	assert_int_equal(decide(f, "LOCK a")->verdict, DISPATCH_CALL);
 }
 
-/* Redis refuses everything else. */
+/* Redis refuses all other commands. */
 TEST(on_a_subscribed_resp2_connection_nothing_is_rewritten)
 {
 	struct policy_fixture *f = *state;
@@ -907,7 +907,7 @@ TEST(a_lock_that_nobody_waits_for_gets_a_short_call)
 	assert_false(f->d.pending->is_short);
 }
 
-/* Its script needs the secret, to hand the lock off. */
+/* The script needs the secret, to hand the lock off. */
 TEST(a_lock_that_is_waited_for_gets_a_full_call)
 {
 	struct policy_fixture *f = *state;

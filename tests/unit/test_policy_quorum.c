@@ -22,7 +22,7 @@ FIXTURE(policy_set_up, policy_tear_down);
 #define NOT_ALONE REFUSED("so the command may name no other key")
 #define OTHER_COMMAND                                                                          \
 	REFUSED("which allows only SETNX, SET NX, DEL, UNLINK, EXPIRE, GET, EXISTS and TTL")
-/* policy_fixture's date, in ms. */
+/* The date of policy_fixture, in ms. */
 #define DATE INT64_C(1700000000000)
 
 static void use(struct policy_fixture *f, const char *sections)
@@ -57,7 +57,7 @@ TEST(each_command_of_a_lock_has_an_act)
 	static const struct {
 		const char *words;
 		enum quorum_act act;
-		int64_t lease_ms; /* 0: not used */
+		int64_t lease_ms; /* 0: the act uses no lease */
 		bool leased;
 		const char *value;
 	} rows[] = {
@@ -68,7 +68,7 @@ TEST(each_command_of_a_lock_has_an_act)
 		{ "SET q:a v EX 7 NX", QUORUM_ACT_SET, 7000, true, "v" },
 		{ "SET q:a v NX PXAT 1700000000002", QUORUM_ACT_SET, 2, true, "v" },
 		{ "SET q:a v NX EXAT 1700000001", QUORUM_ACT_SET, 1000, true, "v" },
-		/* A date that is over leaves the shortest lease. */
+		/* A date in the past gives the shortest lease. */
 		{ "SET q:a v NX PXAT 1700000000000", QUORUM_ACT_SET, 1, true, "v" },
 		{ "SET q:a v NX EXAT 1", QUORUM_ACT_SET, 1, true, "v" },
 		{ "DEL q:a", QUORUM_ACT_RELEASE, 0, false, "" },
@@ -134,7 +134,7 @@ TEST(the_rule_names_the_owner)
 	assert_int_equal(asked(f, "SETNX q:a v").call.owner.n, 0);
 }
 
-/* Redis gets them as they are, and refuses them. */
+/* Redis gets these commands unchanged, and refuses them. */
 TEST(what_redis_refuses_passes)
 {
 	static const char *const words[] = {
@@ -210,7 +210,7 @@ TEST(a_value_has_a_longest_length)
 	               "ERR hasp: a quorum has this lock, whose value may have 65536 bytes");
 }
 
-/* A rule that only observes has no lock anywhere. */
+/* A rule in mode observe takes no locks. */
 TEST(other_keys_and_rules_do_not_concern_the_quorum)
 {
 	static const char *const words[] = { "SETNX other v", "DEL x y", "GET other", "PING" };
@@ -354,7 +354,7 @@ TEST(verbs_are_refused_inside_MULTI)
 	assert_refused(f, "LOCK a", error);
 }
 
-/* Their errors, and what LOCK.INFO reports of a rule's lock, are those without a quorum. */
+/* Errors, and LOCK.INFO's report of a rule's lock, are the same as without a quorum. */
 TEST(other_calls_of_verbs_are_as_without_a_quorum)
 {
 	struct policy_fixture *f = *state;

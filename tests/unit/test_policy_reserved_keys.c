@@ -40,7 +40,7 @@ TEST(what_only_names_one_passes)
 	assert_passed(*state, "SORT hasp:x");
 	assert_passed(*state, "EVAL text 1 a hasp:fence");
 	assert_passed(*state, "SET hasp 1");
-	/* Redis refuses it. */
+	/* Redis refuses this command. */
 	assert_passed(*state, "SET hasp:fence");
 	assert_passed(*state, "EVAL text 3 hasp:fence");
 }
@@ -52,7 +52,7 @@ TEST(where_no_lock_is_kept_it_passes)
 	assert_passed(*state, "SET hasp:fence 0");
 }
 
-/* Of a request of which only the beginning is there. */
+/* Asserts the decision on a request of which only the beginning has arrived. */
 static void assert_untouched(bool expected, struct policy_fixture *f, const char *words)
 {
 	decide(f, words);

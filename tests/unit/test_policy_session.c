@@ -17,7 +17,7 @@ FIXTURE(policy_set_up, policy_tear_down);
 #define RULE "[lock orders]\npattern = lock:*\n"
 #define GUARD "[guard stock]\npattern = stock:*\nacquire_on = GET\n"
 
-/* Passed, and its reply awaited as one of this kind. */
+/* Asserts that the command passes, and that hasp awaits its reply as one of this kind. */
 static struct pending_request *assert_awaited(struct policy_fixture *f, const char *words,
                                               enum pending_kind kind)
 {
@@ -98,7 +98,7 @@ TEST(client_setinfo_is_awaited_with_what_it_names)
 	assert_passed(*state, "CLIENT SETINFO lib-name");
 }
 
-/* It owns nothing by it: the connection does. */
+/* The owner does not get that name, so the connection counts as the owner. */
 TEST(a_name_of_more_than_512_bytes_is_none)
 {
 	char words[15 + 514] = "CLIENT SETNAME ";
@@ -144,7 +144,7 @@ TEST(multi_counts_from_now_on)
 
 	assert_awaited(f, "MULTI", PENDING_MULTI);
 	assert_true(session_in_multi(&f->session));
-	/* One inside another is refused, and changes nothing. */
+	/* Redis refuses a MULTI inside MULTI, which changes nothing. */
 	assert_passed(f, "MULTI");
 	assert_true(session_in_multi(&f->session));
 	assert_int_equal(f->session.txn.nqueued, 0);
@@ -323,7 +323,7 @@ TEST(wait_comes_after_a_write_if_its_link_does_not_cover_all)
 	assert_true(decide(f, "WAIT 1 0")->is_refusal);
 }
 
-/* Before version 7.2. */
+/* Servers before Redis 7.2 have no WAITAOF. */
 TEST(wait_comes_after_a_ping_where_there_is_no_waitaof)
 {
 	struct policy_fixture *f = *state;
@@ -352,7 +352,7 @@ TEST(wait_of_a_subscriber_comes_after_nothing_of_hasps)
 	assert_false(decide(f, "CLIENT REPLY OFF")->turns_opaque);
 }
 
-/* EXEC's reply is not where the frames are then. */
+/* hasp could not find the frames in EXEC's reply. */
 TEST(in_multi_neither_can_subscriptions_nor_client_reply)
 {
 	run(*state, "MULTI", "+OK\r\n");
@@ -378,7 +378,7 @@ TEST(a_command_that_may_block_is_noted)
 
 	assert_true(assert_awaited(f, "BLPOP a 0", PENDING_NOTICE)->blocks);
 	run(f, "MULTI", "+OK\r\n");
-	/* It does not block in there. */
+	/* BLPOP does not block inside MULTI. */
 	assert_passed(f, "BLPOP a 0");
 	assert_ends_transaction(f, "DISCARD");
 	session_make_opaque(&f->session);
@@ -405,7 +405,7 @@ static void assert_route(struct policy_fixture *f, const char *words, enum route
 TEST(what_changes_no_connection_shares_a_link)
 {
 	policy_use(*state, "[verbs]\n");
-	/* Redis has to tell which those are. */
+	/* Redis must report first which commands may share a link. */
 	assert_route(*state, "GET a", ROUTE_DEDICATED);
 	policy_learn(*state);
 	assert_route(*state, "GET a", ROUTE_SHARED);
@@ -476,7 +476,7 @@ TEST(what_the_session_does_not_tell_of_binds_its_client_to_the_link)
 	policy_learn(*state);
 	for (size_t i = 0; i < sizeof(lines) / sizeof(*lines); i++)
 		assert_route(*state, lines[i], ROUTE_STICKY);
-	/* Not by the argument that the command before had. */
+	/* The previous command's argument does not count. */
 	assert_route(*state, "CLIENT ID", ROUTE_PINNED);
 	assert_route(*state, "CLIENT", ROUTE_STICKY);
 }
@@ -506,7 +506,7 @@ TEST(a_guard_s_transaction_keeps_its_link)
 	policy_learn(*state);
 	policy_use(*state, GUARD);
 	assert_route(*state, "SET stock:1 v", ROUTE_SHARED);
-	/* No script can hold its reply. */
+	/* No script can return this reply. */
 	assert_route(*state, "INCR stock:1", ROUTE_PINNED);
 	assert_route(*state, "INCR other", ROUTE_SHARED);
 	policy_use(*state, "[guard stock]\npattern = stock:*\nacquire_on = GETEX\n");
@@ -536,7 +536,7 @@ TEST(what_no_rule_can_concern_need_not_be_whole)
 	assert_early(*state, "ECHO x", 1, DISPATCH_PASS);
 }
 
-/* hasp looks at the beginning of a long command again and again. */
+/* hasp looks at the beginning of a long command repeatedly. */
 TEST(keys_that_more_may_follow_are_not_searched_yet)
 {
 	struct policy_fixture *f = *state;
@@ -563,7 +563,7 @@ TEST(a_guarded_command_must_be_whole)
 	assert_early(*state, "GET other", 1, DISPATCH_NEED_MORE);
 	assert_early(*state, "STRLEN stock:1", 1, DISPATCH_PASS);
 	run(*state, "MULTI", "+OK\r\n");
-	/* It may have to be sent again. */
+	/* hasp may have to send the command again. */
 	assert_early(*state, "STRLEN stock:1", 1, DISPATCH_NEED_MORE);
 }
 

@@ -19,7 +19,7 @@ static void begin(struct policy_fixture *f)
 	run(f, "MULTI", "+OK\r\n");
 }
 
-/* Queued in the transaction, as it came. */
+/* Asserts that the command is queued in the transaction, unchanged. */
 static void queue(struct policy_fixture *f, const char *words)
 {
 	assert_passed(f, words);
@@ -37,7 +37,7 @@ static struct guard_op *assert_exec(struct policy_fixture *f, enum guard_op_kind
 	return d->pending->guard_op;
 }
 
-/* Refused, and Redis' transaction is discarded. */
+/* Asserts that hasp refuses EXEC, and discards Redis' transaction. */
 static void assert_exec_refused(struct policy_fixture *f, const char *error)
 {
 	assert_refused(f, "EXEC", error);
@@ -72,7 +72,7 @@ TEST(exec_is_an_operation_of_all_guarded_keys_of_its_commands)
 	assert_wire(buf_slice(&op->block), "SET stock:2 a\nPING\nGET stock:1\nINCR stock:2\n");
 }
 
-/* Of what is done to one key, the last counts; that it was written counts in any case. */
+/* The last command on a key decides; but a write counts in any case. */
 TEST(of_several_commands_on_a_key_the_last_counts)
 {
 	struct policy_fixture *f = *state;
@@ -126,7 +126,7 @@ TEST(a_command_that_no_guard_concerns_adds_no_key)
 	policy_use(f, GUARD);
 	begin(f);
 	queue(f, "STRLEN stock:1");
-	queue(f, "BLPOP stock:1 0"); /* what waits for data is not checked */
+	queue(f, "BLPOP stock:1 0"); /* commands that wait for data are not checked */
 	assert_passed(f, "EXEC");
 	begin(f);
 	queue(f, "BLPOP stock:1 0");
@@ -234,7 +234,7 @@ TEST(exec_of_unguarded_keys_does_not_wait_for_the_answer_to_multi)
 	assert_passed(f, "EXEC");
 }
 
-/* The keys of the commands before may be guarded now. */
+/* The new configuration may guard keys of the earlier commands. */
 TEST(exec_after_another_configuration_waits_until_nothing_is_awaited)
 {
 	struct policy_fixture *f = *state;
@@ -250,7 +250,7 @@ TEST(exec_after_another_configuration_waits_until_nothing_is_awaited)
 	assert_exec(f, GUARD_OP_BLOCK);
 }
 
-/* A call on a lock could name a guarded key. */
+/* A call on a lock may name a guarded key. */
 TEST(exec_of_a_call_on_a_lock_waits_until_nothing_is_awaited)
 {
 	struct policy_fixture *f = *state;
@@ -328,7 +328,7 @@ TEST(a_transaction_that_is_longer_than_a_request_is_refused)
 	"written"
 #define LOST "LOCKLOST a key was read under a guard that has ended: nothing was written"
 
-/* WATCH, a read, and MULTI, of which the guards are `guards` then. */
+/* Sends WATCH, a read, and MULTI, after which the transaction's guards are `guards`. */
 static void begin_watched(struct policy_fixture *f, enum transaction_guards guards)
 {
 	assert_passed(f, "WATCH other");
@@ -336,7 +336,7 @@ static void begin_watched(struct policy_fixture *f, enum transaction_guards guar
 	assert_int_equal(decide(f, "MULTI")->verdict, DISPATCH_GUARD);
 	assert_int_equal(f->d.pending->guard_op->kind, GUARD_OP_WATCH_MULTI);
 	assert_false(session_in_multi(&f->session));
-	/* As the exchange does when it is checked. */
+	/* The exchange does this after its check. */
 	transaction_begin(&f->session.txn);
 	f->session.txn.guards = guards;
 }
@@ -347,7 +347,7 @@ TEST(multi_behind_watch_waits_for_the_check_of_what_was_read)
 
 	policy_use(f, GUARD);
 	run(f, "GET stock:1", "$1\r\nv\r\n");
-	/* Without WATCH it passes. */
+	/* Without WATCH, MULTI passes. */
 	run(f, "MULTI", "+OK\r\n");
 	assert_passed(f, "DISCARD");
 	assert_passed(f, "WATCH other");

@@ -14,13 +14,13 @@ GROUP_FIXTURE(ini_make_dir, ini_remove_dir);
 
 FIXTURE(policy_set_up, policy_tear_down);
 
-/* of the text "script" */
+/* SHA-1 of the text "script". */
 #define SCRIPT_SHA1 "cb5346a081dcf654061b7f897ea14d9b43140712"
 #define TOKEN_LABEL "127.0.0.1:4711"
 #define RULE "[lock orders]\npattern = lock:*\nmode = observe\n"
 #define GUARD "[guard stock]\npattern = stock:*\nacquire_on = GET MGET\nmode = observe\n"
 
-/* Passed, and watched at one key. */
+/* Asserts that the command passes, and that hasp watches one key. */
 static const struct command_sample *assert_watched(struct policy_fixture *f, const char *words,
                                                    const char *key)
 {
@@ -65,7 +65,7 @@ TEST(a_lock_is_watched_with_its_act_lease_and_owner)
 	assert_true(s->keys[0].owner == hash(f, TOKEN_ADDRESS));
 }
 
-/* What a connection stores is its own. */
+/* A connection owns the values that it stores. */
 TEST(by_value_the_connection_is_the_owner)
 {
 	struct policy_fixture *f = *state;
@@ -197,7 +197,7 @@ TEST(discovery_sees_fields_elements_and_absence_too)
 	static const struct {
 		const char *words;
 		enum command_sample_kind kind;
-		int detail; /* READ: how; LOOK: the reply when there is no key */
+		int detail; /* READ: how it reads; LOOK: the reply if the key does not exist */
 		const char *field, *value;
 	} rows[] = {
 		{ "HGET k f", COMMAND_SAMPLE_READ, READ_HGET, "f", NULL },
@@ -229,7 +229,8 @@ TEST(discovery_sees_fields_elements_and_absence_too)
 	assert_null(f->watched->label);
 }
 
-/* The script's number is its SHA-1, or the function's name; its arguments follow its keys. */
+/* A script's number is that of its SHA-1 or of the function's name; its arguments follow its
+ * keys. */
 TEST(a_script_has_a_number_and_arguments)
 {
 	static const struct {
@@ -305,7 +306,7 @@ TEST(commands_that_concern_the_tracker)
 	}
 }
 
-/* Of keys that showed nothing so far, only commands that may take a lock are wanted. */
+/* For keys without a sign of a lock, hasp watches only commands that may take a lock. */
 TEST(of_dull_keys_only_SET_NX_is_wanted)
 {
 	static const struct {
@@ -387,7 +388,7 @@ TEST(a_long_write_on_a_guarded_key_is_watched_by_its_beginning)
 	d = decide_early(f, "SET stock:1 v", 2);
 	assert_int_equal(d->verdict, DISPATCH_PASS);
 	assert_non_null(d->pending->command_sample);
-	/* What else there is to a lock's command is not to be seen yet. */
+	/* The arguments after the value have not arrived yet. */
 	d = decide_early(f, "SET lock:a v", 2);
 	assert_int_equal(d->verdict, DISPATCH_PASS);
 	assert_null(d->pending);

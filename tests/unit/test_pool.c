@@ -21,11 +21,11 @@ struct fixture {
 	struct pool *pool;
 	struct link_user users[NUSERS];
 	struct pool_waiter waiters[NUSERS];
-	int server; /* of the link that was made last */
+	int server; /* the server's end of the latest link */
 	unsigned ndown;
 };
 
-/* Of all waiters. */
+/* Counts of all waiters' callbacks. */
 static unsigned nready, nfailed;
 
 static void on_bytes(void *owner, struct slice bytes)
@@ -103,8 +103,8 @@ static int tear_down(void **state)
 
 FIXTURE(set_up, tear_down);
 
-/* Accepts the links that are there, and answers what they say at first. Their ends are kept for
- * as long as the test runs. */
+/* Accepts the open links, and answers their login. The connections stay open until the test
+ * ends. */
 static void serve(struct fixture *f, const char *answers)
 {
 	for (int i = 0; i < 20; i++) {
@@ -136,7 +136,7 @@ static struct link *join(struct fixture *f, size_t client_label, struct link_log
 
 static const struct link_login plain = { .proto = 2 };
 
-/* Reads what the link said. */
+/* Reads the bytes that the link sent. */
 static void drain(int server)
 {
 	char byte;
@@ -154,7 +154,7 @@ TEST(users_with_the_same_login_share_a_link)
 	assert_ptr_equal(join(f, 0, plain), join(f, 1, plain));
 	assert_ptr_equal(join(f, 2, named), join(f, 3, named));
 	assert_ptr_not_equal(f->users[2].link, f->users[0].link);
-	/* The pool itself is a user, too. */
+	/* The pool itself counts as a user. */
 	assert_int_equal(link_users(f->users[0].link), 3);
 }
 
@@ -167,7 +167,7 @@ TEST(each_other_login_has_a_link_of_its_own)
 		{ .proto = 2, .password = "" },
 		{ .proto = 2, .user = "a", .password = "" },
 		{ .proto = 2, .user = "a", .password = "b c" },
-		/* The same bytes one after the other. */
+		/* These two logins have the same bytes if joined. */
 		{ .proto = 2, .user = "a b", .password = "c" },
 		{ .proto = 2, .user = "a", .password = "d" },
 	};
@@ -185,7 +185,7 @@ TEST(each_other_login_has_a_link_of_its_own)
 	}
 }
 
-/* The links to the old address stay, for the users that are on them. */
+/* Links to the old address stay for their users. */
 TEST(another_address_has_links_of_its_own)
 {
 	struct fixture *f = *state;
@@ -226,7 +226,7 @@ TEST(a_link_that_went_down_is_replaced)
 	assert_int_equal(link_users(f->users[0].link), 3);
 }
 
-/* Long unused is: between two looks and at both. */
+/* hasp closes a link that was unused at two sweeps and between them. */
 TEST(a_link_that_nobody_uses_is_closed_at_the_second_look)
 {
 	struct fixture *f = *state;
@@ -260,7 +260,7 @@ static bool is_closed(int server)
 	return recv(server, &byte, 1, MSG_DONTWAIT) == 0;
 }
 
-/* CLIENT LIST shows the name. */
+/* CLIENT LIST shows such links. */
 TEST(a_link_with_a_name_that_nobody_uses_is_closed_sooner)
 {
 	static char name[] = "app";
@@ -273,7 +273,7 @@ TEST(a_link_with_a_name_that_nobody_uses_is_closed_sooner)
 	pool_sweep_named(f->pool);
 	pool_sweep_named(f->pool);
 	assert_ptr_equal(f->users[0].link, l);
-	/* Redis has not answered what it was asked. */
+	/* Redis has not answered the user's request. */
 	link_expect(&f->users[0], LINK_PASS, NULL);
 	link_leave(&f->users[0]);
 	pool_sweep_named(f->pool);
@@ -300,7 +300,7 @@ TEST(a_link_without_a_name_is_kept_by_that_look)
 	assert_ptr_equal(join(f, 0, plain), l);
 }
 
-/* The server takes its time, or is stopped. */
+/* The server is slow, or stopped. */
 TEST(a_link_that_somebody_waits_for_stays_open)
 {
 	struct fixture *f = *state;
@@ -349,7 +349,7 @@ TEST(logins_that_nobody_uses_any_more_keep_few_links)
 		link_leave(&f->users[1]);
 	}
 	assert_ptr_equal(f->users[0].link, first);
-	/* The one that was used first is gone, and the others are there. */
+	/* The login that was used first has lost its link; the others still have theirs. */
 	assert_int_equal(ask(f, 1, with_password(room, 3)), POOL_READY);
 	assert_int_equal(ask(f, 1, with_password(room, 1)), POOL_LATER);
 }
@@ -452,7 +452,7 @@ static enum pool_answer newcomer_asks(struct fixture *f)
 	return ask(f, 1, plain);
 }
 
-/* The link of the last check is asked again. */
+/* The server answers the next check on the same link. */
 static void answer_again(struct fixture *f, const char *answers)
 {
 	assert_int_equal(send(f->server, answers, strlen(answers), MSG_NOSIGNAL),
@@ -460,13 +460,13 @@ static void answer_again(struct fixture *f, const char *answers)
 	serve(f, "");
 }
 
-/* Those who are on links go on. */
+/* Clients that have a link keep it. */
 TEST(it_is_asked_again_before_another_client_shares_a_link)
 {
 	struct fixture *f = *state;
 	struct link *before = join(f, 0, plain);
 
-	/* The client that was there before need not be asked about. */
+	/* A client that had a link before needs no check. */
 	assert_int_equal(ask(f, 1, plain), POOL_READY);
 	assert_int_equal(newcomer_asks(f), POOL_LATER);
 	serve(f, "-NOAUTH Authentication required.\r\n");
@@ -581,7 +581,7 @@ TEST(a_name_for_which_there_is_room_a_moment_later_joins_without)
 
 /* --- spare links ---------------------------------------------------------------------- */
 
-/* The user has a link of its own. */
+/* Returns the user's own link. */
 static struct link *own(struct fixture *f, size_t i, struct link_login login)
 {
 	struct link *l = link_new(&f->at.env, false, &login);
@@ -613,7 +613,7 @@ TEST(a_spare_link_is_for_another_of_its_login)
 	assert_null(f->users[0].link);
 	assert_int_equal(take(f, 2, plain), POOL_NEVER);
 	assert_true(pool_put_spare(f->pool, &alice, &f->users[1]));
-	/* The one that was used last. */
+	/* The pool hands out the link that was used last. */
 	assert_int_equal(take(f, 2, alice), POOL_READY);
 	assert_ptr_equal(f->users[2].link, other);
 	assert_int_equal(link_users(other), 1);
@@ -665,7 +665,7 @@ TEST(end_of_a_spare_link_concerns_nobody)
 
 	own(f, 0, plain);
 	assert_true(pool_put_spare(f->pool, &plain, &f->users[0]));
-	/* One waits for a shared link of that login. */
+	/* A client waits for a shared link of that login. */
 	assert_int_equal(ask(f, 1, plain), POOL_LATER);
 	close(f->server);
 	while (f->at.env.nopen[LINK_KIND_PRIVATE])

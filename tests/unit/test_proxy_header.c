@@ -18,7 +18,7 @@
 	"\x20\x01\x0d\xb8\0\0\0\0\0\0\0\0\0\0\0\x01"                                           \
 	"\x9c\xbb\x18\xec"
 
-/* In memory of its own, so that a sanitizer sees each byte that is read beyond. */
+/* Parses a copy of its own, so that a sanitizer sees each read past its end. */
 static enum proxy_header_result parse(struct proxy_header *h, struct slice in, const char **why)
 {
 	char *copy = malloc(in.n + !in.n);
@@ -30,7 +30,7 @@ static enum proxy_header_result parse(struct proxy_header *h, struct slice in, c
 	return result;
 }
 
-/* `source`: as address_print() has it; NULL: it names none. */
+/* `source` is what address_print() prints; NULL: the header has no address. */
 static void assert_header(struct slice in, const char *source)
 {
 	const char *why = NULL;
@@ -78,7 +78,7 @@ TEST(version_2_is_binary)
 {
 	assert_header(SLICE_LIT(SIGNATURE "\x21\x11\x00\x0c" IPV4), "192.0.2.7:40123");
 	assert_header(SLICE_LIT(SIGNATURE "\x21\x21\x00\x24" IPV6), "[2001:db8::7]:40123");
-	/* A further field behind the addresses. */
+	/* A field after the addresses. */
 	assert_header(SLICE_LIT(SIGNATURE "\x21\x11\x00\x11" IPV4 "\x04\x00\x02xy"),
 	              "192.0.2.7:40123");
 }
@@ -160,7 +160,7 @@ TEST(what_is_no_header_is_known_by_its_first_wrong_byte)
 	assert_bad(SLICE_LIT("\r\n\r\nP"), "there is none");
 }
 
-/* Whatever comes, nothing is read beyond it, and a header is not longer than what came. */
+/* The parser reads no byte after the input, and a header is no longer than the input. */
 TEST(any_bytes_have_an_end)
 {
 	static const struct slice seeds[] = {

@@ -30,7 +30,8 @@ static void look(struct ev_loop *loop, struct ev_timer *t, int revents)
 	assert_int_equal(query_is_running(&query), !ndone);
 }
 
-/* Whichever order the loop calls them in, one of the looks comes before the query's timer. */
+/* The order of the loop's calls does not matter: one of the looks comes before the query's
+ * timer. */
 TEST(a_query_that_is_late_is_running_until_its_end_is_reported)
 {
 	struct ev_timer before, after;

@@ -180,7 +180,7 @@ TEST(a_grant_of_another_lock_or_in_another_database_proves_nothing)
 	assert_string_equal(client_told(c), "");
 	(void)expect_probe(f, c);
 	answer_queued(f, 3000);
-	(void)expect_probe(f, c); /* It was told of once more, while that was asked. */
+	(void)expect_probe(f, c); /* a message about it comes while hasp asks Redis */
 	answer_queued(f, 3000);
 	expect_quiet(f);
 	client_notify_as(c, 1, "key", 0);
@@ -226,7 +226,7 @@ TEST(a_waiter_whose_time_is_over_leaves_the_queue_and_is_told)
 	struct client *c = client_in_line(f, "key", 1);
 
 	c->stays = true;
-	fake_redis_break(&f->redis); /* no probes */
+	fake_redis_break(&f->redis); /* hasp cannot probe */
 	fake_redis_advance(&f->redis, (double)WAIT_MS / 1000 - 0.6);
 	fake_redis_repair(&f->redis);
 	assert_int_equal(c->waiter->state, WAITER_QUEUED);
@@ -267,7 +267,7 @@ TEST(a_waiter_is_told_soon_even_if_redis_does_not_answer)
 	assert_string_equal(client_told(c), "timed out");
 	while (fake_redis_ncalls(&f->redis) > 2)
 		answer_unknown(f);
-	/* It asked to be told, and then, as it ended, that what it gets is undone. */
+	/* The waiter asked for the message, and, when it ended, for the undoing of a grant. */
 	answer_gone(f);
 	assert_non_null(strstr(fake_redis_next(&f->redis, SCRIPT_DEQUEUE).args, " undo"));
 	client_leave(c);
@@ -324,7 +324,7 @@ TEST(an_answer_that_is_no_place_in_the_queue_is_not_understood)
 	client_send(c);
 	for (size_t i = 0; i < sizeof(lines) / sizeof(*lines); i++)
 		assert_int_equal(waiter_queued(c->waiter, 0, &t, 0, slice_str(lines[i])), -1);
-	/* A lock that was taken past hasp may be held for as long as Redis can count. */
+	/* A lock that was taken past hasp may last as long as Redis can count. */
 	assert_int_equal(waiter_queued(c->waiter, 0, &t, 0,
 	                               slice_str("+QUEUED 1 500000 9.2233720368548e+18\r\n")),
 	                 0);
@@ -375,7 +375,7 @@ TEST(when_redis_cannot_be_reached_a_try_is_sent_all_the_same)
 	assert_string_equal(client_told(c), "ready");
 	assert_int_equal(waiter_ready(c->waiter, SLICE_LIT("key")), TRY_READY);
 	client_send(c);
-	/* The next one is another matter. */
+	/* A second attempt is a separate case. */
 	assert_int_equal(waiter_ready(c->waiter, SLICE_LIT("key")), TRY_NOT_YET);
 	client_leave(c);
 }
@@ -406,7 +406,7 @@ TEST(a_try_that_finds_redis_again_has_the_time_that_its_client_gave)
 	assert_int_equal(waiter_left_ms(c->waiter), WAIT_MS);
 	waiter_sent(c->waiter, waiters_ticket(f->all));
 	client_queued(c, "key", 5);
-	/* What was published before the subscriber is up was missed. */
+	/* hasp missed messages that were published before the subscriber was up. */
 	fake_redis_subscriber_up(s);
 	(void)expect_probe(f, c);
 	answer_queued(f, 3000);
@@ -474,7 +474,8 @@ TEST(a_waiter_may_be_made_for_a_try_that_was_sent_before)
 
 TEST(a_waiter_changes_its_state_only_as_it_may)
 {
-	/* From each, to IDLE, UNSENT, SENT, GRANTED_EARLY, QUEUED, CONFIRMING, LEAVING. */
+	/* A row for each state; columns: IDLE, UNSENT, SENT, GRANTED_EARLY, QUEUED,
+	 * CONFIRMING, LEAVING. */
 	static const bool allowed[WAITER_STATES][WAITER_STATES] = {
 		[WAITER_IDLE] = { 0, 1, 1, 0, 0, 0, 0 },
 		[WAITER_UNSENT] = { 1, 0, 0, 0, 0, 0, 0 },

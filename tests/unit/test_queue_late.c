@@ -39,7 +39,7 @@ TEST(a_lock_that_is_told_late_is_had_still_or_lost)
 	c = client_confirming(f);
 	answer_gone(f);
 	assert_string_equal(client_told(c), "lost");
-	/* It tries again, and gets it again. */
+	/* The client tries again, and gets the lock again. */
 	client_send(c);
 	client_answered_late(c, "key");
 	(void)expect_probe(f, c);
@@ -105,7 +105,6 @@ TEST(a_lock_that_redis_says_nothing_about_is_asked_for_until_the_deadline)
 	client_leave(c);
 }
 
-/* Redis hangs. */
 TEST(a_lock_is_confirmed_for_no_longer_than_server_timeout)
 {
 	struct fake_line *f = *state;
@@ -116,12 +115,14 @@ TEST(a_lock_is_confirmed_for_no_longer_than_server_timeout)
 	fake_redis_advance(&f->redis, 1.9);
 	fake_redis_break(&f->redis);
 	assert_int_equal(c->waiter->state, WAITER_CONFIRMING);
-	fake_redis_advance(&f->redis, 0.6); /* and the time until what waits is looked at */
+	fake_redis_advance(
+		&f->redis,
+		0.6); /* the further time is until hasp looks at the parked attempts */
 	assert_int_equal(c->waiter->state, WAITER_QUEUED);
 	client_leave(c);
 }
 
-/* Redis had lost the script; when that was heard of, there was no time left to wait. */
+/* Redis had lost the script; when it answered so, no time to wait was left. */
 TEST(a_lock_is_confirmed_by_the_ticket_that_got_it)
 {
 	struct fake_line *f = *state;
@@ -155,7 +156,7 @@ TEST(who_leaves_while_its_lock_is_confirmed_gives_it_back)
 
 /* --- several locks, one after the other --------------------------------------------------- */
 
-/* All tries of one MLOCK have one ticket. */
+/* All attempts of one MLOCK have the same ticket. */
 TEST(an_answer_about_the_lock_before_says_nothing_of_the_next_one)
 {
 	struct fake_line *f = *state;

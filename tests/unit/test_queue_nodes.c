@@ -11,7 +11,7 @@
 #include "tests/unit/testing.h"
 
 struct fixture {
-	struct fake_line f; /* of the first node */
+	struct fake_line f; /* the waiters at the first node */
 	struct fake_cluster c;
 };
 
@@ -56,7 +56,7 @@ static int tear_down(void **state)
 
 FIXTURE(set_up, tear_down);
 
-/* The other node's next call is a probe for `c`; it answers. */
+/* Node b's next call is a probe for `c`; the node answers. */
 static void b_answers(struct fixture *t, const char *reply)
 {
 	(void)fake_redis_next(t->c.b, SCRIPT_POLL);
@@ -65,7 +65,7 @@ static void b_answers(struct fixture *t, const char *reply)
 
 #define QUEUED_LONG "*3\r\n$6\r\nqueued\r\n:60000\r\n:0\r\n"
 
-/* In line for `key`, a lock of the other node's that is held for long. */
+/* Queues a client for `key`, a lock at node b whose lease is long. */
 static struct client *client_at_b(struct fixture *t, const char *key, int place)
 {
 	struct client *c = client_in_line(&t->f, key, place);
@@ -258,7 +258,7 @@ TEST(while_nobody_serves_a_lock_no_try_is_sent)
 	client_leave(c);
 }
 
-/* It may be held back on its way to a node, and so may what the owner does about it. */
+/* The attempt may be delayed on its way to a node, and so may the owner's reaction. */
 TEST(whose_time_is_over_before_the_try_is_answered_is_told_until_it_is)
 {
 	struct fixture *t = *state;
@@ -280,7 +280,7 @@ TEST(whose_time_is_over_before_the_try_is_answered_is_told_until_it_is)
 	client_leave(c);
 }
 
-/* Its lock was lost before it could be told, and its time was over meanwhile. */
+/* The client lost the lock before hasp could report it, and its time to wait was over. */
 TEST(what_is_sent_again_then_is_watched_too)
 {
 	struct fixture *t = *state;
@@ -338,7 +338,7 @@ TEST(a_try_for_a_node_that_is_no_more_is_sent_to_its_successor)
 	t->c.moved = "b1";
 	waiters_forget(t->f.all, &t->c.b->node);
 	assert_string_equal(client_told(c), "ready");
-	/* It need not be sent in vain, as when Redis cannot be reached. */
+	/* hasp need not send the attempt in vain, as it does when it cannot reach Redis. */
 	assert_false(c->waiter->unheard);
 	assert_int_equal(readiness(c, "b1"), TRY_READY);
 	client_leave(c);

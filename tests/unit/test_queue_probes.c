@@ -42,7 +42,7 @@ TEST(a_lock_is_probed_when_its_lease_ends)
 	expect_quiet(f);
 	fake_redis_advance(&f->redis, 0.02);
 	(void)expect_probe(f, c);
-	answer_queued(f, -1); /* for ever */
+	answer_queued(f, -1); /* the lock has no expiry */
 	fake_redis_advance(&f->redis, 0.8);
 	expect_quiet(f);
 	client_leave(c);
@@ -126,7 +126,7 @@ TEST(a_line_without_waiters_ends_after_a_while)
 	struct client *c = client_in_line(f, "key", 1);
 
 	client_leave(c);
-	answer_unknown(f); /* to the leave */
+	answer_unknown(f); /* the answer to the leave */
 	fake_redis_advance(&f->redis, 9);
 	assert_int_equal(f->all->by_key.n, 1);
 	fake_redis_advance(&f->redis, 1.1);
@@ -179,7 +179,7 @@ TEST(when_the_first_has_lost_its_place_each_is_asked_for)
 	answer_queued(f, 3000);
 	assert_string_equal(client_told(b), "");
 	assert_int_equal(nunconfirmed(f), 1);
-	/* It goes back to its place, before all others. */
+	/* The waiter goes back to its place, before all others. */
 	client_send(a);
 	client_queued(a, "key", 1);
 	assert_int_equal(nunconfirmed(f), 0);
@@ -202,7 +202,7 @@ TEST(newcomers_are_not_sent_while_a_waiter_is_unconfirmed)
 	assert_string_equal(client_told(newcomer), "");
 	client_send(a);
 	client_queued(a, "key", 1);
-	/* Not from within that. */
+	/* The newcomer is not resumed inside the callback. */
 	assert_string_equal(client_told(newcomer), "");
 	fake_redis_advance(&f->redis, 0);
 	assert_string_equal(client_told(newcomer), "ready");
@@ -287,7 +287,7 @@ TEST(after_the_subscriber_was_down_each_waiter_is_asked_for)
 	client_leave(b);
 }
 
-/* hasp hears Redis again, and cannot ask it yet. */
+/* hasp hears Redis again, but cannot send calls yet. */
 static struct client *client_in_doubt(struct fake_line *f, const char *key, int place)
 {
 	struct client *c = client_in_line(f, key, place);
@@ -403,7 +403,7 @@ TEST(a_release_by_redisson_s_clients_is_heard)
 	fake_redis_publish(s, "redisson_lock__channel:{b}c", "0");
 	(void)expect_probe(f, other);
 	answer_queued(f, 3000);
-	/* What was published before the channel was subscribed, nobody heard. */
+	/* hasp missed messages that were published before it subscribed to the channel. */
 	fake_redis_subscribed(s, "redisson_lock__channel:{key}");
 	(void)expect_probe(f, a);
 	answer_queued(f, 3000);

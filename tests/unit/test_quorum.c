@@ -31,7 +31,7 @@ TEST_WITH(majority_is_more_than_half, NULL, NULL)
 	assert_int_equal(quorum_verdict(&v, false, false), QUORUM_WON);
 	assert_int_equal(quorum_verdict(&v, false, true), QUORUM_OPEN);
 	assert_int_equal(quorum_verdict(&v, true, true), QUORUM_WON);
-	/* Two of two that were asked are no majority of five. */
+	/* Two votes of the two servers asked are no majority of five. */
 	v = (struct quorum_votes){ .nservers = 5, .nasked = 2, .nyes = 2 };
 	assert_int_equal(quorum_verdict(&v, false, false), QUORUM_UNREACHED);
 	v = (struct quorum_votes){ .nservers = 5, .nasked = 5, .nyes = 1, .nfailed = 3 };
@@ -53,23 +53,23 @@ TEST_WITH(lease_is_good_for_what_is_left_less_drift, NULL, NULL)
 
 static const struct fence_case {
 	int64_t proposals[3];
-	int64_t token; /* 0: none can be chosen */
+	int64_t token; /* 0: no token can be chosen */
 	int64_t limit;
 } fence_cases[] = {
 	{ { NOW, NOW - 5, 0 }, NOW, NOW + HOUR },
 	{ { 7, 8, 9 }, 9, NOW + HOUR },
 	{ { NOW, NOW + HOUR, 0 }, NOW + HOUR, NOW + HOUR },
-	/* One server is further ahead. A majority has to contradict it. */
+	/* One server is further ahead. A majority must contradict it. */
 	{ { NOW, NOW + HOUR + 1, 0 }, 0, NOW + HOUR },
 	{ { NOW, NOW + HOUR + 1, NOW + 1 }, NOW + 1, NOW + HOUR },
 	{ { LAST_FENCE, NOW, NOW + 1 }, NOW + 1, NOW + HOUR },
 	{ { NOW, NOW + 1, INT64_MAX }, NOW + 1, NOW + HOUR },
-	/* A majority is: its clocks, or hasp's, were set back. */
+	/* A majority is further ahead: its clocks, or hasp's, were set back. */
 	{ { NOW + 5 * HOUR, NOW + 6 * HOUR, 0 }, NOW + 6 * HOUR, NOW + 6 * HOUR },
 	{ { NOW + 6 * HOUR, NOW, NOW + 5 * HOUR }, NOW + 6 * HOUR, NOW + 6 * HOUR },
 	{ { NOW + 5 * HOUR, NOW + 6 * HOUR + 1, 0 }, 0, NOW + 6 * HOUR },
 	{ { LAST_FENCE, NOW + 5 * HOUR, NOW + 5 * HOUR }, NOW + 5 * HOUR, NOW + 6 * HOUR },
-	/* Nothing comes after the last one. */
+	/* No token follows the last one. */
 	{ { LAST_FENCE, LAST_FENCE - 1, 0 }, LAST_FENCE, LAST_FENCE },
 	{ { LAST_FENCE + 1, LAST_FENCE + 1, LAST_FENCE + 1 }, 0, LAST_FENCE },
 	{ { INT64_MAX, INT64_MAX, NOW }, 0, LAST_FENCE },
@@ -93,7 +93,8 @@ TEST_WITH(server_counts_when_what_it_forgot_is_over, NULL, NULL)
 	assert_true(quorum_counts_from(100, 1, 30000, false) == 130);
 	assert_true(quorum_counts_from(100, 11, 30000, false) == 120);
 	assert_true(quorum_counts_from(100, 1000, 30000, false) < 100);
-	/* Another server at that address may have been promoted, however long it runs. */
+	/* Another server at that address may have been promoted, however long it has been
+	 * running. */
 	assert_true(quorum_counts_from(100, 1000, 30000, true) == 130);
 	assert_true(quorum_counts_from(100, 0, 0, true) == 0);
 }
@@ -109,7 +110,7 @@ TEST(lock_is_got_when_a_majority_has_its_fencing_token)
 	answer_number(f, 1, 9);
 	assert_int_equal(f->nsent, 5);
 	answer_number(f, 2, 6);
-	/* Those that granted it are asked to keep the greatest. */
+	/* hasp asks the servers that granted the lock to keep the greatest token. */
 	assert_int_equal(f->nsent, 8);
 	answer_number(f, 0, 1);
 	answer_number(f, 1, 1);
@@ -120,7 +121,7 @@ TEST(lock_is_got_when_a_majority_has_its_fencing_token)
 	assert_true(f->result.lock.good_until == quorum_good_until(1000, LEASE_MS));
 }
 
-/* The fixture's servers tell a time of 1,000 seconds after 1970. */
+/* The fixture's servers report a time of 1,000 seconds after 1970. */
 #define FAR_AHEAD INT64_C(9007199254740991)
 
 static void grant_far_ahead(struct fake_quorum *f)
@@ -129,7 +130,7 @@ static void grant_far_ahead(struct fake_quorum *f)
 	answer_number(f, 0, FAR_AHEAD);
 	answer_number(f, 1, 5);
 	answer_number(f, 2, 6);
-	/* A majority granted it, and two servers contradict one. */
+	/* A majority granted the lock, and two servers contradict one. */
 	assert_int_equal(f->nsent, 5);
 	assert_false(f->is_done);
 }
@@ -155,7 +156,7 @@ TEST(token_far_ahead_that_too_few_contradict_takes_no_lock)
 	answer_number(f, 3, 0);
 	go_down(f, 4);
 	expect_done(f, QUORUM_UNREACHED);
-	/* It is released at the four. */
+	/* hasp releases the lock at the four servers. */
 	assert_int_equal(f->nsent, 9);
 }
 
@@ -197,7 +198,7 @@ TEST(answers_that_come_late_do_not_count)
 	f->is_done = false;
 	for (size_t i = 2; i < SERVERS; i++) {
 		answer_number(f, i, 5);
-		/* Whoever granted it late is told to release it then. */
+		/* A server that grants the lock late gets the release then. */
 		assert_int_equal(due_at(f, i), 1);
 	}
 	assert_false(f->is_done);
@@ -238,7 +239,7 @@ TEST(try_that_is_not_confirmed_is_released)
 	expect_done(f, QUORUM_UNREACHED);
 	assert_int_equal(due_at(f, 3), 1);
 	assert_int_equal(due_at(f, 4), 1);
-	/* And where it is not known, when it can be asked again. */
+	/* The server's ID is unknown: the same, when hasp can ask it again. */
 	quorum_on_up(f->q, 0, "first", OLD);
 	assert_int_equal(due_at(f, 0), 1);
 }
@@ -311,7 +312,7 @@ static void note_contention(void *arg, const struct top_key *key,
 		sum->n[i] += counts->n[i];
 }
 
-/* So often since the test began. */
+/* Asserts the count since the test began. */
 static void assert_counted(const struct fake_quorum *f, enum stats_field what, uint64_t n)
 {
 	assert_int_equal(metrics_counted(&f->section->n[what]), n);
@@ -510,7 +511,7 @@ TEST(renewal_that_comes_too_late_does_not_save_the_hold)
 
 	take(f);
 	advance(f, 3.4);
-	/* hasp was stopped: the answers are read before the timers run. */
+	/* hasp was stopped, so it reads the answers before it runs timers. */
 	f->now += 7;
 	answer_all(f, 1);
 	assert_counted(f, STAT_LOST, 1);
@@ -539,7 +540,7 @@ TEST(hold_is_released_at_a_server_that_was_away)
 	quorum_tick(f->q);
 	quorum_on_up(f->q, 0, "first", OLD);
 	assert_int_equal(due_at(f, 0), 1);
-	/* The lease is over by now at each server, even if it was renewed just before. */
+	/* The lease has ended at each server by now, even if it was renewed just before. */
 	advance(f, 2.0 * LEASE_MS / 1000);
 	quorum_tick(f->q);
 	quorum_on_up(f->q, 1, "first", OLD);
@@ -631,7 +632,7 @@ TEST(release_that_is_pushed_out_while_it_is_told_ends_once)
 	ask_for(f, &unlock);
 	for (size_t i = 1; i < RELEASES_MAX; i++)
 		give_up_a_try(f);
-	/* The third one that agrees is the last one to answer. */
+	/* The third server that agrees is the last one to answer. */
 	answer_number(f, 0, 0);
 	answer_number(f, 1, 0);
 	for (size_t i = 2; i < SERVERS; i++)

@@ -16,12 +16,12 @@ TEST(vote_for_an_earlier_try_does_not_count_for_a_later_one)
 	ask(f, QUORUM_LOCK, 5000);
 	for (size_t i = 0; i < 3; i++)
 		answer_number(f, i, 0);
-	/* The pause after the first try. */
+	/* Ends the pause after the first attempt. */
 	answer_number(f, 3, 5);
 	assert_false(f->is_done);
 	advance(f, 0.2);
 	answer_number(f, 4, 5);
-	/* All release the first try; these have been sent the second one since. */
+	/* All servers release the first attempt; these were sent the second one since. */
 	for (size_t i = 0; i < SERVERS; i++) {
 		answer_number(f, i, 0);
 		assert_int_equal(due_at(f, i), 1);
@@ -30,7 +30,7 @@ TEST(vote_for_an_earlier_try_does_not_count_for_a_later_one)
 	answer_number(f, 1, 6);
 	assert_int_equal(f->nsent, 15);
 	answer_number(f, 2, 6);
-	/* CONFIRM, at the three that granted the second try. */
+	/* hasp sends CONFIRM to the three that granted the second attempt. */
 	assert_int_equal(f->nsent, 18);
 	answer_number(f, 0, 1);
 	answer_number(f, 1, 1);
@@ -56,7 +56,7 @@ TEST(confirmation_is_asked_of_those_that_granted_this_try)
 	for (size_t i = 2; i < SERVERS; i++)
 		answer_number(f, i, 1);
 	expect_done(f, QUORUM_WON);
-	/* The first try's token was undone with it. */
+	/* The token of the first attempt was undone with it. */
 	assert_int_equal(f->result.lock.fence, 5);
 }
 
@@ -74,11 +74,11 @@ TEST(vote_to_take_a_lock_does_not_count_for_its_confirmation)
 	assert_false(f->is_done);
 	answer_number(f, 2, 1);
 	expect_done(f, QUORUM_WON);
-	/* The token that the servers were asked to confirm. */
+	/* This is the token that the servers were asked to confirm. */
 	assert_int_equal(f->result.lock.fence, 5);
 }
 
-/* Three servers name this client as the owner; those of the other two come late. */
+/* Three servers name this client as the owner; the other two answer late. */
 static void read_mine(struct fake_quorum *f, enum quorum_request request)
 {
 	ask(f, request, 0);
@@ -143,7 +143,8 @@ TEST(late_renewal_does_not_count_after_extend)
 	assert_non_null(hold);
 	voted_extend(hold, f->now, f->now + 20, 20000);
 	assert_int_equal(voted_lease_ms(hold), 20000);
-	/* The renewal was sent before: the servers did not have the lock then. */
+	/* The renewal was sent before the extension: the servers did not have the lock
+	 * then. */
 	answer_all(f, -1);
 	for (size_t i = 0; i < SERVERS; i++)
 		assert_int_equal(due_at(f, i), 0);

@@ -66,7 +66,7 @@ TEST(lock_by_value_is_of_who_knows_it)
 	buf_release(&value);
 }
 
-/* Somebody wrote it past hasp, or a verb did before there was a rule. */
+/* Another client wrote the value past hasp, or a verb did before there was a rule. */
 TEST(other_values_are_told_as_they_are)
 {
 	static const char *const values[] = { "v", "a b", " ",

@@ -148,7 +148,6 @@ TEST(a_checked_key_drops_the_oldest_checked_one_else_the_oldest)
 	assert_non_null(read_set_find(f->table, &f->set, 0, SLICE_LIT("key 2")));
 }
 
-/* An operation points to its entries, so none of them may be dropped for another. */
 TEST(the_keys_of_an_operation_do_not_drop_each_other)
 {
 	struct guard_fixture *f = *state;
@@ -164,7 +163,7 @@ TEST(the_keys_of_an_operation_do_not_drop_each_other)
 	guard_op_free(op);
 }
 
-/* As one that is sent to Redis by a write. */
+/* Sends a write whose keys have no entry. */
 static struct guard_op *write_unknown(struct guard_fixture *f)
 {
 	struct guarded_key k = guarded("unknown");
@@ -173,7 +172,7 @@ static struct guard_op *write_unknown(struct guard_fixture *f)
 	return guard_fixture_single(f, GUARD_OP_SCRIPT, k);
 }
 
-/* Else the next write would be carried out unchecked. */
+/* Else the next write would be run unchecked. */
 TEST(after_that_a_write_that_was_not_carried_out_leaves_no_entry)
 {
 	struct guard_fixture *f = *state;
@@ -206,7 +205,7 @@ TEST(unless_it_told_that_the_guard_was_lost)
 	assert_false(guard_fixture_entry(f, "unknown")->read);
 }
 
-/* A key without an entry counts as read from then on. */
+/* A key without an entry counts as read after such a write. */
 TEST(after_that_a_written_key_keeps_its_entry)
 {
 	struct guard_fixture *f = *state;

@@ -14,7 +14,7 @@ FIXTURE(fake_line_set_up, fake_line_tear_down);
 
 #define MANY 100
 
-/* Its lock is known to be held for long. */
+/* Returns a client that waits for a lock whose lease is known to be long. */
 static struct client *quiet_client(struct fake_line *f, const char *key, int place)
 {
 	struct client *c = client_in_line(f, key, place);
@@ -159,7 +159,7 @@ TEST(semaphores_are_in_another_call_with_their_limits)
 	assert_string_equal(client_told(b), "granted");
 	client_leave(a);
 	client_leave(b);
-	answer_unknown(f); /* to the leave */
+	answer_unknown(f); /* the answer to the leave */
 }
 
 TEST(locks_of_another_database_are_in_another_call)
@@ -230,7 +230,8 @@ TEST(a_probe_meanwhile_takes_the_place_of_a_look)
 	client_leave(c);
 }
 
-/* Its last waiter is gone, and a write is to hand the lock over; Redis takes its time. */
+/* The line's last waiter has left, and a write is about to hand the lock off; Redis is
+ * slow. */
 TEST(a_line_without_waiters_is_not_looked_at)
 {
 	struct fake_line *f = *state;
@@ -256,6 +257,6 @@ TEST(a_line_may_end_while_it_is_looked_at)
 	fake_redis_advance(&f->redis, 11);
 	assert_int_equal(f->all->by_key.n, 0);
 	fake_redis_answer(&f->redis, "*2\r\n:1\r\n:-2\r\n");
-	answer_unknown(f); /* to the leave */
+	answer_unknown(f); /* the answer to the leave */
 	expect_quiet(f);
 }

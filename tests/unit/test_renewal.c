@@ -13,7 +13,7 @@
 
 #define LEASE_MS 30000
 #define LEASE ((double)LEASE_MS / 1000)
-/* Longer than holds are gathered into one batch. */
+/* Longer than hasp gathers holds for one batch, in seconds. */
 #define GATHERED 0.05
 
 #define RENEW SCRIPT_RENEW
@@ -72,7 +72,7 @@ static int tear_down(void **state)
 
 FIXTURE(set_up, tear_down);
 
-/* What is kept of a command on `key` that was sent; success is :1. */
+/* Returns the request of a command on `key` that was sent; it succeeds if the reply is :1. */
 static struct lock_request *sent(struct fixture *f, const struct rule *rule, const char *key,
                                  struct lock_call call)
 {
@@ -102,7 +102,7 @@ static void command(struct fixture *f, const struct rule *rule, const char *key,
 	succeed(f, sent(f, rule, key, call));
 }
 
-/* SETNX: the rule's lease. */
+/* SETNX takes the lock with the rule's lease. */
 static void take(struct fixture *f, const struct rule *rule, const char *key)
 {
 	command(f, rule, key,
@@ -122,7 +122,8 @@ static enum hold_state state_of(struct fixture *f, const char *key)
 	return hold->state;
 }
 
-/* Until the next renewal has been sent: a third of the lease, and what they are spread over. */
+/* Passes the time until the next renewal has been sent: a third of the lease, and the time
+ * over which hasp spreads renewals. */
 static void pass_a_third(struct fixture *f)
 {
 	fake_redis_advance(&f->redis, LEASE / 3 + GATHERED);
@@ -163,7 +164,7 @@ TEST(a_renewed_lease_counts_from_when_the_renewal_was_sent)
 	assert_true(hold_on(f, "a")->slack >= 3);
 }
 
-/* By then the time of its first two renewals is over. */
+/* By then, the first two renewals of the hold are overdue. */
 TEST(a_hold_whose_reply_came_late_is_renewed_at_once)
 {
 	struct fixture *f = *state;
@@ -290,7 +291,7 @@ TEST(a_hold_that_a_new_server_may_not_have_is_looked_at_soon)
 		take(f, &renewed, "a");
 		renewal_mark_unknown(f->holds, is_a, NULL);
 		fake_redis_advance(&f->redis, 1 + GATHERED);
-		/* The other one is elsewhere. */
+		/* The other hold is on another server. */
 		assert_int_equal(fake_redis_ncalls(&f->redis), 1);
 		fake_redis_answer(&f->redis, each[i].answer);
 		assert_null(hold_on(f, "a"));
@@ -306,7 +307,7 @@ static bool is_any(void *arg, struct slice key)
 	return true;
 }
 
-/* Also while the table grows, of which the entries move then. */
+/* The table may grow during the scan, which moves entries. */
 TEST(each_of_many_holds_is_looked_at)
 {
 	struct fixture *f = *state;
@@ -359,7 +360,8 @@ TEST(a_hold_that_is_gone_is_lost_unless_its_owner_may_have_released_it)
 	fake_redis_answer(&f->redis, "*1\r\n:0\r\n");
 	assert_int_equal(metrics_counted(&f->section->n[STAT_LOST]), 0);
 	fake_redis_advance(&f->redis, 1);
-	/* What was sent before it was taken does not count, nor what another owner has sent. */
+	/* Commands sent before the lock was taken do not count, nor commands of another
+	 * owner. */
 	take(f, &renewed, "a");
 	holds_note_release(f->holds, 0, SLICE_LIT("a"), SLICE_LIT("other"));
 	pass_a_third(f);
@@ -368,7 +370,7 @@ TEST(a_hold_that_is_gone_is_lost_unless_its_owner_may_have_released_it)
 	assert_null(hold_on(f, "a"));
 }
 
-/* The connection `o` takes it as the owner `token`. */
+/* Connection `o` takes the lock as the owner `token`. */
 static void take_as(struct fixture *f, struct hold_owner *o, const struct rule *rule,
                     const char *token)
 {
@@ -398,13 +400,13 @@ TEST(a_hold_that_another_owner_takes_is_lost_if_it_was_to_be_kept)
 
 	holds_set_releases(f->holds, &board);
 	take_as(f, &f->owner, &released, "one");
-	take_as(f, &f->other, &renewed, "two"); /* nobody was to keep the first hold */
+	take_as(f, &f->other, &renewed, "two"); /* no option asks to keep the first hold */
 	assert_int_equal(f->owner.n, 0);
 	assert_lost(f, 0);
 	take_as(f, &f->owner, &renewed, "one");
 	assert_int_equal(f->other.n, 0);
 	assert_lost(f, 1);
-	/* As another owner, but by the same connection. */
+	/* The same connection takes the lock as another owner. */
 	take_as(f, &f->owner, &renewed, "three");
 	assert_int_equal(f->owner.n, 1);
 	assert_lost(f, 1);
@@ -423,7 +425,7 @@ TEST(a_lease_that_is_over_before_the_answer_is_lost)
 	fake_redis_advance(&f->redis, LEASE);
 	assert_null(hold_on(f, "a"));
 	assert_int_equal(metrics_counted(&f->section->n[STAT_LOST]), 1);
-	/* The late answer finds nobody. */
+	/* The late answer finds no hold. */
 	fake_redis_answer(&f->redis, "*1\r\n:1\r\n");
 	assert_null(hold_on(f, "a"));
 }
@@ -458,8 +460,8 @@ TEST(without_a_connection_a_renewal_waits_until_the_lease_is_over)
 		fake_redis_answer(&f->redis, "*2\r\n:1\r\n:1\r\n");
 	assert_int_equal(state_of(f, "a"), HOLD_RENEWED);
 	fake_redis_break(&f->redis);
-	/* If both were due at once, that answer has renewed them: they are forgotten by the
-	 * first third that ends behind the lease. */
+	/* Had both been due at once, that answer would have renewed them: hasp forgets them at
+	 * the first third that ends after the lease. */
 	fake_redis_advance(&f->redis, LEASE + LEASE / 3 + 1);
 	assert_null(hold_on(f, "a"));
 	assert_null(hold_on(f, "b"));
@@ -492,7 +494,7 @@ TEST(a_hold_counts_until_its_lease_is_over_or_it_is_given_up)
 
 	take(f, &released, "a");
 	take(f, &released, "b");
-	take(f, &released, "b"); /* it is refreshed */
+	take(f, &released, "b"); /* the lock is refreshed */
 	assert_held(f, 2);
 	command(f, &released, "a", (struct lock_call){ .effect = LOCK_EFFECT_DROPS });
 	assert_held(f, 1);
@@ -510,7 +512,7 @@ TEST(how_long_a_lock_was_held_is_measured_when_it_ends)
 
 	take(f, &released, "a");
 	fake_redis_advance(&f->redis, 1);
-	take(f, &released, "a"); /* it goes on */
+	take(f, &released, "a"); /* the hold continues */
 	metrics_add_up(&sums, &f->section->held);
 	assert_int_equal(sums.total_us, 0);
 	fake_redis_advance(&f->redis, 1);
@@ -547,7 +549,7 @@ TEST(memory_of_holds_is_that_of_those_there_are)
 	one = holds_nbytes(f->holds);
 	assert_true(one >= sizeof(struct hold));
 	take(f, &released, "b");
-	/* They share the token. */
+	/* The holds share the token. */
 	assert_int_equal(holds_nbytes(f->holds),
 	                 2 * one - sizeof(struct hold_token) - strlen("token"));
 	hold_owner_end(&f->owner, true);
@@ -560,7 +562,7 @@ TEST(holds_that_are_due_together_are_renewed_by_one_call)
 {
 	struct fixture *f = *state;
 
-	/* Their end is not known, so that they are due now. */
+	/* The ends of these holds are unknown, so they are due now. */
 	for (char key[] = "a"; *key < 'd'; (*key)++) {
 		command(f, &renewed, key,
 		        (struct lock_call){ .effect = LOCK_EFFECT_TAKES, .leased = true });
@@ -640,7 +642,7 @@ TEST(a_hold_that_ends_in_a_batch_leaves_it)
 	struct fixture *f = *state;
 	struct rule rule = renewed;
 
-	/* So short that all are due within the time in which they are gathered. */
+	/* The lease is so short that all holds are due within the gathering time. */
 	rule.lease_ms = 60;
 	for (char key[] = "a"; *key < 'd'; (*key)++)
 		take(f, &rule, key);
@@ -650,7 +652,7 @@ TEST(a_hold_that_ends_in_a_batch_leaves_it)
 	fake_redis_repair(&f->redis);
 	assert_int_equal(fake_redis_ncalls(&f->redis), 1);
 	assert_int_equal(count_of(fake_redis_next(&f->redis, RENEW).args, " token"), 2);
-	/* The others have moved up in the call. */
+	/* The later holds move up in the call. */
 	hold_free(first_of_batch(f));
 	fake_redis_answer(&f->redis, "*2\r\n:1\r\n:1\r\n");
 	assert_int_equal(first_of_batch(f)->state, HOLD_RENEWED);
@@ -670,7 +672,7 @@ TEST(a_hold_that_is_leased_while_it_is_renewed_ends_as_the_answer_says)
 	assert_int_equal(state_of(f, "a"), HOLD_LEASED_IN_BATCH);
 	fake_redis_answer(&f->redis, "*1\r\n:1\r\n");
 	assert_int_equal(state_of(f, "a"), HOLD_LEASED);
-	/* The renewal was sent before. */
+	/* The renewal was sent before this. */
 	fake_redis_advance(&f->redis, 56);
 	assert_null(hold_on(f, "a"));
 }
@@ -693,7 +695,7 @@ TEST(a_hold_that_is_renewed_again_before_the_answer_goes_on)
 	assert_int_equal(state_of(f, "a"), HOLD_RENEWED);
 }
 
-/* Either may come to Redis first. What hasp sends after the renewal comes to Redis after it. */
+/* Redis may get either one first, but gets hasp's later calls after the renewal. */
 TEST(a_hold_that_ends_earlier_ends_so_although_it_is_being_renewed)
 {
 	struct fixture *f = *state;
@@ -763,7 +765,7 @@ TEST(what_is_forgotten_when_its_lease_is_over_is_not_released)
 
 TEST(a_hold_changes_its_state_only_as_it_may)
 {
-	/* From each, to LEASED, RENEWED, DUE, IN_BATCH, LEASED_IN_BATCH. */
+	/* A row for each state; columns: LEASED, RENEWED, DUE, IN_BATCH, LEASED_IN_BATCH. */
 	static const bool allowed[HOLD_STATES][HOLD_STATES] = {
 		[HOLD_LEASED] = { 0, 1, 0, 0, 0 },
 		[HOLD_RENEWED] = { 1, 0, 1, 1, 0 },

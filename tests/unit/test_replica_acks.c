@@ -15,7 +15,7 @@
 #include "tests/unit/wire.h"
 
 #define WAIT_MS 500
-/* By the clock: the lease of each lock is over then. */
+/* The clock's time at which each lock's lease ends. */
 #define LEASE_UNTIL 2000.0
 #define OWN_RECORD "$10\r\ntoken 1 w7\r\n"
 #define OTHERS_RECORD "$10\r\ntoken 1 w8\r\n"
@@ -30,15 +30,15 @@ struct call {
 /* hasp's connection for WAIT. */
 struct control {
 	bool up;
-	struct list calls; /* not answered, oldest first */
-	struct buf words; /* of the calls that the test has not looked at */
+	struct list calls; /* calls without an answer, oldest first */
+	struct buf words; /* words of the calls that the test has not read */
 	unsigned nreconnects;
 };
 
 /* A client that waits for replicas. */
 struct asker {
 	unsigned nanswers;
-	bool enough; /* the last one */
+	bool enough; /* the last answer */
 };
 
 struct fixture {
@@ -143,7 +143,7 @@ static int set_up(void **state)
 	for (size_t i = 0; i < 2; i++) {
 		f->acks[i].up = true;
 		list_init(&f->acks[i].calls);
-		/* Not NULL: the node is there. */
+		/* The connection is up. */
 		f->nodes[i].control = f->nodes[i].acks = &f->acks[i];
 	}
 	f->all = replica_acks_new(&f->timers, &f->topology, NULL);
@@ -185,7 +185,7 @@ static void time_passes(struct fixture *f, double seconds)
 	f->now = until;
 }
 
-/* The first node was asked this, and nothing else, since the last call. */
+/* Asserts that the first node was asked this, and nothing else, since the last call. */
 static void assert_asked_at(struct fixture *f, size_t node, const char *words)
 {
 	struct buf *got = &f->acks[node].words;
@@ -213,7 +213,7 @@ static void answer_at(struct fixture *f, size_t node, const char *text)
 	redisReaderFree(reader);
 }
 
-/* The first node answers the look at a lock, the write and WAIT. */
+/* The first node answers the check of the lock, the write and WAIT. */
 static void answer_all(struct fixture *f, const char *look, const char *write, const char *wait)
 {
 	answer_at(f, 0, look);
@@ -244,7 +244,7 @@ static const struct replica_ask_terms usual = {
 	.db = 3, .replicas = 2, .timeout_ms = WAIT_MS, .releases = true, .until = LEASE_UNTIL
 };
 
-/* Two replicas shall have the lock; else it is given back. */
+/* Client `i` asks whether two replicas have the lock, and releases it otherwise. */
 static struct replica_ask *ask(struct fixture *f, size_t i, const char *key)
 {
 	return ask_on_terms(f, i, key, &usual);
@@ -377,7 +377,7 @@ TEST(answer_that_is_no_count_of_replicas_is_not_believed)
 	assert_answered(f, 0, true);
 }
 
-/* WAIT would only tell of what was written before. */
+/* Without the write, WAIT would report only on earlier writes. */
 TEST(replicas_do_not_count_if_redis_refuses_the_write)
 {
 	struct fixture *f = *state;
@@ -387,7 +387,7 @@ TEST(replicas_do_not_count_if_redis_refuses_the_write)
 	answer_all(f, OWN_RECORD, "-NOREPLICAS Not enough good replicas\r\n", ":2\r\n");
 	assert_answered(f, 0, false);
 	assert_logged("got=-1 reason=\"NOREPLICAS Not enough good replicas\"");
-	/* The next question is not answered by the old refusal. */
+	/* The old refusal must not answer the next question. */
 	ask(f, 1, "a1");
 	time_passes(f, 0);
 	answer_all(f, OWN_RECORD, WRITTEN, ":2\r\n");
@@ -513,7 +513,7 @@ TEST(server_that_is_silent_a_second_longer_than_wait_is_given_up)
 	time_passes(f, 0.02);
 	assert_int_equal(f->acks[0].nreconnects, 1);
 	assert_answered(f, 0, false);
-	/* An answer ends that time. */
+	/* An answer ends the silence. */
 	f->acks[0].up = true;
 	ask(f, 1, "a1");
 	time_passes(f, 0);
@@ -544,7 +544,7 @@ TEST(lock_whose_slot_has_moved_is_asked_about_at_its_new_node)
 	assert_answered(f, 0, true);
 }
 
-/* The write is to the slot of the first one. */
+/* The write goes to the slot of the first lock. */
 TEST(redirected_write_has_the_whole_group_asked_about_again)
 {
 	struct fixture *f = *state;

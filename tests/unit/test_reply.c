@@ -11,7 +11,7 @@
 #include "tests/unit/testing.h"
 #include "tests/unit/ways.h"
 
-/* Scans a copy without room behind the last byte, so that ASan sees a read past it. */
+/* Scans a copy without room after the last byte, so that ASan sees a read past it. */
 static enum resp_result scan_copy(struct reply_scan *s, struct slice bytes, size_t *used)
 {
 	char *copy = malloc(bytes.n);
@@ -25,7 +25,7 @@ static enum resp_result scan_copy(struct reply_scan *s, struct slice bytes, size
 	return r;
 }
 
-/* How far, and over how many replies, a run is passed over. */
+/* Asserts over how many bytes and replies one call passes. */
 static void assert_passed(struct slice stream, uint32_t max, uint32_t count, size_t nbytes)
 {
 	char *copy = malloc(stream.n);
@@ -40,13 +40,13 @@ static void assert_passed(struct slice stream, uint32_t max, uint32_t count, siz
 	free(copy);
 }
 
-/* Where a stream stands of which some bytes have arrived. */
+/* The scan of a stream of which some bytes have arrived. */
 struct run {
 	struct reply_scan scan;
-	size_t at; /* bytes done with */
+	size_t at; /* bytes that were consumed */
 	bool bad;
 	const char *expected;
-	struct buf told; /* see assert_replies() */
+	struct buf told; /* the replies found, as assert_replies() writes them */
 };
 
 static void begin(void *arg)
@@ -86,7 +86,7 @@ static void arrive(void *arg, struct slice stream, size_t upto)
 		if (r == RESP_BAD)
 			buf_printf(&run->told, "!%zu ", run->at);
 		run->bad = r == RESP_BAD;
-		/* A byte more is a step further, or scanning would never end. */
+		/* Each further byte must be consumed, or the scan would never end. */
 		assert_true(used > 0);
 		assert_true(r != RESP_MORE || run->at == upto);
 		assert_int_equal(reply_scan_at_start(&run->scan), r == RESP_OK);
@@ -110,9 +110,9 @@ static void assert_told(void *arg, struct slice stream, const char *how, size_t 
 	buf_release(&run->told);
 }
 
-/* `expected`: of each reply its type, where it ends, "nil", "=" and its integer unless 0, its
- * first element in parentheses; "!" and the byte that is no RESP; "more" when the stream ends
- * within a reply. Scans whole, byte by byte and at every split. */
+/* `expected` has for each reply its type, its end, "nil", "=" and its integer unless 0, and
+ * its first element in parentheses; then "!" and the offset of a byte that is no RESP; "more"
+ * if the stream ends within a reply. Scans whole, byte by byte and at every split. */
 static void assert_replies(struct slice stream, const char *expected)
 {
 	static const struct ways ways = { begin, arrive, assert_told };
@@ -137,7 +137,7 @@ TEST(lines_end_at_crlf)
 	REPLIES("+a\0b\r\n", "+6");
 }
 
-/* A module's status may hold either byte. */
+/* A module's status may contain either byte. */
 TEST(a_cr_or_lf_alone_ends_no_line)
 {
 	REPLIES("+a\rb\r\n", "+6");
@@ -305,7 +305,7 @@ TEST(a_type_must_be_known)
 	REPLIES("HTTP/1.1 400\r\n", "!1");
 	REPLIES("+OK\r\nOK\r\n", "+5 !6");
 	REPLIES("*1\r\nx", "!5");
-	/* Streamed strings and aggregates, which no Redis sends. */
+	/* Streamed strings and aggregates, which Redis never sends. */
 	REPLIES("$?\r\n", "!2");
 	REPLIES("*?\r\n", "!2");
 	REPLIES(";4\r\n", "!1");
@@ -382,7 +382,7 @@ TEST(a_huge_bulk_is_waited_for)
 	assert_int_equal(used, 2);
 }
 
-/* Counted, not reserved. */
+/* The scan counts elements; it reserves no memory for them. */
 TEST(a_huge_aggregate_is_waited_for_within_reason)
 {
 	REPLIES("*2147483647\r\n:1\r\n", "more");
@@ -403,7 +403,7 @@ TEST(nesting_has_no_end_that_costs_memory)
 
 /* --- elements --------------------------------------------------------------- */
 
-/* `expected`: of each element its type, "nil", "=" and its integer unless 0. */
+/* `expected` has for each element its type, "nil", "=" and its integer unless 0. */
 static void assert_elements(struct slice frame, const char *expected)
 {
 	char *copy = malloc(frame.n ? frame.n : 1);

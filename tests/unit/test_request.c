@@ -13,7 +13,7 @@
 #include "tests/unit/testing.h"
 #include "tests/unit/ways.h"
 
-/* Scans a copy without room behind the last byte, so that ASan sees a read past it. */
+/* Scans a copy without room after the last byte, so that ASan sees a read past it. */
 static enum resp_result scan_copy(struct request_scan *s, struct slice bytes, size_t *used)
 {
 	char *copy = malloc(bytes.n);
@@ -28,13 +28,13 @@ static enum resp_result scan_copy(struct request_scan *s, struct slice bytes, si
 	return r;
 }
 
-/* Where a stream stands of which some bytes have arrived. */
+/* The scan of a stream of which some bytes have arrived. */
 struct run {
 	struct request_scan scan;
-	size_t at; /* bytes done with */
+	size_t at; /* bytes that were consumed */
 	bool bad;
 	const char *expected;
-	struct buf told; /* see assert_framed() */
+	struct buf told; /* the requests found, as assert_framed() writes them */
 };
 
 static void begin(void *arg)
@@ -76,8 +76,8 @@ static void assert_told(void *arg, struct slice stream, const char *how, size_t 
 	buf_release(&run->told);
 }
 
-/* `expected`: where each request ends ("14"), in parentheses when it asks for nothing
- * ("(4)"), the last byte of a line that is refused ("!5"), and "more" when the stream ends
+/* `expected` has the end of each request ("14"), in parentheses if it is empty ("(4)"), the
+ * offset of the last byte of a line that is refused ("!5"), and "more" if the stream ends
  * within a request. Scans whole, byte by byte and at every split. */
 static void assert_framed(struct slice stream, const char *expected)
 {
@@ -89,7 +89,8 @@ static void assert_framed(struct slice stream, const char *expected)
 
 #define FRAMED(literal, expected) assert_framed(SLICE_LIT(literal), expected)
 
-/* What request_scan_args() and request_view() make of one whole request. */
+/* Asserts the arguments that request_scan_args() and request_view() find in one whole
+ * request. */
 static void assert_argv(struct slice request, const struct slice *argv, size_t argc)
 {
 	struct request_args args = { 0 };
@@ -106,7 +107,7 @@ static void assert_argv(struct slice request, const struct slice *argv, size_t a
 	assert_int_equal(args.argc, argc);
 	for (size_t i = 0; i < argc; i++)
 		assert_true(slice_eq(args.argv[i], argv[i]));
-	/* The short way need not be taken. */
+	/* request_scan_simple() may decline. */
 	used = request_scan_simple(copy, request.n, &args);
 	assert_true(used == 0 || used == request.n);
 	assert_int_equal(args.argc, argc);
@@ -180,7 +181,7 @@ TEST(the_byte_behind_a_header_s_cr_is_passed_over)
 	ARGS("*1\rX$1\rYa\r\n", S("a"));
 }
 
-/* Two parsers that disagree here can be made to see different commands. */
+/* If two parsers disagree here, a client can make them see different commands. */
 TEST(the_two_bytes_behind_a_bulk_are_passed_over)
 {
 	FRAMED("*1\r\n$1\r\naXY", "11");
@@ -241,11 +242,11 @@ TEST(what_stands_for_a_bulk_must_be_one)
 	FRAMED("*1\r\n*1\r\n", "!8");
 	FRAMED("*2\r\n$1\r\na\r\n\r\n", "!13");
 	FRAMED("*2\r\n$1\r\na\r\n1\r\n", "!14");
-	/* Only when its line is whole. */
+	/* hasp refuses a line only when the line is complete. */
 	FRAMED("*1\r\nPING", "more");
 }
 
-/* Redis' own limit is a setting of the server, which answers the error. */
+/* The server's own limit is a setting, and the server answers the error. */
 TEST(a_huge_bulk_is_waited_for)
 {
 	struct request_scan scan = { 0 };
@@ -299,7 +300,7 @@ TEST(spaces_part_arguments)
 {
 	ARGS("  a \t b\r\n", S("a"), S("b"));
 	ARGS("a b  \n", S("a"), S("b"));
-	/* Between arguments any space is one, behind one only some are. */
+	/* Between arguments, any space counts; after a closing quote, only some do. */
 	ARGS("a \v\fb\n", S("a"), S("b"));
 	ARGS("a\vb c\fd\n", S("a\vb"), S("c\fd"));
 	ARGS("a\rb\r\n", S("a"), S("b"));
@@ -327,7 +328,7 @@ TEST(single_quotes_know_one_escape)
 	ARGS("a'b c'\n", S("ab c"));
 }
 
-/* What they are resolved into grows, and must not move. */
+/* The buffer of the arguments grows, but their addresses must stay valid. */
 TEST(inline_arguments_may_be_long)
 {
 	struct request_args args = { 0 };
@@ -367,7 +368,6 @@ TEST(quotes_must_be_closed_before_a_space)
 	FRAMED("'a\\'\n", "!5");
 	FRAMED("\"\r\n", "!3");
 	FRAMED("x \"\\\n", "!5");
-	/* Any space will do. */
 	FRAMED("\"a\"\vb\n", "6");
 	ARGS("\"a\"\vb\n", S("a"), S("b"));
 }
@@ -414,7 +414,7 @@ TEST(a_line_of_64_kb_is_waited_for_and_a_longer_one_refused)
 	assert_int_equal(used, REQUEST_LINE_MAX + 5);
 }
 
-/* The line has an end, but Redis does not see it. */
+/* The line ends, but Redis does not see the end. */
 TEST(what_a_nul_hides_may_be_too_long)
 {
 	size_t used;

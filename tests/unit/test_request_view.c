@@ -27,7 +27,7 @@ TEST(a_view_has_the_arguments_that_are_there)
 		assert_non_null(copy);
 		memcpy(copy, request, n);
 		view = request_view(&args, copy, n, &whole);
-		/* An argument is there when its last byte is. */
+		/* The view has an argument as soon as its last byte has arrived. */
 		assert_int_equal(view.argc, (n >= 11) + (n >= 20) + (n >= 28));
 		assert_int_equal(whole, n >= 28);
 		if (n >= 20)
@@ -64,7 +64,7 @@ TEST(views_can_share_their_memory)
 
 /* --- the short way ----------------------------------------------------------- */
 
-/* Takes the short way, with room for so many arguments. */
+/* Scans by request_scan_simple(), with room for this many arguments. */
 static size_t scan_simple(struct slice request, size_t room)
 {
 	struct slice *argv = calloc(room, sizeof(*argv));
@@ -88,7 +88,7 @@ TEST(the_usual_request_is_scanned_the_short_way)
 	assert_int_equal(scan_simple(request, 3), request.n);
 	for (size_t n = 1; n < request.n; n++)
 		assert_int_equal(scan_simple(slice_of(request.p, n), 3), 0);
-	/* Room is made where arguments are counted as they come. */
+	/* request_scan_simple() does not make room for more arguments. */
 	assert_int_equal(scan_simple(request, 2), 0);
 }
 
@@ -106,7 +106,7 @@ TEST(the_rest_of_a_request_is_scanned_when_its_name_is_known)
 		assert_int_equal(request_scan_rest(copy, n, 13, 3, &args), 0);
 		free(copy);
 	}
-	/* Its name is not all there. */
+	/* The name is incomplete. */
 	assert_int_equal(request_scan_rest(request.p, 12, 13, 3, &args), 0);
 	assert_int_equal(request_scan_rest(request.p, request.n, 13, 3, &args), request.n);
 	assert_int_equal(args.argc, 3);

@@ -20,7 +20,7 @@ struct fixture {
 	struct mailbox mailbox;
 	struct resolver *resolver;
 	unsigned ndone;
-	int fd; /* of the dial that is done */
+	int fd; /* the connection of the dial that has succeeded */
 };
 
 static int set_up(void **state)

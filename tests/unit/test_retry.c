@@ -167,7 +167,7 @@ TEST(a_try_that_was_stopped_is_not_made)
 	retry_later(&f->retry, LINK_UNREACHABLE);
 	retry_stop(&f->retry);
 	assert_false(loop_timer_is_running(&f->retry.timer));
-	/* Not even when the server is there. */
+	/* Nor if the server is back. */
 	retry_now(&f->retry);
 	assert_false(loop_timer_is_running(&f->retry.timer));
 }

@@ -487,7 +487,7 @@ TEST(test_leases_are_capped)
 	ASSERT_TOLD(told, &capping);
 }
 
-/* The script cuts it: it knows the time, and what the key is. */
+/* The script caps the expiry, because it knows the time and the key's type. */
 TEST(test_only_an_expiry_that_may_be_too_long_is_cut)
 {
 	static const struct {

@@ -150,7 +150,7 @@ TEST(test_a_short_unlock_says_what_the_connection_has)
 	}
 }
 
-/* A second try would stand behind those that came later. */
+/* A second attempt would queue after those that came later. */
 TEST(test_a_try_that_waits_is_never_short)
 {
 	struct rewrite_opts opts = may_wait;
@@ -162,7 +162,8 @@ TEST(test_a_try_that_waits_is_never_short)
 	assert_false(call.is_short);
 }
 
-/* As a transaction does, and a try that has waited for a part of it already. */
+/* A transaction's attempt does not wait; another one has waited for part of its time
+ * already. */
 TEST(test_no_try_waits_longer_than_it_may)
 {
 	struct rewrite_opts opts = may_wait;
@@ -249,7 +250,7 @@ TEST(test_a_lease_given_as_a_date_ends_then_or_with_the_longest)
 	             " 1000000000000000 " TICKET " 4000 v SET \"\" 1895254000001 no");
 }
 
-/* SET NX GET asks for the value that is there now; the others do not ask for a lock. */
+/* SET NX GET asks for the current value; the other commands do not ask for a lock. */
 TEST(test_nothing_else_waits)
 {
 	static const char *const lines[] = { "SET k v NX GET", "SET k v",   "SET k v XX",

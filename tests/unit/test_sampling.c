@@ -48,7 +48,7 @@ static int tear_down(void **state)
 
 FIXTURE(set_up, tear_down);
 
-/* Asks `n` times; returns how many commands were wanted. */
+/* Asks about `n` commands. Returns how many of them hasp wants to watch. */
 static uint64_t ask(struct fixture *f, uint64_t n, const char *key)
 {
 	uint64_t wanted = 0;
@@ -58,7 +58,7 @@ static uint64_t ask(struct fixture *f, uint64_t n, const char *key)
 	return wanted;
 }
 
-/* Commands until the first window behind a time in which none is looked at. */
+/* Asks until the first window after a pause in which hasp watches no command. */
 static void ask_until_passed_by(struct fixture *f, const char *key)
 {
 	assert_int_equal(ask(f, SAMPLING_WHOLE, key), SAMPLING_WHOLE);
@@ -131,11 +131,11 @@ TEST(keys_that_begin_alike_are_counted_together)
 		                 sampling_place(f->sampling, slice_str(alike[i][1])));
 }
 
-/* `words`: of a command; the others are NULL. */
+/* `words` of a command; the rest of the array is NULL. */
 static bool wants(const struct shared_tracker *all, const char *const *words)
 {
 	struct commands *commands = commands_new();
-	/* The array ends with the last word: a sanitizer finds a read behind it. */
+	/* The array ends with the last word, so that a sanitizer finds a read past it. */
 	struct slice *argv = NULL;
 	size_t argc = 0;
 	bool is_wanted;
@@ -163,7 +163,6 @@ TEST(others_are_all_looked_at)
 		assert_int_equal(ask(f, 10, others[i]), 10);
 }
 
-/* A lock may be taken with any of them. */
 TEST(each_set_with_nx_is_looked_at)
 {
 	static const char *const nx[][6] = {
@@ -237,7 +236,7 @@ TEST(what_was_read_in_an_earlier_window_is_no_evidence)
 	assert_true(is_reported(f, "looked at samples only"));
 }
 
-/* Commands on several keys are never passed by, but those on one are. */
+/* hasp watches all commands on several keys, but passes over some on one key. */
 TEST(what_is_read_between_windows_is_no_evidence)
 {
 	struct fixture *f = *state;

@@ -10,7 +10,7 @@
 #include "tests/unit/testing.h"
 #include "tests/unit/wire.h"
 
-/* As the client gets it from a reply. */
+/* Writes the cursor as the client gets it in a reply. */
 static void write_reply(const char *reply, const struct scan_cursor *c, struct buf *out)
 {
 	buf_clear(out);
@@ -35,9 +35,9 @@ static void assert_returns(struct scan_cursor c)
 
 	write_reply("*2\r\n$1\r\n7\r\n*0\r\n", &c, &out);
 	rest = buf_slice(&out);
-	for (int i = 0; i < 3; i++) /* `*2`, the length, the digits */
+	for (int i = 0; i < 3; i++) /* the lines `*2`, the length, and the digits */
 		assert_true(slice_cut(&rest, '\n', &text));
-	text.n--; /* the CR */
+	text.n--; /* without the CR */
 	assert_true(text.n <= 19 && strtoll(text.p, NULL, 10) > 0);
 	assert_true(scan_cursor_read(text, &back));
 	assert_true(back.at == c.at && back.slot == c.slot && back.mark == c.mark);
@@ -51,7 +51,7 @@ TEST(test_a_cursor_that_was_given_comes_back)
 	assert_returns((struct scan_cursor){ .at = 0, .slot = 5461, .mark = 0 });
 	assert_returns((struct scan_cursor){ .at = 0, .slot = 16383, .mark = 63 });
 	assert_returns((struct scan_cursor){ .at = 123456789, .slot = 10923, .mark = 17 });
-	/* Positive for clients that read 64 bits with a sign. */
+	/* Cursors are positive for clients that read signed 64-bit numbers. */
 	assert_returns((struct scan_cursor){
 		.at = ((uint64_t)1 << 43) - 1, .slot = 16383, .mark = 63 });
 }
@@ -77,7 +77,7 @@ TEST(test_what_is_no_cursor_is_not_read)
 			fail_msg("%s", bad[i]);
 }
 
-/* Redis takes them, too, and begins somewhere. */
+/* Redis accepts such cursors, too, and begins somewhere. */
 TEST(test_a_cursor_that_was_never_given_is_one)
 {
 	static const struct {

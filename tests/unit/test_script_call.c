@@ -11,7 +11,7 @@
 #include "resp/write.h"
 #include "tests/unit/testing.h"
 
-/* Redis does not know the script: the same call goes out again, with its text. */
+/* Redis does not know the script: hasp sends the same call again, with the script's text. */
 TEST(test_a_call_can_be_made_again_with_the_text)
 {
 	struct buf call = BUF_INIT, again = BUF_INIT, expected = BUF_INIT;

@@ -17,10 +17,10 @@
 
 #define ANY SCRIPT_RELEASE
 
-/* What the job's function was called with. */
+/* Arguments of the job's callback. */
 struct outcome {
 	unsigned n;
-	char text[32]; /* "none": NULL */
+	char text[32]; /* "none": the callback got NULL */
 };
 
 static void on_done(void *arg, const redisReply *reply)
@@ -210,7 +210,8 @@ TEST(a_job_whose_time_is_over_is_given_up)
 TEST(jobs_that_take_too_much_memory_are_given_up)
 {
 	struct fake_redis *f = *state;
-	static struct outcome few, many, later; /* some wait until the end */
+	static struct outcome few, many,
+		later; /* static, because some jobs wait until the test ends */
 
 	log_fixture_open();
 	log_set_level(LOG_SEV_WARNING);
@@ -231,11 +232,11 @@ TEST(jobs_that_take_too_much_memory_are_given_up)
 	assert_int_equal(later.n, 0);
 }
 
-/* Each turn a part of them; and all of them, in the end. */
+/* Each loop iteration runs some of the jobs, until all have run. */
 TEST(many_jobs_do_not_run_all_at_once)
 {
 	struct fake_redis *f = *state;
-	static struct outcome o; /* they are answered at the end */
+	static struct outcome o; /* static, because the jobs are answered at the end */
 	const size_t n = 5000;
 	size_t first;
 
@@ -260,7 +261,8 @@ static void repeat(struct fake_redis *f, double sent, double until)
 	buf_release(&call);
 }
 
-/* When the job is run in the next `seconds`, from `f->now`; each call gets the answer. */
+/* Returns when the job runs in the next `seconds`, counted from `f->now`; each call gets the
+ * answer. */
 static const char *times_of_calls(struct fake_redis *f, double seconds, const char *answer)
 {
 	static char out[128];
@@ -289,7 +291,7 @@ TEST(a_repeated_job_is_run_until_its_time_is_over)
 	assert_true(script_jobs_are_done(f->script_jobs));
 }
 
-/* Redis stood still, and runs only now what the job is to undo. */
+/* Redis hung, and only now runs the call that the job has to undo. */
 TEST(its_time_counts_from_the_first_answer)
 {
 	struct fake_redis *f = *state;
@@ -398,7 +400,7 @@ TEST_WITH(a_job_goes_to_the_node_that_serves_its_key, set_up_two, tear_down_two)
 	assert_string_equal(b.text, "2");
 }
 
-/* Though its time is over: it was not carried out. */
+/* The job is sent to the other node even after its deadline, because no node has run it. */
 TEST_WITH(a_job_follows_redirections, set_up_two, tear_down_two)
 {
 	struct outcome o = { 0 };

@@ -31,7 +31,7 @@ static int tear_down(void **state)
 
 FIXTURE(set_up, tear_down);
 
-/* Asks until `name` is the one. */
+/* Asks sentinel after sentinel until `name` is next. */
 static void ask(struct sentinels *s, const char *name)
 {
 	const char *asked;
@@ -104,7 +104,7 @@ TEST(the_next_one_has_it_too_when_one_does_not_answer)
 	assert_order(s, (const char *[]){ "a:1", "b:2", "c:3" }, 3);
 }
 
-/* The sentinel asked next is this one, and names the primary and another sentinel. */
+/* The next sentinel is `name`; it reports this primary and another sentinel. */
 static void note(struct sentinels *s, const char *name, int64_t epoch, const char *primary,
                  const char *other)
 {
@@ -130,7 +130,7 @@ TEST(at_first_the_one_that_tells_of_the_last_failover_counts)
 	assert_int_equal(s->epoch, 5);
 }
 
-/* Whatever epoch it reports. The lower epoch of the two that agree is the one that counts. */
+/* The epoch of each does not matter; the lower of two that agree counts. */
 TEST(at_first_two_have_to_name_the_same_primary)
 {
 	struct sentinels *s = *state;
@@ -158,7 +158,8 @@ TEST(of_two_sentinels_each_is_believed)
 	sentinels_fini(&s);
 }
 
-/* Asks the next one. Does its answer count, where `old:1` is in use? */
+/* Asks the next sentinel, `name`. Returns true if its answer counts while `old:1` is in
+ * use. */
 static bool counts(struct sentinels *s, const char *name, int64_t epoch, const char *primary,
                    const char *other)
 {
@@ -180,7 +181,7 @@ TEST(another_primary_has_to_be_named_twice)
 	assert_false(counts(s, "b:2", 6, "new:1", NULL));
 	assert_true(counts(s, "c:3", 7, "new:1", NULL));
 	assert_int_equal(s->epoch, 6);
-	/* Answers of another round say nothing. */
+	/* Answers from another round do not count. */
 	sentinels_begin(s);
 	assert_false(counts(s, "c:3", 8, "newer:1", NULL));
 	sentinels_begin(s);
@@ -205,7 +206,7 @@ TEST(the_primary_in_use_need_not_be_confirmed)
 	s->epoch = 5;
 	sentinels_begin(s);
 	assert_true(counts(s, "a:1", 5, "old:1", NULL));
-	/* Unless another one names a newer one: then that may be confirmed yet. */
+	/* Another sentinel reports a newer failover, which may still be confirmed. */
 	sentinels_begin(s);
 	assert_false(counts(s, "a:1", 6, "new:1", NULL));
 	assert_false(counts(s, "b:2", 5, "old:1", NULL));
@@ -215,7 +216,7 @@ TEST(the_primary_in_use_need_not_be_confirmed)
 	assert_false(s->named_known);
 }
 
-/* A liar brings witnesses, which it alone has named. */
+/* A lying sentinel may name accomplices. */
 TEST(one_that_only_a_single_one_has_named_confirms_nothing)
 {
 	struct sentinels *s = *state;
@@ -230,7 +231,7 @@ TEST(one_that_only_a_single_one_has_named_confirms_nothing)
 	sentinels_begin(s);
 	assert_false(counts(s, "d:4", 6, "evil:1", "d:4"));
 	assert_false(counts(s, "a:1", 6, "evil:1", "d:4"));
-	/* Another one knows it, too. */
+	/* Another sentinel knows it, too. */
 	assert_false(counts(s, "b:2", 6, "new:1", "d:4"));
 	sentinels_prefer(s, "d:4");
 	sentinels_begin(s);
@@ -243,7 +244,7 @@ TEST(one_that_only_a_single_one_has_named_confirms_nothing)
 	assert_true(counts(s, "b:2", 6, "new:1", NULL));
 }
 
-/* The first one named it when hasp did not know it yet. */
+/* The first sentinel named it before hasp knew it. */
 TEST(one_that_two_have_named_once_confirms)
 {
 	struct sentinels *s = *state;
@@ -319,7 +320,7 @@ TEST(one_that_tells_of_an_earlier_failover_does_not_count)
 	assert_true(take(s, 8, NULL));
 }
 
-/* In the rounds to come, too: it does not become most of them by being asked often. */
+/* In later rounds, one sentinel that is asked often does not become a majority. */
 TEST(nor_does_it_when_it_is_asked_again)
 {
 	struct sentinels *s = *state;
@@ -345,7 +346,7 @@ TEST(when_most_of_them_count_anew_they_are_right)
 	assert_int_equal(s->epoch, 0);
 }
 
-/* An epoch of 0, before the first failover, confirms as others do. */
+/* An epoch of 0, before the first failover, confirms as any other does. */
 TEST(an_epoch_of_0_confirms)
 {
 	struct sentinels *s = *state;
@@ -360,7 +361,7 @@ TEST(an_epoch_of_0_confirms)
 
 /* --- what they answer --------------------------------------------------------------------- */
 
-/* Reads `text`, the replies one after the other. */
+/* Reads the replies in `text`, one after the other. */
 static int read_replies(struct sentinel_answer *a, const char *text, const char **why)
 {
 	redisReader *reader = redisReaderCreate();

@@ -40,7 +40,7 @@ TEST(select_counts_from_its_reply)
 	assert_int_equal(s->nawaited, 0);
 }
 
-/* Another link must log in as that user, too, or it would be the default user's. */
+/* Else another link would log in as the default user. */
 TEST(a_user_without_a_password_logs_in_with_an_empty_one)
 {
 	struct session *s = *state;
@@ -91,7 +91,7 @@ TEST(hello_refused_changes_no_protocol)
 	assert_string_equal(session_user(s), "default");
 }
 
-/* Redis 7.0 logs in before it sees that a later option is wrong. */
+/* Redis 7.0 logs in before it finds that a later option is wrong. */
 TEST(hello_refused_may_have_logged_in)
 {
 	struct session *s = *state;
@@ -221,7 +221,7 @@ TEST(a_transaction_in_flight_is_in_doubt_too)
 	assert_null(session_user(s));
 }
 
-/* Its EXEC will not be seen to be answered, and must not be waited for. */
+/* hasp will not see the reply to this EXEC, so it must not wait for it. */
 TEST(a_transaction_that_goes_on_unseen_is_not_awaited)
 {
 	struct session *s = *state;
@@ -252,7 +252,7 @@ TEST(an_unseen_request_leaves_doubt)
 	assert_int_equal(s->nawaited, 0);
 }
 
-/* Naming fails for one reason only, which can be seen beforehand. */
+/* CLIENT SETNAME fails for one reason only, which hasp can check beforehand. */
 TEST(a_name_set_unseen_is_known_if_redis_takes_it)
 {
 	struct session *s = *state;
@@ -401,7 +401,7 @@ TEST(awaited_requests_are_told_in_order_with_the_database_that_they_will_see)
 	sent_select(s, 4);
 	assert_non_null(sent_exec(s));
 	sent_auth(s, "bob");
-	/* What is only queued is not in flight. */
+	/* A command that is only queued is not in flight. */
 	transaction_begin(&s->txn);
 	sent_select(s, 9);
 	assert_int_equal(PENDING_AUTH, 1);

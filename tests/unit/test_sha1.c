@@ -11,7 +11,7 @@ static void assert_hash(const char *text, size_t n, const char *expected)
 {
 	char hex[SHA1_HEX + 1];
 
-	/* However it is cut in two. */
+	/* The text may be cut in two anywhere. */
 	for (size_t i = 0; i <= n; i++) {
 		struct slice parts[] = { slice_of(text, i), slice_of(text + i, n - i) };
 		sha1_hex(hex, parts, 2);
@@ -33,7 +33,7 @@ TEST(test_padding_takes_one_block_more_where_it_must)
 {
 	static const struct {
 		size_t n;
-		const char *hash; /* of so many letters a, by sha1sum(1) */
+		const char *hash; /* hash of this many letters "a", by sha1sum(1) */
 	} lengths[] = {
 		{ 55, "c1c8bbdc22796e28c0e15163d20899b65621d65a" },
 		{ 56, "c2db330f6083854c99d4b5bfb6e8f29f201be699" },

@@ -3,7 +3,7 @@
 #include "base/siphash.h"
 #include "tests/unit/testing.h"
 
-/* The secret 00 01 ... 0f and the bytes 00 01 ..., as in the paper's appendix and in
+/* The secret is 00 01 ... 0f, the message 00 01 ..., as in the paper's appendix and in
  * https://github.com/veorq/SipHash/blob/master/vectors.h. */
 TEST(hashes_are_those_of_the_paper)
 {
@@ -26,7 +26,7 @@ TEST(hashes_are_those_of_the_paper)
 		assert_true(siphash(secret, slice_of(bytes, vectors[i].n)) == vectors[i].hash);
 }
 
-/* As OpenBSD, Rust and Python have it. */
+/* OpenBSD, Rust and Python use this variant, too. */
 TEST(fast_one_has_fewer_rounds)
 {
 	uint8_t secret[SIPHASH_SECRET_SIZE];

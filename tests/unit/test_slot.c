@@ -11,7 +11,7 @@
 
 TEST(test_the_slots_are_those_of_the_specification)
 {
-	/* Its example of the CRC, and what CLUSTER KEYSLOT answers. */
+	/* The specification's example of the CRC, and an answer of CLUSTER KEYSLOT. */
 	assert_int_equal(slot_of_key(S("123456789")), 0x31c3);
 	assert_int_equal(slot_of_key(S("")), 0);
 	assert_int_equal(slot_of_key(S("foo")), 12182);
@@ -32,7 +32,7 @@ TEST(test_a_hash_tag_is_what_the_first_braces_hold)
 {
 	assert_hashed(S("{user1000}.following"), S("user1000"));
 	assert_hashed(S("a{b}{c}"), S("b"));
-	assert_hashed(S("foo{bar{zap}}"), S("bar{zap")); /* it has no tag of its own */
+	assert_hashed(S("foo{bar{zap}}"), S("bar{zap")); /* the key has no hash tag */
 	assert_hashed(S("}a{b}"), S("b"));
 	assert_hashed(S("{a}"), S("a"));
 }
@@ -60,7 +60,7 @@ TEST(test_each_slot_has_a_text_that_may_be_a_hash_tag)
 	}
 }
 
-/* Others' keys are named by them: hasps of other versions must find those. */
+/* Keys of other hasps contain these texts, so each version must use the same ones. */
 TEST(test_the_texts_stay_what_they_are)
 {
 	static const struct {

@@ -133,7 +133,7 @@ TEST(a_node_keeps_the_slots_that_an_answer_leaves_out)
 	assert_string_equal(gone, "");
 	assert_served(5, "1.1.1.1:1000");
 	assert_int_equal(map.version, version);
-	/* The node stays for its last slot, too. */
+	/* The node stays in the map as long as it serves one slot. */
 	assert_int_equal(read_slots("*1\r\n*3\r\n:0\r\n:98\r\n" B), 0);
 	assert_string_equal(gone, "");
 	assert_served(98, "[::1]:1001");
@@ -163,7 +163,7 @@ TEST(what_is_no_answer_changes_nothing)
 	assert_string_equal(gone, "");
 }
 
-/* So many ranges of one slot each, or of all slots, each with another primary. */
+/* Reads a map of `n` ranges, of one slot each or of all slots, each with another primary. */
 static int read_many(size_t n, bool overlap)
 {
 	char *text = malloc(n * 64 + 64);
@@ -196,7 +196,7 @@ TEST(a_slot_has_one_primary)
 	assert_int_equal(map.nnodes, 0);
 }
 
-/* Each slot is given to a node of its own; the line of each follows. */
+/* Reads a map in which each slot moves to a node of its own. */
 static void read_many_migrating(size_t n, const char *host)
 {
 	char *text = malloc(n * 100 + sizeof(NODES_HEAD));
@@ -254,7 +254,8 @@ TEST(nodes_that_get_slots_are_in_the_map)
 	assert_int_equal(map.nmigrating, 2);
 	assert_int_equal(nnamed, 2);
 	assert_string_equal(named[1], "2.2.2.2:5");
-	/* It stays though it serves no slot yet, until migrations may have been given up. */
+	/* The node stays although it serves no slot yet, until the migration may have been
+	 * given up. */
 	assert_int_equal(read_slots("*1\r\n*3\r\n:0\r\n:16383\r\n" A), 0);
 	assert_string_equal(gone, "");
 	slot_map_forget_migrating(&map);
@@ -262,7 +263,7 @@ TEST(nodes_that_get_slots_are_in_the_map)
 	assert_string_equal(gone, "2.2.2.2:5 ");
 }
 
-/* Clients are told names, or no host at all: cluster-preferred-endpoint-type. */
+/* Depending on cluster-preferred-endpoint-type, clients get host names, or no host at all. */
 TEST(nodes_that_get_slots_are_named_as_clients_are_told)
 {
 	static const char nodes[] = NODES_HEAD "[7->-4567]" NODES_TAIL;
@@ -442,7 +443,7 @@ TEST(what_is_no_address_is_no_node)
 	                 -1);
 	assert_non_null(slot_map_get(&map, SLICE_LIT("::1:1")));
 	assert_string_equal(named[0], "[::1]:1");
-	/* What comes behind it is not read. */
+	/* hasp does not read the bytes after the port. */
 	assert_non_null(slot_map_get(&map, slice_of("a:1:", 3)));
 	assert_string_equal(named[1], "a:1");
 }

@@ -36,7 +36,8 @@ TEST(records_in_single_bytes_are_read_whole)
 	free(bytes);
 }
 
-/* More than the owner reads at once, and the end behind it: the socket tells of it once. */
+/* The bytes are more than the owner reads at once, and their end follows; the socket becomes
+ * readable only once. */
 TEST(records_that_come_with_the_end_are_read_before_it)
 {
 	static const size_t chunks[] = { 1000, 1, 16 * KB, 16 * KB + 1, 64 * KB };
@@ -63,7 +64,8 @@ TEST(records_that_come_with_the_end_are_read_before_it)
 	free(bytes);
 }
 
-/* The client sends 50 KB, and the stream is going to pause behind 100 bytes. To be freed. */
+/* The client sends 50 KB, and the owner pauses the stream after 100 bytes. Returns the 50 KB;
+ * the caller frees them. */
 static char *paused_behind_the_first(struct tls_fixture *f)
 {
 	char *bytes = pattern(50 * KB);
@@ -119,7 +121,7 @@ TEST(client_that_reads_late_gets_everything)
 	shake_hands(f);
 	stream_send(&f->stream, slice_of(bytes, MB));
 	assert_true(stream_pending(&f->stream) > 0);
-	/* `out` grows while a write waits to be tried again. */
+	/* `out` grows while a write waits to be repeated. */
 	while (sent < n) {
 		size_t piece = 1 + sent % 70001;
 		piece = piece < n - sent ? piece : n - sent;
@@ -155,7 +157,7 @@ TEST(what_was_sent_before_the_handshake_is_sent_behind_it_and_then_the_end)
 	}
 	assert_true(f->closed);
 	assert_int_equal(recv(f->fd, bytes, 1, MSG_DONTWAIT), 0);
-	/* What the client still says is heard. */
+	/* The stream still reads what the client sends. */
 	client_write(f, bytes, 10);
 	until_got(f, 10);
 	free(bytes);
@@ -190,7 +192,7 @@ TEST(garbage_ends_it_behind_what_came_before)
 	assert_memory_equal(buf_head(&f->got), "hello", 5);
 	assert_true(stream_tls_failed(&f->stream));
 	reason = stream_strerror(&f->stream, EPROTO);
-	/* of OpenSSL 3.0, and of 3.5 */
+	/* The reasons of OpenSSL 3.0 and 3.5. */
 	if (strcmp(reason, "wrong version number") != 0)
 		assert_string_equal(reason, "bad record type");
 }
@@ -221,7 +223,7 @@ TEST(client_that_goes_in_the_middle_of_a_record_has_ended)
 	n = BIO_get_mem_data(f->out, &p);
 	assert_int_equal(send(f->fd, p, (size_t)n - 10, 0), n - 10);
 	tls_fixture_run(f, 3);
-	/* It is gone with bytes that it has not read. */
+	/* The client leaves with unread bytes. */
 	stream_send(&f->stream, slice_of(bytes, 100));
 	close(f->fd);
 	f->fd = -1;
@@ -257,7 +259,7 @@ static void never_dialled(void *arg, int fd, struct tls *tls, const char *reason
 	fail_msg("dialled: %s", reason ? reason : "it is connected");
 }
 
-/* A socket that listens, and where. */
+/* Returns a listening socket, and its address in `at`. */
 static int listen_for(struct address *at)
 {
 	struct sockaddr_in sa = { .sin_family = AF_INET,
@@ -274,7 +276,7 @@ static int listen_for(struct address *at)
 	return fd;
 }
 
-/* A reload may come while a server is connected to: nobody else has that context any more. */
+/* After a reload during the connection, only the connection still uses the old context. */
 TEST(what_a_connection_needs_lives_until_it_is_there)
 {
 	struct tls_fixture *f = *state;
@@ -292,7 +294,7 @@ TEST(what_a_connection_needs_lives_until_it_is_there)
 	tls_context_unref(dialer.tls.context);
 	free(name);
 	fd = accept(listener, NULL, NULL);
-	/* Of the handshake. */
+	/* Reads the handshake's first byte. */
 	while (recv(fd, &first, 1, MSG_DONTWAIT) != 1)
 		ev_run(f->loop, EVRUN_NOWAIT);
 	assert_int_equal(first, 0x16);

@@ -12,7 +12,7 @@
 
 FIXTURE(tls_fixture_setup, tls_fixture_teardown);
 
-/* The stream answers each time with other keys of its own. */
+/* The stream answers each change with new keys of its own. */
 TEST(keys_may_change_at_any_time)
 {
 	struct tls_fixture *f = *state;
@@ -32,7 +32,7 @@ TEST(keys_may_change_at_any_time)
 	free(bytes);
 }
 
-/* The client asks for other keys in front of its next byte. */
+/* The client asks for new keys before its next byte. */
 static void client_changes_keys(struct tls_fixture *f, const char *byte)
 {
 	assert_int_equal(SSL_key_update(f->client, SSL_KEY_UPDATE_REQUESTED), 1);
@@ -40,7 +40,7 @@ static void client_changes_keys(struct tls_fixture *f, const char *byte)
 	client_flush(f);
 }
 
-/* OpenSSL alone would end the connection: it has to answer behind a record that is half
+/* OpenSSL alone would end the connection, because the answer must follow a record that is half
  * written. */
 TEST(keys_may_change_while_bytes_wait_to_be_sent)
 {
@@ -60,7 +60,7 @@ TEST(keys_may_change_while_bytes_wait_to_be_sent)
 	until_read(f, n);
 	assert_memory_equal(buf_head(&f->got), bytes, 40);
 	assert_memory_equal(buf_head(&f->read), bytes, n);
-	/* It is answered no more, but heard. */
+	/* The stream no longer answers the change, but still reads. */
 	client_changes_keys(f, bytes + 40);
 	until_got(f, 41);
 	assert_true(f->closed);
@@ -74,8 +74,8 @@ static void fill_socket(struct tls_fixture *f)
 		stream_send(&f->stream, slice_of("x", 1));
 }
 
-/* Until so much waits for the client that it is not read any more. Returns how many bytes the
- * client has sent, the last behind keys that were not answered. */
+/* The client changes keys until the stream stops reading it. Returns how many bytes the client
+ * has sent; the last ones follow changes that the stream did not answer. */
 static size_t change_keys_until_blocked(struct tls_fixture *f, const char *bytes)
 {
 	size_t sent = 0;
@@ -91,7 +91,7 @@ static size_t change_keys_until_blocked(struct tls_fixture *f, const char *bytes
 	return sent;
 }
 
-/* Its answers are what grows with it. */
+/* Each change of keys makes the stream queue an answer. */
 TEST(client_that_changes_keys_and_does_not_read_is_not_read_any_more)
 {
 	struct tls_fixture *f = *state;
@@ -115,7 +115,7 @@ TEST(client_that_changes_keys_and_does_not_read_is_not_read_any_more)
 	free(bytes);
 }
 
-/* The socket tells of it no more, and the owner had enough for a while. */
+/* The socket does not become readable again, and the owner had paused the stream. */
 TEST(what_came_with_keys_that_could_not_be_answered_is_read_later)
 {
 	struct tls_fixture *f = *state;
@@ -142,7 +142,7 @@ TEST(end_waits_for_the_socket_like_all_else)
 	shake_hands(f);
 	client_fetch(f);
 	fill_socket(f);
-	/* Room for what waits, and not for the end. */
+	/* There is room for the queued bytes, but not for the end. */
 	assert_int_equal(recv(f->fd, record, sizeof(record), MSG_DONTWAIT), sizeof(record));
 	BIO_write(f->in, record, sizeof(record));
 	stream_shutdown(&f->stream);

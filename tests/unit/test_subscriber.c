@@ -205,7 +205,7 @@ TEST(a_refusal_is_kept_until_it_works)
 	assert_null(subscriber_refusal(f->subscriber));
 }
 
-/* Clients are told of it by Redis itself, and may wait again as soon as it can. */
+/* Redis itself reports it to clients, which may wait again as soon as Redis can serve them. */
 TEST(that_redis_cannot_at_the_moment_is_no_refusal)
 {
 	struct fixture *f = *state;
@@ -250,7 +250,7 @@ TEST(a_message_that_is_too_long_ends_the_connection)
 	for (int i = 0; i < 512 && subscriber_is_up(f->subscriber); i++)
 		played_server_send(&f->server, piece);
 	assert_false(subscriber_is_up(f->subscriber));
-	/* Nothing of it is left on the next connection. */
+	/* The next connection starts with an empty buffer. */
 	played_server_close(&f->server);
 	come_up(f);
 }
@@ -295,7 +295,7 @@ TEST(an_answer_of_too_many_elements_is_not_decoded)
 	buf_release(&frame);
 }
 
-/* No timer has to run out: the test's loop is run without waiting. */
+/* The loop runs without waiting, so a connection that needed a timer would fail the test. */
 TEST(what_has_worked_for_a_while_is_connected_anew_at_once)
 {
 	struct fixture *f = *state;

@@ -24,7 +24,7 @@ static struct pending_request *subscribe(struct session *s, enum subscription wh
 	return sent(s, r);
 }
 
-/* No channels: all of them. */
+/* Without channels, unsubscribes from all. */
 static struct pending_request *unsubscribe(struct session *s, enum subscription which,
                                            size_t nchannels)
 {
@@ -36,8 +36,8 @@ static struct pending_request *unsubscribe(struct session *s, enum subscription 
 
 enum { ANSWERS, BESIDES, ENDS };
 
-/* What a frame is while `head` is the oldest request (NULL: one without a tag, or none):
- * an answer to it, besides all answers, or its last acknowledgement. */
+/* Returns what a frame is while `head` is the oldest request (NULL: a request without a tag,
+ * or none): an answer to it, unrelated to requests, or its last acknowledgement. */
 static int arrives(struct session *s, struct pending_request *head, const char *frame)
 {
 	struct reply_scan scan = scanned(slice_str(frame));
@@ -52,7 +52,7 @@ static int arrives(struct session *s, struct pending_request *head, const char *
 	return ended ? ENDS : BESIDES;
 }
 
-/* An acknowledgement of `kind` that tells `total`. */
+/* An acknowledgement of `kind` with the count `total`. */
 static int ack(struct session *s, struct pending_request *head, const char *kind, int total)
 {
 	char frame[128];
@@ -81,13 +81,13 @@ TEST(each_channel_is_acknowledged)
 	assert_subscribed(s, 0, 0, 0);
 	assert_int_equal(ack(s, r, "subscribe", 1), BESIDES);
 	assert_int_equal(ack(s, r, "subscribe", 2), BESIDES);
-	/* The same channel again adds none. */
+	/* Subscribing to the same channel again adds none. */
 	assert_int_equal(ack(s, r, "subscribe", 2), ENDS);
 	assert_subscribed(s, 2, 0, 0);
 	assert_int_equal(s->nawaited, 0);
 }
 
-/* Channels and patterns are told together, shard channels by themselves. */
+/* Redis counts channels and patterns together, but shard channels separately. */
 TEST(channels_and_patterns_are_counted_apart)
 {
 	struct session *s = *state;
@@ -123,7 +123,8 @@ TEST(unsubscribing_from_what_is_not_subscribed_changes_nothing)
 	assert_subscribed(s, 0, 1, 0);
 }
 
-/* One acknowledgement for each; one that names none when there was none. */
+/* Redis acknowledges each channel; without channels it sends one acknowledgement without a
+ * name. */
 TEST(unsubscribing_from_all_ends_with_the_last)
 {
 	struct session *s = *state;
@@ -132,7 +133,7 @@ TEST(unsubscribing_from_all_ends_with_the_last)
 		struct pending_request *r = subscribe(s, SUBSCRIBED_PATTERNS, 1), *un;
 		assert_int_equal(ack(s, r, "psubscribe", 1), ENDS);
 		r = n ? subscribe(s, SUBSCRIBED_CHANNELS, (size_t)n) : NULL;
-		/* Sent before the channels are acknowledged. */
+		/* Sent before the subscriptions are acknowledged. */
 		un = unsubscribe(s, SUBSCRIBED_CHANNELS, 0);
 		for (int i = 1; i <= n; i++)
 			assert_int_equal(ack(s, r, "subscribe", i + 1),
@@ -205,7 +206,7 @@ TEST(an_acknowledgement_of_another_kind_ends_no_request)
 	struct pending_request *r;
 
 	assert_int_equal(ack(s, first, "subscribe", 1), ENDS);
-	/* Redis ends a subscription by itself when its slot moves away. */
+	/* Redis ends a subscription itself when the channel's slot moves. */
 	r = subscribe(s, SUBSCRIBED_PATTERNS, 1);
 	assert_int_equal(ack(s, r, "sunsubscribe", 0), BESIDES);
 	assert_int_equal(ack(s, r, "psubscribe", 2), ENDS);
@@ -224,7 +225,7 @@ TEST(in_resp3_pushes_answer_nothing_and_arrays_do)
 	assert_int_equal(arrives(s, r, ">3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$1\r\nm\r\n"),
 	                 BESIDES);
 	assert_int_equal(ack(s, r, "subscribe", 2), ENDS);
-	/* LRANGE of a list that looks like it. */
+	/* LRANGE of a list whose elements look like a message. */
 	assert_int_equal(arrives(s, NULL, "*3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$1\r\nm\r\n"),
 	                 ANSWERS);
 	assert_int_equal(arrives(s, NULL, "*3\r\n$11\r\nunsubscribe\r\n$1\r\nc\r\n:0\r\n"),
@@ -253,7 +254,7 @@ TEST_WITH(a_frame_is_known_once_enough_of_it_is_there, NULL, NULL)
 		{ "*3\r\n$7\r\nmessage\r\n$0\r\n", FRAME_PUBLISHED },
 		{ "*4\r\n$8\r\npmessage\r\n$1\r\n*\r\n", FRAME_UNKNOWN },
 		{ "*4\r\n$8\r\npmessage\r\n$1\r\n*\r\n$4\r\nnews", FRAME_PUBLISHED },
-		/* Answers, of whatever type their first element is. */
+		/* Answers, whatever the type of their first element. */
 		{ "*2\r\n$4\r\npong\r\n$0\r\n\r\n", FRAME_OTHER },
 		{ "*1\r\n$0\r\n\r\n", FRAME_OTHER },
 		{ "*2\r\n:7\r\n", FRAME_OTHER },

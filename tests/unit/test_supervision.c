@@ -23,12 +23,12 @@ struct fixture {
 	struct supervision s;
 	struct worker_shared shared;
 	char dir[32];
-	int fd; /* the manager's */
+	int fd; /* the manager's socket */
 };
 
 /* --- in the place of the workers ---------------------------------------------------------- */
 
-static const char *not_ready; /* why; NULL: Redis answers */
+static const char *not_ready; /* reason why Redis does not answer; NULL: it answers */
 static bool turns[WORKERS];
 
 const char *workers_not_ready(struct worker_shared *shared)
@@ -37,7 +37,7 @@ const char *workers_not_ready(struct worker_shared *shared)
 	return not_ready;
 }
 
-/* Of a worker the test only has its number, as a pointer. */
+/* In this test, a worker is only its number, as a pointer. */
 bool worker_has_turned(struct worker *w)
 {
 	return turns[(uintptr_t)w - 1];
@@ -45,7 +45,7 @@ bool worker_has_turned(struct worker *w)
 
 /* --- the fixture -------------------------------------------------------------------------- */
 
-/* The manager's socket; `watchdog_usec` is "0" if it has no watchdog. */
+/* Opens the manager's socket; `watchdog_usec` is "0" if the manager has no watchdog. */
 static void begin(struct fixture *f, const char *watchdog_usec)
 {
 	struct sockaddr_un sun = { .sun_family = AF_UNIX };
@@ -94,7 +94,7 @@ static int tear_down(void **state)
 
 FIXTURE(set_up, tear_down);
 
-/* What the manager was told next; "" if nothing. */
+/* Returns the next message to the manager; "" if there is none. */
 static const char *next(const struct fixture *f)
 {
 	static char text[512];
@@ -104,7 +104,7 @@ static const char *next(const struct fixture *f)
 	return text;
 }
 
-/* The manager was told this, and nothing else. */
+/* Asserts that the manager got this message, and no other. */
 static void assert_told(const struct fixture *f, const char *text)
 {
 	assert_string_equal(next(f), text);
@@ -116,7 +116,7 @@ static void assert_told_nothing(const struct fixture *f)
 	assert_string_equal(next(f), "");
 }
 
-/* Seconds, to the millisecond. */
+/* Compares seconds to the millisecond. */
 static void assert_tick(struct fixture *f, double at, double until_next)
 {
 	double seconds = supervision_tick(&f->s, START + at);
@@ -158,7 +158,7 @@ TEST(hasp_is_ready_when_redis_answers)
 	begin(f, "0");
 	supervision_serves(&f->s, &f->shared, false, START);
 	assert_told(f, STARTING);
-	/* Redis is looked at often until then. */
+	/* Until then, hasp checks Redis often. */
 	assert_tick(f, 0, 0.02);
 	assert_tick(f, 1, 0.02);
 	assert_told_nothing(f);
@@ -191,7 +191,7 @@ TEST(heir_leaves_the_word_to_its_predecessor)
 	not_ready = NULL;
 	assert_tick(f, 0, 5);
 	assert_told_nothing(f);
-	/* By now the predecessor has handed over. */
+	/* The predecessor has handed over by now. */
 	assert_tick(f, 5, 5);
 	assert_told(f, "STATUS=Serving 0 clients; Redis answers");
 }
@@ -265,7 +265,7 @@ TEST(watchdog_starves_while_one_worker_hangs)
 	assert_tick(f, 0, 2);
 	assert_told_nothing(f);
 	assert_logged("level=error event=worker_hangs worker=1 ");
-	/* The log has it once. */
+	/* hasp logs the hang once. */
 	assert_tick(f, 2, 2);
 	assert_told_nothing(f);
 	assert_nothing_logged();
@@ -294,7 +294,7 @@ TEST(manager_is_told_of_a_reload_and_its_end)
 	supervision_reloads(&f->s);
 	text = next(f);
 	assert_memory_equal(text, reloading, strlen(reloading));
-	/* systemd compares it with its own clock. */
+	/* systemd compares the time with its own clock. */
 	assert_true(strtoll(text + strlen(reloading), (char **)&end, 10) > 0);
 	assert_string_equal(end, "\nSTATUS=Reloading");
 	assert_told_nothing(f);
@@ -313,7 +313,7 @@ TEST(status_tells_of_a_refused_reload_until_one_succeeds)
 	assert_told(f, READY("0 clients"));
 }
 
-/* READY=1 would say that Redis answers. */
+/* READY=1 would claim that Redis answers. */
 TEST(reload_during_the_start_is_not_told)
 {
 	struct fixture *f = *state;

@@ -14,11 +14,11 @@
 #include "tests/unit/testing.h"
 #include "upstream/sync_query.h"
 
-/* In one of some hundred, the request is written when the server has closed. */
+/* In about one of a hundred queries, hasp writes the request after the server has closed. */
 #define NASKED 3000
 
-/* Refuses each as Redis does that has too many clients: it says so, and closes, without having
- * read anything. */
+/* Refuses each connection as Redis does at maxclients: sends the error, and closes without
+ * reading. */
 static void *refuse(void *arg)
 {
 	const struct surroundings *s = arg;

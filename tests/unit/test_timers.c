@@ -19,7 +19,8 @@ struct alarm {
 	struct timer timer;
 	char name;
 	struct timers *timers;
-	struct alarm *stops, *starts; /* when it rings; NULL: none */
+	struct alarm *stops,
+		*starts; /* alarms to stop and to start when this one rings; NULL: none */
 };
 
 static char rung[MANY + 1];
@@ -85,7 +86,7 @@ TEST(a_timer_that_was_stopped_does_not_run)
 	struct timers *ts = *state;
 	struct alarm a = alarm_at(ts, 'a'), b = alarm_at(ts, 'b');
 
-	timer_stop(ts, &a.timer); /* it never ran */
+	timer_stop(ts, &a.timer); /* the timer never ran */
 	timer_start(ts, &a.timer, ring, 1, 0);
 	timer_start(ts, &b.timer, ring, 2, 0);
 	timer_stop(ts, &a.timer);
@@ -216,7 +217,8 @@ TEST(a_loop_runs_its_timers_in_order_and_none_too_early)
 	timer_start(&lt.timers, &a.timer, ring, now + 0.01, 0);
 	timer_start(&lt.timers, &never.timer, ring, now + 0.005, 0);
 	timer_stop(&lt.timers, &never.timer);
-	/* It returns when no watcher is left: ring() has seen that none ran too early. */
+	/* ev_run() returns when no watcher is left: ring() has checked that none ran too
+	 * early. */
 	ev_run(loop, 0);
 	assert_string_equal(rung, "ab");
 	timer_start(&lt.timers, &a.timer, ring, now, 0);

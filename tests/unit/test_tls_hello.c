@@ -10,8 +10,8 @@
 #include "net/tls_hello.h"
 #include "tests/unit/testing.h"
 
-/* A message of `type` that announces `length` bytes and has `nbody` of them, in records of at
- * most `each` bytes. Returns how many bytes were written to `out`. */
+/* Writes a message of `type` that announces `length` bytes and has `nbody` of them, in records
+ * of at most `each` bytes. Returns how many bytes it wrote to `out`. */
 static size_t write_message(char *out, int type, size_t length, size_t nbody, size_t each)
 {
 	size_t n = 4 + nbody, at = 0;
@@ -32,7 +32,7 @@ static size_t write_message(char *out, int type, size_t length, size_t nbody, si
 	return at;
 }
 
-/* However they come. */
+/* Asserts the result for the bytes whole, byte by byte and at every split. */
 static void assert_bytes(const char *p, size_t n, bool expected)
 {
 	struct tls_hello h = { .nrecord = 0 };
@@ -74,7 +74,7 @@ TEST(second_hello_counts_too)
 	char bytes[1024];
 	size_t n = write_message(bytes, 1, 100, 100, 30);
 
-	/* What a client says between them, for firewalls. */
+	/* A client sends this record between the two, for old firewalls. */
 	memcpy(bytes + n, (char[]){ 20, 3, 3, 0, 1, 1 }, 6);
 	n += 6;
 	assert_bytes(bytes, n + write_message(bytes + n, 1, 200, 200, 7), true);

@@ -93,7 +93,7 @@ TEST(same_settings_and_files_have_the_same_name)
 	const char *a = file_of(f, 0, 'a', 10), *b = file_of(f, 1, 'a', 10);
 
 	assert_same(name_texts("any", "TLSv1.3"), name_texts("any", "TLSv1.3"));
-	/* The contents count, not the path. */
+	/* The files' contents count, not their paths. */
 	assert_same(name_files(a, NULL, NULL), name_files(b, NULL, NULL));
 }
 

@@ -16,7 +16,7 @@
 
 static const char of_one, of_other;
 
-/* Keys by number, of which small ones are frequent: 1/x as cities, words and locks are. */
+/* Numbered keys whose frequency is about 1/x, as with cities, words and locks. */
 struct counted {
 	uint64_t n[KEYS][TOP_KEYS_KINDS];
 	uint64_t told[KEYS][TOP_KEYS_KINDS], missed[KEYS];
@@ -46,7 +46,7 @@ static uint64_t next_random(uint64_t *seed)
 	return *seed;
 }
 
-/* The number of a key; n with a probability of about 1 / (n + 1). */
+/* Returns a key's number, n with a probability of about 1 / (n + 1). */
 static size_t some_key(uint64_t *seed)
 {
 	uint64_t most = 1 + next_random(seed) % KEYS;
@@ -77,7 +77,7 @@ static void on_key(void *arg, const struct top_key *key, const struct top_key_co
 	c->ntold++;
 }
 
-/* `all`: additions in each of the tables; `tables`: there are. */
+/* `all`: additions to each table; `tables`: their number. */
 static void check(const struct counted *c, uint64_t all, size_t tables)
 {
 	for (size_t i = 0; i < KEYS; i++) {
@@ -125,7 +125,7 @@ TEST(both_tables_are_added_up)
 	free(c);
 }
 
-/* One that is rare at first, and comes while all places are taken again and again. */
+/* The key is rare at first, and comes while all places are taken again and again. */
 TEST(key_that_becomes_frequent_gets_in)
 {
 	struct top_keys *t = *state;
@@ -140,7 +140,7 @@ TEST(key_that_becomes_frequent_gets_in)
 	free(c);
 }
 
-/* It may have been there, and given its place to another one. */
+/* That table may have counted the key, and replaced it by another one. */
 TEST(what_one_table_may_have_missed_is_told)
 {
 	struct counted *c = calloc(1, sizeof(*c));

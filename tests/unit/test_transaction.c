@@ -119,7 +119,7 @@ TEST(a_transaction_whose_reply_was_too_long_leaves_doubt)
 	assert_int_equal(s->db, 1);
 }
 
-/* Or else a client could keep a worker busy for minutes with one transaction. */
+/* Else a client could keep a worker busy for minutes with one transaction. */
 TEST(a_long_transaction_settles_in_one_pass)
 {
 	struct session *s = *state;
@@ -135,7 +135,8 @@ TEST(a_long_transaction_settles_in_one_pass)
 	}
 	began = clock();
 	answer(s, sent_exec(s), buf_slice(&reply));
-	/* Milliseconds; one pass for each would take at least ten seconds. */
+	/* One pass takes milliseconds; a pass for each command would take at least ten
+	 * seconds. */
 	assert_true(clock() - began < 2 * CLOCKS_PER_SEC);
 	assert_int_equal(s->db, (n - 1) % 16);
 	buf_release(&reply);
@@ -173,7 +174,7 @@ TEST(discard_and_unwatch_end_watching)
 	assert_false(transaction_watches(&s->txn, s->db, SLICE_LIT("a")));
 }
 
-/* Redis refuses it, and goes on watching. */
+/* Redis refuses EXEC, and keeps the watches. */
 TEST(exec_outside_a_transaction_changes_nothing)
 {
 	struct session *s = *state;
@@ -234,7 +235,8 @@ TEST(multi_counts_from_when_it_is_sent)
 	assert_int_equal(s->nawaited, 0);
 }
 
-/* What came behind it was carried out at once, and nobody has looked at the replies. */
+/* Redis ran the commands after the refused MULTI at once, and hasp has not read their
+ * replies. */
 TEST(a_refused_multi_leaves_doubt_about_what_came_behind_it)
 {
 	struct session *s = *state;
@@ -248,11 +250,11 @@ TEST(a_refused_multi_leaves_doubt_about_what_came_behind_it)
 	assert_int_equal(s->db, -1);
 	assert_int_not_equal(s->certainty, SESSION_CERTAIN);
 	assert_null(s->txn.exec);
-	/* Redis goes on watching. */
+	/* Redis keeps the watches. */
 	assert_true(transaction_watches(&s->txn, 0, SLICE_LIT("a")));
 }
 
-/* The client has sent the next transaction before the first MULTI was answered. */
+/* The client sends the next transaction before the first MULTI is answered. */
 TEST(a_refused_multi_leaves_the_next_transaction_open)
 {
 	struct session *s = *state;
@@ -284,7 +286,7 @@ TEST(exec_pending_is_awaited_though_its_reply_changes_nothing)
 
 TEST(the_state_changes_only_as_the_diagram_says)
 {
-	/* NONE, QUEUING, TOO_LONG, ABORTED */
+	/* A row for each state; columns: NONE, QUEUING, TOO_LONG, ABORTED. */
 	static const char *const allowed[TRANSACTION_STATES] = {
 		[TRANSACTION_NONE] = "-Q--",
 		[TRANSACTION_QUEUING] = "N-TA",
@@ -370,7 +372,7 @@ TEST(a_refusal_outside_of_a_transaction_changes_nothing)
 	assert_state(s, TRANSACTION_NONE);
 }
 
-/* The refusal that came before MULTI's answer was of a command in front of it. */
+/* The refusal before MULTI's answer concerns a command before MULTI. */
 TEST(an_earlier_transaction_s_refusal_does_not_count)
 {
 	struct session *s = *state;

@@ -296,12 +296,12 @@ TEST(a_question_without_an_answer_is_asked_when_the_name_comes_again)
 	"*1\r\n*9\r\n+a\r\n:-3\r\n*2\r\n+write\r\n+movablekeys\r\n:" first "\r\n:" first       \
 	"\r\n:" first "\r\n*0\r\n*0\r\n" specs
 
-/* EVAL's like, ZUNIONSTORE's, and MSETEX's. */
+/* Commands like EVAL, ZUNIONSTORE and MSETEX. */
 TEST(keys_that_are_counted_are_found_by_their_specifications)
 {
 	static const struct {
 		const char *frame;
-		size_t keys[4]; /* of "a 2 1 x y" */
+		size_t keys[4]; /* keys of the arguments "a 2 1 x y" */
 		bool hidden;
 	} cases[] = {
 		{ MOVABLE("0", "*1\r\n" SPEC("1", KEYNUM("1"))), { 2, 3 }, false },

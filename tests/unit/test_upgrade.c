@@ -20,10 +20,10 @@
 
 #define READY "HASP_READY_FD"
 #define HANDED "HASP_TEST_HANDED"
-/* By the tests' clock. */
+/* The tests' clock starts at this time. */
 #define START 1000.0
 #define DEADLINE 30.0
-/* In milliseconds: a new process that does nothing for so long has hung. */
+/* A new process that does nothing for this long has hung; in milliseconds. */
 #define PATIENCE_MS 20000
 
 /* --- the new process ---------------------------------------------------------------------- */
@@ -181,7 +181,7 @@ TEST(new_process_that_serves_takes_over)
 	start_self(f, "serves");
 	pid = f->u.pid;
 	await_word(f);
-	/* Also when the old one looks late. */
+	/* The old process may look late. */
 	assert_int_equal(upgrade_poll(&f->u, START + 2 * DEADLINE), UPGRADE_READY);
 	assert_int_equal(f->u.pid, pid);
 	assert_int_equal(waitpid(pid, NULL, WNOHANG), 0);
@@ -284,7 +284,7 @@ TEST(another_upgrade_may_follow_one_that_failed)
 	assert_int_equal(upgrade_poll(&f->u, START), UPGRADE_FAILED);
 	f->argv[1] = (char *)(uintptr_t) "hangs";
 	upgrade_start(&f->u, &f->life[0], 1, f->inherited_fds, START + DEADLINE);
-	/* Its deadline is its own. */
+	/* The second upgrade has a deadline of its own. */
 	assert_int_equal(upgrade_poll(&f->u, START + 2 * DEADLINE - 0.1), UPGRADE_WAITING);
 }
 
@@ -301,7 +301,7 @@ TEST(upgrade_under_way_refuses_another_one)
 	assert_int_equal(f->u.pid, pid);
 	assert_int_equal(f->u.ready_fd, ready_fd);
 	assert_logged("level=warning event=upgrade_refused pid=");
-	/* The deadline of the first one stays. */
+	/* The deadline of the first upgrade stays. */
 	assert_int_equal(upgrade_poll(&f->u, START + DEADLINE), UPGRADE_FAILED);
 }
 
@@ -386,13 +386,13 @@ TEST(heir_tells_once_that_it_is_ready)
 	upgrade_init(&f->u, f->argv, &(sigset_t){ 0 });
 	assert_true(upgrade_is_successor(&f->u));
 	assert_null(getenv(READY));
-	/* Its own children must not keep the pipe open. */
+	/* The new process' children must not keep the pipe open. */
 	assert_int_equal(fcntl(fds[1], F_GETFD), FD_CLOEXEC);
 	upgrade_tell_ready(&f->u);
 	assert_false(upgrade_is_successor(&f->u));
 	upgrade_tell_ready(&f->u);
 	assert_int_equal(read(fds[0], bytes, sizeof(bytes)), 1);
-	/* Over a pipe no clients come. */
+	/* No clients come over a pipe. */
 	assert_false(upgrade_awaits_channels(&f->u));
 	assert_int_equal(read(fds[0], bytes, sizeof(bytes)), 0);
 	close(fds[0]);

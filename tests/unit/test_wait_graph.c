@@ -28,7 +28,7 @@ static void end(struct wait_graph *g, struct graph_wait *w)
 	graph_wait_release(w);
 }
 
-/* How many waits of the owner there are. */
+/* Returns how many waits the owner has. */
 static size_t count_of(struct wait_graph *g, const char *owner)
 {
 	struct graph_wait *waits[8];
@@ -65,7 +65,7 @@ TEST(test_a_wait_is_found_by_each_of_its_owners)
 	assert_int_equal(w->facts.db, 3);
 	end(*state, w);
 	assert_int_equal(count_of(*state, "b"), 0);
-	/* Who has found it may still read it. */
+	/* A caller that found the wait may still read it. */
 	assert_true(slice_eq(found[0]->facts.owners[1], slice_str("b")));
 	graph_wait_release(found[0]);
 }

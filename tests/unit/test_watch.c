@@ -11,7 +11,7 @@
 #include "net/watch.h"
 #include "tests/unit/testing.h"
 
-/* More than libev asks epoll for at first, so that it must take them in several turns. */
+/* More events than libev reads from epoll at first, so that it needs several reads. */
 #define MANY 300
 
 struct fixture {
@@ -20,11 +20,11 @@ struct fixture {
 		struct watch watch;
 		struct fixture *of;
 		int peer;
-		void (*then)(struct one *o); /* what it does when it is served; NULL: nothing */
+		void (*then)(struct one *o); /* called when it is served; NULL: nothing */
 	} ones[MANY];
-	size_t served[2 * MANY]; /* their indices, in order */
+	size_t served[2 * MANY]; /* indices of those served, in order */
 	size_t nserved;
-	int events; /* of the last one */
+	int events; /* events of the last call */
 };
 
 static void on_ready(struct watch *w, int events)
@@ -78,7 +78,8 @@ static int teardown(void **state)
 
 FIXTURE(setup, teardown);
 
-/* 7 and MANY have no common divisor: each index once, in no order that a loop would have. */
+/* 7 and MANY have no common divisor, so this gives each index once, in an order that no loop
+ * would have. */
 static size_t shuffled(size_t i)
 {
 	return (i * 7 + 3) % MANY;
@@ -107,7 +108,7 @@ TEST(they_are_served_in_the_order_in_which_they_became_readable)
 			ev_run(f->loop, EVRUN_NOWAIT);
 		for (size_t i = 0; i < MANY; i++)
 			assert_int_equal(f->served[i], shuffled(i));
-		/* A loop that is not busy has asked epoll once more, which forgets the old
+		/* A loop without work has asked epoll once more, which forgets the old
 		 * order. */
 		ev_run(f->loop, EVRUN_NOWAIT);
 	}

@@ -21,9 +21,10 @@
 
 struct fixture {
 	struct watcher *watcher;
-	pthread_mutex_t lock; /* of `told` */
-	sem_t new; /* how many were not read yet */
-	char told[TOLD_MAX][128]; /* "MASTER: ADDRESS, or why there is none" */
+	pthread_mutex_t lock; /* protects `told` */
+	sem_t new; /* counts the reports that the test has not read */
+	char told[TOLD_MAX]
+		 [128]; /* reports: "MASTER: ADDRESS", or the reason why there is no primary */
 	size_t ntold, nread;
 };
 
@@ -40,7 +41,7 @@ static void on_primary(void *arg, const struct found_primary *p)
 	sem_post(&f->new);
 }
 
-/* Waits for what is told next. */
+/* Waits for the next report, and returns it. */
 static const char *next(struct fixture *f)
 {
 	const char *told;
@@ -104,7 +105,7 @@ TEST(what_is_known_of_a_primary_is_told_again_and_of_another_one_nothing)
 	assert_true(begins(next(f), "one: " SENTINEL));
 	use(f, "one");
 	use(f, "two");
-	/* The sentinel may fail for several reasons by turns; each of them is told. */
+	/* The sentinel may fail for different reasons in turn, each of which is reported. */
 	do {
 		told = next(f);
 		assert_string_not_equal(told, "one: " NOBODY_YET);

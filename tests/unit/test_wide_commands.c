@@ -32,7 +32,7 @@ static int set_up_names(void **state)
 
 GROUP_FIXTURE(set_up_names, NULL);
 
-/* The least of three. */
+/* Returns the least time of three runs. */
 static clock_t cost(void (*fn)(size_t n), size_t n)
 {
 	clock_t least = 0;
@@ -86,7 +86,7 @@ TEST(keys_are_not_searched_for_among_those_that_are_guarded)
 	assert_true(cost(rewrite_with, 1000) / cost(rewrite_with, 1) < RATIO_MAX);
 }
 
-/* The same key has been read by `nreaders`; one of them looks it up. */
+/* `nreaders` connections have read the same key; one of them looks it up. */
 static void look_up_hot_key(size_t nreaders)
 {
 	struct guarded_key key = { .key = names[0], .token = names[1] };

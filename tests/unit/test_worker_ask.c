@@ -49,7 +49,8 @@ static bool tell_number(const struct worker_view *w, void *arg, struct worker_an
 	return true;
 }
 
-/* Each worker had this many refusals of the lock "hot", and worker 1 one of "cold". */
+/* Each worker has refused the lock "hot" this many times, and worker 1 the lock "cold"
+ * once. */
 static bool contend(const struct worker_view *w, void *arg, struct worker_answer *a)
 {
 	struct stats *stats = (*(struct workers **)arg)->shared.stats;
@@ -79,7 +80,7 @@ TEST(test_contended_keys_of_all_workers_are_added_up)
 	assert_int_equal(keys[0].kind, STATS_LOCK);
 	assert_memory_equal(keys[0].key.head, "hot", 3);
 	assert_int_equal(keys[0].counts.n[CONTENTION_REFUSED], 6);
-	/* Another section's, in another database. */
+	/* Another section has this key, in another database. */
 	assert_int_equal(keys[1].kind, STATS_VERBS);
 	assert_int_equal(keys[1].counts.n[CONTENTION_REFUSED], 3);
 	assert_memory_equal(keys[2].key.head, "cold", 4);
@@ -88,7 +89,7 @@ TEST(test_contended_keys_of_all_workers_are_added_up)
 	assert_int_equal(keys[0].counts.n[CONTENTION_REFUSED], 6);
 }
 
-/* A client of worker 0 has guards, of which "k0" is the one that it has had for longest. */
+/* Number of guards of a client at worker 0; "k0" is the oldest. */
 #define GUARDS 32
 
 static bool read_keys(const struct worker_view *w, void *arg, struct worker_answer *a)
@@ -146,7 +147,7 @@ TEST(test_those_that_were_held_for_longest_are_told)
 
 static struct section_stats carts = { .kind = STATS_LOCK }, stock = { .kind = STATS_GUARD };
 
-/* How many of the waiters wait for the lock "cart:1" in database 3. */
+/* Returns how many waiters wait for the lock "cart:1" in database 3. */
 static uint64_t waiters_for_cart(struct live_row *waiting, size_t n)
 {
 	struct live_row row = {
@@ -168,7 +169,7 @@ TEST_WITH(test_a_waiter_is_counted_for_its_own_lock_only, NULL, NULL)
 	rows[0].key = SLICE_LIT("cart:2");
 	rows[1].section = &stock;
 	rows[2].db = 4;
-	/* Two long keys may begin alike. */
+	/* Two long keys with the same beginning. */
 	rows[3].key_len = 1000;
 	assert_int_equal(waiters_for_cart(rows, 4), 0);
 	rows[0].key = SLICE_LIT("cart:0");
@@ -193,7 +194,7 @@ TEST(test_each_worker_answers_for_itself)
 	worker_answers_fini(&answers);
 }
 
-/* `arg`: how many steps it takes, an int. */
+/* `arg` is an int, the number of steps. */
 static bool count_steps(const struct worker_view *w, void *arg, struct worker_answer *a)
 {
 	int *left = arg;
@@ -280,7 +281,7 @@ TEST(test_nobody_waits_for_a_worker_that_stands_still_for_longer_than_that)
 	size_t n = 0;
 
 	may_go_on = false;
-	/* The others may be late, too, on a busy machine. */
+	/* On a busy machine, the others may be late, too. */
 	while (n < WORKERS - 1) {
 		n = workers_ask(&w->shared, one_stands_still, NULL, 0, 20, &answers);
 		assert_false(answers.v[1].whole);
@@ -295,7 +296,7 @@ TEST(test_nobody_waits_for_a_worker_that_stands_still_for_longer_than_that)
 
 #define SHORT_MS 300
 
-/* In many steps. `arg`: when the first one began, a double. */
+/* Takes longer than that, in many steps. `arg` is a double, the time of the first step. */
 static bool take_longer_than_that(const struct worker_view *w, void *arg,
                                   struct worker_answer *a)
 {
@@ -314,7 +315,7 @@ TEST(test_a_worker_that_has_much_to_tell_is_waited_for)
 	double began = 0;
 	size_t n = 0;
 
-	/* On a busy machine it may come to a stand for so long. */
+	/* On a busy machine, a worker may stop for that long. */
 	while (n < WORKERS) {
 		n = workers_ask(&w->shared, take_longer_than_that, &began, sizeof(began),
 		                SHORT_MS, &answers);
@@ -322,15 +323,15 @@ TEST(test_a_worker_that_has_much_to_tell_is_waited_for)
 	}
 }
 
-/* What one step of a worker that serves clients takes, and the pause that it makes for that. */
+/* Duration of one step of a worker that serves clients, and its pause after the step. */
 #define STEP_SECONDS 0.0005
 #define STEP_PAUSE (100 * STEP_SECONDS)
 
-/* When the last step of worker 0 was over; 0: there was none. */
+/* End of the last step of worker 0; 0: there was none. */
 static double step_ended;
-static size_t npauses, nshort; /* nshort: shorter than that */
+static size_t npauses, nshort; /* `nshort`: pauses shorter than STEP_PAUSE */
 
-/* `arg`: how many steps it takes, an int. */
+/* `arg` is an int, the number of steps. */
 static bool serve_meanwhile(const struct worker_view *w, void *arg, struct worker_answer *a)
 {
 	int *left = arg;
@@ -372,7 +373,7 @@ TEST(test_a_worker_that_has_ended_is_not_waited_for)
 	struct worker_answers answers;
 
 	worker_stop(w->shared.workers[2]);
-	/* It may still answer before it ends. */
+	/* The worker may answer once more before it ends. */
 	while (workers_ask(&w->shared, tell_number, NULL, 0, LONG_MS, &answers) == WORKERS)
 		worker_answers_fini(&answers);
 	assert_true(answers.v[0].whole);
