@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The applications of tests/apps as idioms: each runs to its own end, and says what came of it."""
+"""The applications of tests/apps as idioms: each runs to its end and reports its result."""
 
 import asyncio
 import concurrent.futures

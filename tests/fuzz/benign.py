@@ -1,15 +1,14 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""What applications do all day that needs no lock: clients beside those of tests/apps, for the
-campaign `discover`.
+"""Clients whose work needs no lock, beside those of tests/apps, for the campaign `discover`.
 
     tests/fuzz/benign.py HOST PORT CLIENTS SEED none|lost
 
 Caches, sessions, counters, rate limiters, queues as BullMQ, RQ and Celery have them, leader boards,
-streams, pub/sub, markers, transactions that watch: by their commands, as no library is needed for
-what Redis sees. Names are random: their first words, separators, braces, and what varies in them.
-Goes on until its input ends, and then prints how many commands there were. No key of it is ever
-read and written back by two clients unless they check, and none is a lock; but with `lost`.
+streams, pub/sub, markers, transactions with WATCH, by the commands that Redis would see. The names
+of keys are random: first words, separators, braces, and the parts that vary. Runs until its input
+ends, then prints the number of commands. No key is a lock, and no two clients read a key and write
+it back without a check, except with `lost`.
 """
 
 import asyncio

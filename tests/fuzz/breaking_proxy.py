@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A proxy between hasp and Redis that breaks hasp's scripts on their way, on purpose.
 
-hasp sends a script by its text, in EVAL, and calls it by the text's SHA1, in EVALSHA. Both are
-replaced by those of the broken text. Redis never gets a whole one that BREAKS concerns: a SHA1
-whose text did not come by yet is not known to it either, so that hasp sends the text.
+hasp sends a script's text in EVAL, and calls it by the text's SHA1 in EVALSHA. The proxy replaces
+both by those of the broken text, so Redis never knows the intact script.
 
-The tester is tested with it: it must find something wrong with each of these.
+Each campaign must find every defect of BREAKS that concerns it.
 """
 
 import hashlib

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""How late a busy machine made things, from when to when: what is late because of it is no fault."""
+"""Periods in which a busy machine delayed the campaign, and by how much: excuses for late replies."""
 
 import bisect
 import collections

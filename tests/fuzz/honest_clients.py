@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Honest clients of tests/fuzz/hostile, and what must be true of their locks and guarded values.
+"""Honest clients of tests/fuzz/hostile, and checks of their locks and guarded values.
 
-A client that has a lock writes its name beside it, by the same connection, and reads the name again
-before it releases the lock. Within the lease nobody else can have written there. A guarded value is
-its own history: a client that changes it adds a name to what it has read, so each value that was ever
-seen is the beginning of what is there in the end.
+A client that has a lock stores its name in a second key over the same connection, and reads the name
+again before it releases the lock. Within the lease, no other client may have written that key. A
+client changes a guarded value by appending a name to the value that it has read, so each value ever
+seen must be a prefix of the last one.
 """
 
 import asyncio

@@ -1,13 +1,12 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Hostile clients: what somebody does to hasp who may connect, and wishes it ill.
+"""Hostile clients: attacks on hasp by clients that may connect.
 
     tests/fuzz/hostile_clients.py --seed S --clients N --only ATTACK,... ADDRESS ...
 
-Started by tests/fuzz/hostile, as a process of its own, so that the honest clients' time is their
-own; ends by SIGTERM. Each client makes one attack after the other, drawn from ATTACKS, as one of
-the users of USERS. Prints how often each attack was made, and a line with LEAK and exits with 1
-when it is told what is another's.
+tests/fuzz/hostile starts it as a separate process, so that it does not delay the honest clients;
+SIGTERM ends it. Each client makes attacks drawn from ATTACKS, as one of the users in USERS. Prints
+how often each attack was made. If a client gets another client's data, prints LEAK and exits with 1.
 """
 
 import argparse

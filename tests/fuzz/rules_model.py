@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What hasp should answer, and leave in Redis, when rules and guards are in force: the table of
-hasp-locks(7), and what hasp-guards(7) says, in Python.
+"""A model of hasp's replies, and of the keys it leaves in Redis, under rules and guards: the table of
+hasp-locks(7), and hasp-guards(7), in Python.
 
-The model decides what becomes of a command; a Redis of its own carries out what is left of it. So
-replies and values are Redis' own, and only ownership, leases and refusals are modelled. Nobody
-waits, and no lease ends by itself: a guard is lost when the stream says so.
+The model decides about a command, and runs the permitted part on a Redis of its own. So replies and
+values are Redis' own, and only ownership, leases and refusals are modelled. No client waits, and no
+lease ends by itself: the stream says when a guard is lost.
 """
 
 from dataclasses import dataclass

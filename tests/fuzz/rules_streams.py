@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Random streams of commands on keys with rules and guards, sent through hasp and to the model (see
-rules_model.py), one command at a time: are the replies the model's, and is what is in Redis then?
+rules_model.py), one command at a time. hasp's replies must be the model's. So must be, in Redis,
 
-    keys       their values, the end of their expiry, and who owns them, by hasp's sidecars
-    guards     there or not, and whose
+    keys       their values, expiry dates, and owners (by hasp's sidecars)
+    guards     which exist, and their owners
 
-A stream is a list of steps, (client's number, command); `!reconnect` and `!lose KEY` (the lease of
-its guard ends) are no commands.
+A stream is a list of steps: (number of the client, command). The step `!reconnect` reconnects the
+client; `!lose KEY` ends the lease of the key's guard.
 """
 
 import json

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Which replicas took over by themselves, as Redis tells it.
+"""Finds replicas that took over although the campaign did not ask for a failover.
 
-A machine that stalls makes servers miss each other: then a replica is elected, or the sentinels
-fail over, though the campaign has done nothing. Asynchronous replication loses acknowledged writes
-there. So each server is asked again and again what it is. One that was a replica and is a primary
-with a later epoch has taken over, between the two answers; that it was not asked to its log says,
-or the sentinels'. Such a takeover is an outage that the campaign did not make: of that primary's
-slots only, and from when the replica was one for the last time until the old primary is none.
+If the machine stalls, servers lose sight of each other: a replica is elected, or the sentinels fail
+over, and asynchronous replication loses acknowledged writes. So the campaign asks each server
+repeatedly for its role. A server that was a replica, and is now a primary with a later epoch, has
+taken over between the two answers; its log, or the sentinels', shows whether it was asked to. Such a
+takeover is an outage of that primary's slots. It lasts from the replica's last answer as a replica
+until the old primary is a primary no more.
 """
 
 import asyncio

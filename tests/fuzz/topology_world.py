@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What clients of a hasp whose Redis fails over share, and what of it is a fault.
+"""State shared by the clients of a hasp whose Redis fails over; judges which errors are faults.
 
-An Outage is from when a primary is made to go until hasp knows the new one. A command may end in
-an error if it was under way in one: what is sent later must be answered, however long that takes.
-Replicas that took over by themselves (takeovers.py) are known for sure in the end only. So what no
-outage explains that the campaign has made is undecided until judge().
+An Outage lasts from the end of a primary until hasp knows the new one. A command in flight during an
+outage may end in an error; a later command must be answered, however long that takes. Takeovers that
+the campaign did not ask for (takeovers.py) are certain only in the end, so an error that no outage
+explains stays undecided until judge().
 """
 
 import collections
