@@ -270,6 +270,15 @@ static bool main_begin_lame_duck(struct process *p, int sig)
 	return true;
 }
 
+/* True if a DRAIN or SHUTDOWN of the console changes nothing, because hasp already does what
+ * it asks for. */
+static bool main_has_obeyed(const struct process *p, bool leaving)
+{
+	if (p->shutdown == ADMIN_SHUTDOWN_NOW)
+		return false;
+	return leaving || (p->shutdown == ADMIN_DRAIN && p->drain_at > 0);
+}
+
 /* Leaves the sockets and the clients to the next hasp, and drains. */
 static void main_hand_over(struct process *p)
 {
@@ -333,13 +342,17 @@ static double main_shorter(double a, double b)
 }
 
 /* Waits for a signal, at most for `seconds`; -1: without a limit. Returns the signal; -1: none
- * came. */
-static int main_await_signal(const sigset_t *signals, double seconds)
+ * came. *by_console: a command of the console sent it. */
+static int main_await_signal(const sigset_t *signals, double seconds, bool *by_console)
 {
 	const time_t whole = (time_t)seconds;
 	const struct timespec most = { whole, (long)((seconds - (double)whole) * 1e9) };
+	siginfo_t info = { 0 };
+	int sig = seconds < 0 ? sigwaitinfo(signals, &info)
+	                      : sigtimedwait(signals, &info, &most);
 
-	return seconds < 0 ? sigwaitinfo(signals, NULL) : sigtimedwait(signals, NULL, &most);
+	*by_console = sig > 0 && info.si_pid == getpid();
+	return sig;
 }
 
 static void main_print(FILE *to, struct buf *text)
@@ -393,6 +406,7 @@ static void main_serve(struct process *p, const sigset_t *signals)
 
 	while (p->shared.running) {
 		enum upgrade_state upgrade = upgrade_poll(&p->upgrade, clock_now());
+		bool by_console;
 		double wait;
 		int sig;
 		if (upgrade == UPGRADE_READY) {
@@ -417,7 +431,7 @@ static void main_serve(struct process *p, const sigset_t *signals)
 
 			wait = main_shorter(wait, left > 0 ? left : 0);
 		}
-		sig = main_await_signal(signals, wait);
+		sig = main_await_signal(signals, wait, &by_console);
 		if (sig == SIGHUP) {
 			main_reload(p, leaving);
 		} else if (sig == SIGUSR1) {
@@ -425,6 +439,8 @@ static void main_serve(struct process *p, const sigset_t *signals)
 		} else if (sig == SIGUSR2) {
 			main_upgrade(p, leaving || p->drain_at > 0);
 		} else if (sig == SIGTERM || sig == SIGINT) {
+			if (by_console && main_has_obeyed(p, leaving))
+				continue;
 			upgrade_abandon(&p->upgrade);
 			if (!leaving && main_begin_lame_duck(p, sig))
 				continue;

@@ -354,6 +354,40 @@ def test_drain_fails_readyz_and_still_accepts_clients(start_hasp, path):
     assert "how=draining" in hasp.log
 
 
+def test_repeated_shutdown_still_lets_clients_finish(hasp, path):
+    with hasp.connect() as client:
+        client.call("MULTI")
+        with open_console(path) as console:
+            for command in "SHUTDOWN", "SHUTDOWN", "DRAIN":
+                assert console.execute_command(command)
+                until(lambda: "how=draining" in hasp.log, "it to drain")
+        assert client.call("EXEC") == b"*0\r\n"
+        assert hasp.wait(60) == 0
+    assert hasp.log.count("shutting_down ") == 1
+
+
+@covers("lame_duck")
+def test_repeated_drain_does_not_end_lame_duck(start_hasp, path):
+    hasp = start_hasp(f"[admin]\nlisten = unix:{path}\n", lame_duck="1h")
+    with open_console(path) as console:
+        for command in "DRAIN", "DRAIN", "SHUTDOWN":
+            assert console.execute_command(command)
+            until(lambda: "lame_duck " in hasp.log, "lame_duck to begin")
+    assert hasp.wait(60) == 0
+    assert hasp.log.count("shutting_down ") == 1
+
+
+def test_shutdown_now_ends_a_shutdown_that_waits_for_clients(hasp, path):
+    with hasp.connect() as client:
+        client.call("MULTI")
+        with open_console(path) as console:
+            assert console.execute_command("SHUTDOWN")
+            until(lambda: "how=draining" in hasp.log, "it to drain")
+            console.execute_command("SHUTDOWN", "NOW")
+        assert hasp.wait(60) == 0
+    assert 'how="at once"' in hasp.log
+
+
 def test_shutdown_now_does_not(hasp, path):
     with hasp.connect() as client:
         client.call("MULTI")
