@@ -78,6 +78,15 @@ void client_unpark(struct client *c)
 	client_resume(c);
 }
 
+void client_go_on(struct client *c)
+{
+	client_set_state(c, CLIENT_OPEN);
+	if (buf_len(&c->in) || c->eof)
+		client_resume(c);
+	else
+		client_read_on(c);
+}
+
 void client_resume(struct client *c)
 {
 	struct client_env *env = c->env;
@@ -115,12 +124,7 @@ void client_end_current(struct client *c)
 	client_end_wait(c);
 	buf_consume(&c->in, c->scanned);
 	c->scanned = 0;
-	client_set_state(c, CLIENT_OPEN);
-	/* If the client has sent its next request already, it is in `in`, too. */
-	if (buf_len(&c->in) || c->eof)
-		client_resume(c);
-	else
-		client_read_on(c);
+	client_go_on(c);
 }
 
 void client_complete_current(struct client *c)

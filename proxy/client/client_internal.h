@@ -318,6 +318,10 @@ void client_park(struct client *c, enum client_state why);
 /* Call this when the reason for parking is gone: the client becomes OPEN, and resumes. */
 void client_unpark(struct client *c);
 
+/* As client_unpark(), after the reply that the client was parked for: if `in` is empty, only
+ * reads on. */
+void client_go_on(struct client *c);
+
 /* Puts the client on env->runnable. When the handlers of this turn's events have returned,
  * clients_run() takes the client's next requests from `in`, or goes on with `current`. No event
  * handler does that itself, so none is entered again while it runs. A client whose state

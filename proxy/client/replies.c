@@ -138,7 +138,7 @@ static void on_link_ready(void *owner)
 static void go_on_deferred(struct client *c)
 {
 	if (c->state == CLIENT_PARKED_DEFERRED && c->session.nawaited == 0)
-		client_unpark(c);
+		client_go_on(c);
 }
 
 /* Gives the reply to the tracker before the client gets it, so that the tracker sees it before
@@ -294,7 +294,7 @@ static bool on_line(void *owner, void *tag, struct slice line)
 			exchange_refuse_queued(c);
 		return true;
 	}
-	if (r->kind == PENDING_NOTICE && r->ends_transaction) {
+	if (r->kind != PENDING_EXEC && r->ends_transaction) {
 		r->ended = slice_eq(line, SLICE_LIT("+OK\r\n")) ||
 		           slice_starts(line, SLICE_LIT("-EXECABORT "));
 		return true;

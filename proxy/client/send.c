@@ -127,8 +127,9 @@ static void send_followed(struct client *c, struct cursor *k, const struct decis
 
 bool send_pass(struct client *c, struct cursor *k, const struct decision *d)
 {
-	bool is_last = d->pending &&
-	               (d->pending->kind == PENDING_STREAM || pending_logs_in(d->pending));
+	const struct pending_request *r = d->pending;
+	bool is_last = r &&
+	               (r->kind == PENDING_STREAM || pending_logs_in(r) || pending_discards(r));
 
 	client_end_wait(c);
 	if (d->is_followed) {

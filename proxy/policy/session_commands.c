@@ -110,8 +110,8 @@ static struct decision pass_refused_in_multi(const struct context *x)
 	return d;
 }
 
-/* Gives the transaction up, if one is open, and forgets its reads of checked keys. */
-static void give_up_transaction(const struct context *x)
+/* Forgets the transaction's reads of checked keys: Redis will not run them. */
+static void forget_checked_reads(const struct context *x)
 {
 	const struct pending_request *exec = x->session->txn.exec;
 
@@ -119,15 +119,29 @@ static void give_up_transaction(const struct context *x)
 		list_each (const struct pending_request, r, &exec->queued, node)
 			if (r->checked_read)
 				checked_read_forget(r->checked_read);
-	transaction_discard(&x->session->txn);
+}
+
+/* Returns the pending request of a RESET, DISCARD or UNWATCH: its reply ends the transaction
+ * and the watches. NULL: hasp cannot see the reply, so they end now. */
+static struct pending_request *new_discard(struct context *x, enum pending_kind kind)
+{
+	struct pending_request *r = pending_new(kind);
+
+	forget_checked_reads(x);
+	if (!x->session->opaque)
+		return r;
+	session_assume(x->session, r);
+	return NULL;
 }
 
 static struct decision on_reset(struct context *x)
 {
+	struct decision d = pass;
+
 	if (!is_alone(x))
 		return session_in_multi(x->session) ? pass_refused_in_multi(x) : pass;
-	give_up_transaction(x);
-	return await_session(x, pending_new(PENDING_RESET));
+	d.pending = new_discard(x, PENDING_RESET);
+	return d;
 }
 
 static struct decision on_multi(struct context *x)
@@ -165,7 +179,8 @@ static struct decision on_exec(struct context *x)
 	if (is_alone(x))
 		return await_end(x, session_exec(x->session));
 	/* Redis refuses the command, and ends the transaction and the watches. */
-	give_up_transaction(x);
+	forget_checked_reads(x);
+	transaction_discard(&x->session->txn);
 	return await_end(x, NULL);
 }
 
@@ -176,8 +191,7 @@ static struct decision on_discard(struct context *x)
 		return pass;
 	if (!is_alone(x))
 		return pass_refused_in_multi(x);
-	give_up_transaction(x);
-	return await_end(x, NULL);
+	return await_end(x, new_discard(x, PENDING_DISCARD));
 }
 
 /* True if the key's guard has strategy = check. */
@@ -224,8 +238,7 @@ static struct decision on_unwatch(struct context *x)
 	/* In a transaction, UNWATCH has no effect: EXEC has ended the watches before. */
 	if (session_in_multi(x->session) || !is_alone(x))
 		return pass;
-	transaction_unwatch(&x->session->txn);
-	return await_end(x, NULL);
+	return await_end(x, x->session->txn.watching ? new_discard(x, PENDING_DISCARD) : NULL);
 }
 
 /* Turns the session opaque, after the due replies. A client that Redis refuses because it must

@@ -30,6 +30,7 @@ enum pending_kind {
 	PENDING_MULTI,
 	PENDING_SUBSCRIBE,
 	PENDING_EXEC,
+	PENDING_DISCARD, /* DISCARD, or UNWATCH outside of a transaction */
 	PENDING_LOCK, /* a call on a lock, or an error in its place */
 	PENDING_INFO, /* LOCK.INFO: hasp adds to the reply */
 	PENDING_LIST, /* LOCK.LIST: the reply shows whether Redis serves the client */
@@ -62,8 +63,8 @@ struct pending_login {
 struct pending_request {
 	enum pending_kind kind;
 	bool blocks; /* Redis may answer this request and later ones only when there is data */
-	bool ends_transaction; /* EXEC, NOTICE: unless Redis refuses it, the connection keeps
-	                        * no transaction and no watched keys */
+	bool ends_transaction; /* DISCARD, EXEC, NOTICE: unless Redis refuses it, the connection
+	                        * keeps no transaction and no watched keys */
 	bool ended; /* with `ends_transaction`: the reply's first line confirms it */
 	uint32_t number; /* with `ends_transaction`: the caller's number for the transaction */
 	bool by_eval; /* hasp has sent a call with the script's text in place of the request */
@@ -123,6 +124,13 @@ void pending_each_probe_key(const struct pending_request *r,
  * version 7.2, Redis does not answer a login that fails before it has written all earlier
  * replies of the connection. hasp would take the next reply for the login's. */
 bool pending_logs_in(const struct pending_request *r);
+
+/* True for a request that ends the transaction and the watches unless Redis refuses it: later
+ * requests must wait for its reply. */
+static inline bool pending_discards(const struct pending_request *r)
+{
+	return r->kind == PENDING_DISCARD || r->kind == PENDING_RESET;
+}
 
 /* Return the user, or the name, that a login sets. NULL: the request is no login, or does not
  * change the user or the name. */

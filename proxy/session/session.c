@@ -143,6 +143,7 @@ static void session_reset(struct session *s)
 	for (enum login_text i = TEXT_USER; i <= TEXT_NAME; i++)
 		replace_text(s, i, NULL);
 	memset(s->subscriptions, 0, sizeof(s->subscriptions));
+	transaction_discard(&s->txn);
 }
 
 void session_set_admission(struct session *s, enum session_login admission)
@@ -202,6 +203,9 @@ static void apply_request(struct session *s, struct pending_request *r)
 	case PENDING_RESET:
 		session_reset(s);
 		break;
+	case PENDING_DISCARD:
+		transaction_discard(&s->txn);
+		break;
 	case PENDING_HELLO:
 	case PENDING_AUTH:
 	case PENDING_NAME:
@@ -221,7 +225,8 @@ static bool is_stateless(const struct pending_request *r)
 	       r->kind == PENDING_QUORUM || r->kind == PENDING_PROBE ||
 	       r->kind == PENDING_GUARD || r->kind == PENDING_NOTICE ||
 	       r->kind == PENDING_STREAM || r->kind == PENDING_LOGIN ||
-	       r->kind == PENDING_COUNT || r->kind == PENDING_SETINFO;
+	       r->kind == PENDING_COUNT || r->kind == PENDING_SETINFO ||
+	       r->kind == PENDING_DISCARD;
 }
 
 /* Marks the changes of the request as unknown, because Redis may or may not have run it. */
@@ -231,6 +236,8 @@ static void mark_unknown(struct session *s, const struct pending_request *r)
 
 	if (s->certainty == SESSION_CERTAIN && !is_stateless(r))
 		s->certainty = SESSION_UNCERTAIN;
+	if (pending_discards(r))
+		transaction_discard(&s->txn);
 	if (r->kind == PENDING_SELECT || is_reset)
 		s->db = -1;
 	if (pending_user(r) || is_reset)
@@ -312,6 +319,9 @@ static void complete_one(struct session *s, struct pending_request *r,
 		mark_unknown(s, r);
 	else if (r->kind == PENDING_MULTI)
 		reject_transaction(s, r);
+	else if (pending_discards(r))
+		/* Redis keeps the transaction open, and will refuse its EXEC. */
+		transaction_abort(&s->txn);
 }
 
 /* Applies the replies in EXEC's reply to the requests of its transaction. */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * transaction: a connection's MULTI, and the keys that it watches for itself. MULTI and WATCH
- * apply to the commands after them, so they count from when they are sent.
+ * apply to the commands after them, so they count from when they are sent. DISCARD, UNWATCH and
+ * RESET count when Redis has accepted them; the client's later requests wait for that.
  *
  *            MULTI sent
  *     NONE ------------> QUEUING ---longer than may be kept---> TOO_LONG
@@ -10,7 +11,7 @@
  *      |   refused         v |  was an earlier transaction's)    v    |
  *      |                  ABORTED <-------------------------------    |
  *      |                     `------- MULTI was answered -------------'
- *      `--- EXEC, DISCARD, RESET sent; MULTI refused: from each of them
+ *      `--- EXEC sent; DISCARD, RESET accepted; MULTI refused: from each of them
  */
 #ifndef HASP_SESSION_TRANSACTION_H
 #define HASP_SESSION_TRANSACTION_H
@@ -95,7 +96,7 @@ void transaction_abort(struct transaction *t);
 /* Ends the transaction because EXEC is sent. Returns the request that is to await its reply;
  * NULL: no reply to a queued command matters. */
 struct pending_request *transaction_exec(struct transaction *t);
-/* Ends the transaction because DISCARD or RESET is sent. */
+/* Ends the transaction and the watches, as DISCARD does. */
 void transaction_discard(struct transaction *t);
 /* As transaction_exec(), because MULTI was refused: Redis ran the later commands at once.
  * Watched keys stay watched. */

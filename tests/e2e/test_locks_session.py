@@ -101,6 +101,36 @@ def test_key_watched_no_more_is_checked_again(pair, end):
     assert other.call("DEL", KEY) == ZERO
 
 
+@pytest.fixture
+def forbidden(plain):
+    """A user that may neither DISCARD nor UNWATCH."""
+    plain.execute_command("ACL", "SETUSER", "bound", "on", ">pw", "~*", "&*", "+@all", "-discard", "-unwatch")
+    yield "bound", "pw"
+    plain.execute_command("ACL", "DELUSER", "bound")
+
+
+@BOTH
+def test_refused_discard_leaves_the_transaction_open(pair, redis_server, forbidden):
+    one, _ = pair(rule(on_disconnect="release"))
+    assert one.call("AUTH", *forbidden) == OK
+    replies = pipeline(one, ("MULTI",), ("DISCARD",), ("SELECT", 3), ("EXEC",), ("SETNX", KEY, "v"))
+    assert replies[1].startswith(b"-NOPERM") and replies[3].startswith(b"-EXECABORT")
+    assert [replies[2], replies[4]] == [QUEUED, ONE]
+    with redis_server.client(db=0) as first:
+        assert first.exists(KEY)
+        one.close()
+        until(lambda: not first.exists(KEY), "the release in database 0")
+
+
+@BOTH
+def test_refused_unwatch_leaves_the_key_watched(pair, forbidden):
+    one, other = pair()
+    one.call("SET", KEY, "v", "NX", "EX", 30)
+    assert other.call("AUTH", *forbidden) == OK
+    replies = pipeline(other, ("WATCH", KEY), ("UNWATCH",), ("MULTI",), ("DEL", KEY), ("EXEC",))
+    assert replies[1].startswith(b"-NOPERM") and replies[4] == b"*1\r\n:1\r\n"
+
+
 @BOTH
 def test_key_watched_in_another_database_is_checked(pair):
     one, other = pair()

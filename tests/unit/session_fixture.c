@@ -85,8 +85,10 @@ struct pending_request *sent_name(struct session *s, const char *name)
 
 struct pending_request *sent_reset(struct session *s)
 {
-	transaction_discard(&s->txn);
-	return sent(s, pending_new(PENDING_RESET));
+	struct pending_request *r = pending_new(PENDING_RESET);
+
+	session_await(s, r);
+	return r;
 }
 
 struct pending_request *sent_exec(struct session *s)

@@ -148,8 +148,6 @@ TEST(multi_counts_from_now_on)
 	assert_passed(f, "MULTI");
 	assert_true(session_in_multi(&f->session));
 	assert_int_equal(f->session.txn.nqueued, 0);
-	assert_ends_transaction(f, "DISCARD");
-	assert_false(session_in_multi(&f->session));
 }
 
 TEST(what_redis_refuses_for_its_arguments_changes_nothing)
@@ -199,7 +197,7 @@ TEST(watch_is_known_until_unwatch_exec_or_discard)
 		assert_true(f->session.txn.watching);
 		if (i)
 			run(f, "MULTI", "+OK\r\n");
-		assert_ends_transaction(f, ends[i]);
+		run(f, ends[i], "+OK\r\n");
 		assert_false(f->session.txn.watching);
 	}
 }
@@ -211,11 +209,37 @@ TEST(in_multi_watch_and_unwatch_do_nothing)
 	run(f, "MULTI", "+OK\r\n");
 	assert_passed(f, "WATCH a");
 	assert_false(f->session.txn.watching);
-	assert_ends_transaction(f, "DISCARD");
+	run(f, "DISCARD", "+OK\r\n");
 	assert_passed(f, "WATCH a");
 	run(f, "MULTI", "+OK\r\n");
 	assert_passed(f, "UNWATCH");
 	assert_true(f->session.txn.watching);
+}
+
+TEST(discard_and_reset_end_nothing_if_redis_refuses_them)
+{
+	struct policy_fixture *f = *state;
+	static const char *const ends[] = { "DISCARD", "RESET" };
+
+	for (size_t i = 0; i < sizeof(ends) / sizeof(*ends); i++) {
+		run(f, "MULTI", "+OK\r\n");
+		run(f, ends[i], "-NOPERM\r\n");
+		assert_int_equal(f->session.txn.state, TRANSACTION_ABORTED);
+		run(f, "EXEC", "-EXECABORT\r\n");
+	}
+	assert_passed(f, "WATCH a");
+	run(f, "UNWATCH", "-NOPERM\r\n");
+	assert_true(f->session.txn.watching);
+}
+
+TEST(discard_and_reset_of_an_opaque_session_count_at_once)
+{
+	struct policy_fixture *f = *state;
+
+	(void)sent_command(f, "MULTI");
+	session_make_opaque(&f->session);
+	assert_passed(f, "DISCARD");
+	assert_false(session_in_multi(&f->session));
 }
 
 TEST(reset_ends_everything)
@@ -225,9 +249,8 @@ TEST(reset_ends_everything)
 	run(f, "SELECT 3", "+OK\r\n");
 	run(f, "MULTI", "+OK\r\n");
 	assert_passed(f, "SELECT 4");
-	assert_awaited(f, "RESET", PENDING_RESET);
-	assert_false(session_in_multi(&f->session));
 	run(f, "RESET", "+RESET\r\n");
+	assert_false(session_in_multi(&f->session));
 	assert_int_equal(f->session.db, 0);
 }
 
@@ -380,7 +403,7 @@ TEST(a_command_that_may_block_is_noted)
 	run(f, "MULTI", "+OK\r\n");
 	/* BLPOP does not block inside MULTI. */
 	assert_passed(f, "BLPOP a 0");
-	assert_ends_transaction(f, "DISCARD");
+	run(f, "DISCARD", "+OK\r\n");
 	session_make_opaque(&f->session);
 	assert_passed(f, "BLPOP a 0");
 }
