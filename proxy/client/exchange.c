@@ -285,12 +285,6 @@ static bool do_act(struct client *c, const struct op_action *a, const struct op_
 		send_answer(c, a, out);
 		client_complete_current(c);
 		break;
-	case OP_LOST:
-		session_complete(&c->session, c->current);
-		c->current = NULL;
-		client_finish(c,
-		              "the reply to a fenced command is too long for hasp to buffer");
-		break;
 	case OP_CLOSE:
 		client_close(c, not_understood);
 		break;

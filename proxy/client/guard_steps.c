@@ -470,6 +470,8 @@ static struct op_action end_execution(const struct op_facts *f, const struct res
 
 static struct op_action transaction_reply(const struct op_facts *f, const struct op_event *e)
 {
+	static const struct slice too_long = SLICE_LIT(
+		"-ERR hasp: Redis has run the command, but the reply is longer than 16 MB\r\n");
 	struct guard_op *op = op_of(f);
 	struct op_action a = { .act = OP_AWAIT };
 
@@ -482,10 +484,7 @@ static struct op_action transaction_reply(const struct op_facts *f, const struct
 	if (e->captured.n || guard_steps_forward(op) || e->reply->nil)
 		return end_execution(f, e->reply, e->captured);
 	/* hasp did not keep the reply, because it was longer than LINK_CAPTURE_MAX. */
-	release(f, &f->out->send, GUARD_OP_PARTLY);
-	complete(f, &a, SLICE_NONE, GUARD_OP_PARTLY);
-	a.act = OP_LOST;
-	return a;
+	return end_transaction(f, too_long, GUARD_OP_PARTLY, e->reply, e->captured);
 }
 
 /* --- events ------------------------------------------------------------------------------- */

@@ -66,7 +66,6 @@ enum op_act {
 	OP_END, /* send the answer, if there is one, and end the request with `reply` */
 	OP_DONE, /* send the answer, if any, and end the request. The session, locks and watched
 	          * keys stay as they are. */
-	OP_LOST, /* close the client after its last bytes: its reply was too long to keep */
 	OP_CLOSE, /* close the client: hasp does not understand Redis' answer */
 };
 

@@ -203,3 +203,14 @@ def test_unknown_command_is_not_passed_before_redis_has_said_what_it_is(pooling,
             assert one.call("MODULE.SET", "other", 1).startswith(b"-ERR unknown command")
             assert one.call("PING") == b"+PONG\r\n"
             assert one.call("SET", KEY, 1) == OK
+
+
+@pytest.mark.parametrize("block", [False, True])
+def test_reply_that_is_too_long_for_hasp_becomes_an_error(start_hasp, plain, block):
+    plain.rpush(KEY, *2 * ["v" * 9_000_000])
+    with start_hasp(guard()).connect() as one:
+        if block:
+            assert [one.call("MULTI"), one.call("LPOP", KEY, 2)] == [OK, QUEUED]
+        assert one.call(*[("LPOP", KEY, 2), ("EXEC",)][block]).startswith(b"-ERR hasp: Redis has run the command, but")
+        assert one.call("RPUSH", KEY, "v") == ONE
+    until(lambda: plain.keys("hasp:*") == [], "the release")
