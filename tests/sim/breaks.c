@@ -13,10 +13,10 @@
 #include "lock/deadlock/deadlock.h"
 #include "lock/guard/read_set.h"
 #include "lock/hold/hold_internal.h"
-#include "lock/model/owner.h"
 #include "lock/queue/queue_internal.h"
 #include "lock/scripts/script.h"
 #include "lock/scripts/script_job.h"
+#include "policy/context.h"
 #include "quorum/quorum_internal.h"
 #include "upstream/own_conn.h"
 
@@ -196,10 +196,9 @@ SKIP("leave_throttled", client_steer_reading, (struct client * c), (c))
 SKIP("never_retry", retry_later, (struct retry * r, enum link_end end), (r, end))
 RETURN("one_rule_less", NULL, const struct rule *, match_rule,
        (struct matcher * m, struct slice key), (m, key))
-RETURN("one_owner", SLICE_LIT("connection:10.0.0.1:1/0/0"), struct slice, owner_token,
-       (struct buf * scratch, enum owner_kind kind, const struct owner_identity *id,
-        const char *name, const char *user),
-       (scratch, kind, id, name, user))
+RETURN("one_owner", SLICE_LIT("connection:10.0.0.1:1/0/0"), struct slice, context_token,
+       (const struct context *x, enum owner_kind kind, struct buf *scratch),
+       (x, kind, scratch))
 SKIP("trust_swallowed", read_set_entry_refused, (struct read_set_entry * e), (e))
 SKIP("trust_unchecked", read_set_check_failed,
      (struct read_sets * table, struct read_set *r, int db, struct slice key,
