@@ -311,17 +311,21 @@ static bool is_multi(enum verb verb)
 static void find_given_back(struct context *x, struct slice token)
 {
 	const struct resp_view *req = x->req;
-	size_t key = x->what->verb == VERB_MUNLOCK ? 2 : 1;
+	struct given_back *out = x->env->given_back;
+	size_t first = x->what->verb == VERB_MUNLOCK ? 2 : 1;
+	size_t n = x->what->verb == VERB_MUNLOCK ? MLOCK_KEYS_MAX : 1;
 
-	x->opts.given_back = SLICE_NONE;
-	if ((x->what->verb != VERB_UNLOCK && x->what->verb != VERB_MUNLOCK) || req->argc <= key)
+	x->opts.given_back = NULL;
+	if (x->what->verb != VERB_UNLOCK && x->what->verb != VERB_MUNLOCK)
 		return;
 	if (req->argc >= 4 && args_option(req->argv[req->argc - 2], "AS"))
 		token = req->argv[req->argc - 1];
 	else if (x->env->config->verbs.owner == OWNER_CONNECTION)
 		return;
-	x->opts.given_back = hold_own_ticket(x->env->holds, context_holds(x), x->session->db,
-	                                     req->argv[key], token, &x->opts.given_back_fence);
+	for (size_t i = 0; i < n && first + i < req->argc; i++)
+		out[i] = hold_given_back(x->env->holds, context_holds(x), x->session->db,
+		                         req->argv[first + i], token);
+	x->opts.given_back = out;
 }
 
 /* Writes the call of an MLOCK or MUNLOCK, or an error instead: then `keys` is empty. */

@@ -11,6 +11,7 @@
 #include "base/buf.h"
 #include "base/freelist.h"
 #include "base/slice.h"
+#include "lock/rewrite/rewrite.h"
 
 struct classifier;
 struct commands;
@@ -61,6 +62,7 @@ struct policy_env {
 	struct buf keys; /* the array of context.keys */
 	/* The tokens with which the client of the current call holds locks itself. */
 	struct slice own_tokens[OWN_TOKENS_MAX];
+	struct given_back given_back[MLOCK_KEYS_MAX]; /* by the current UNLOCK or MUNLOCK */
 	struct freelist pending; /* of blocks of PENDING_SIZE bytes */
 	struct freelist guard_ops; /* of blocks of GUARD_OP_SINGLE_SIZE bytes */
 };

@@ -34,7 +34,8 @@
 
 static const char *const owners[] = { "connection", "address", "name", "user", "value" };
 static const char *const reentrants[] = { "no", "refresh", "count" };
-static const char *const verb_names[] = { "LOCK", "UNLOCK", "EXTEND", "INFO" };
+static const char *const verb_names[] = { "LOCK", "UNLOCK", "EXTEND", "INFO",
+	                                  "LIST", "MLOCK",  "MUNLOCK" };
 static const char *const effects[] = { "none", "takes", "counts", "drops", "expires" };
 static const char *const successes[] = { "ok", "one", "positive", "nil", "value", "no-error" };
 
@@ -187,8 +188,11 @@ static void do_verb(void)
 		               .extend = (char *)"LOCK.EXTEND",
 		               .info = (char *)"LOCK.INFO" };
 	enum verb verb = (enum verb)INDEX(verb_names, word());
+	static const struct mlock_step first = { .place_of = 0 };
+	struct given_back given_back[MLOCK_KEYS_MAX];
 	struct buf out = BUF_INIT;
 	struct lock_call call = { 0 };
+	struct mlock_keys keys;
 	struct slice *argv, token;
 
 	verbs.reentrant = (enum reentrant_mode)INDEX(reentrants, word());
@@ -196,10 +200,16 @@ static void do_verb(void)
 	verbs.max_lease_ms = atoll(word());
 	struct rewrite_opts opts = read_opts();
 	token = unhex(word());
-	/* That of an UNLOCK is the ticket of the LOCK whose hold it gives back. */
-	opts.given_back = opts.ticket;
+	/* The ticket of an UNLOCK or MUNLOCK is that of the acquisition that it gives back, and
+	 * may be followed by the fencing token. */
+	for (size_t i = 0; i < MLOCK_KEYS_MAX; i++)
+		given_back[i] = (struct given_back){ .ticket = opts.ticket };
+	opts.given_back = given_back;
 	struct resp_view req = read_args(&argv);
-	rewrite_verb(&out, verb, &req, &verbs, token, &opts, &call);
+	if (verb == VERB_MLOCK || verb == VERB_MUNLOCK)
+		rewrite_mlock(&out, verb, &req, &verbs, token, &opts, &first, &keys, &call);
+	else
+		rewrite_verb(&out, verb, &req, &verbs, token, &opts, &call);
 	put_call(&call, &out);
 	buf_release(&out);
 	free(argv);

@@ -82,6 +82,21 @@ def test_unlock_of_a_hold_that_ended_leaves_the_one_that_another_connection_got_
         assert world.db.exists(KEY) == (reply == b":0\r\n")
 
 
+@each("side, layout", [((), "count"), ((), "refresh"), (["SHARED"], "count"), (["EXCLUSIVE"], "count")])
+def test_munlock_of_holds_that_ended_leaves_those_that_another_connection_got_later(world, side, layout):
+    """Redis may run a MUNLOCK late, after the leases."""
+    keys = "{k}a", "{k}b"
+    ended = world.verb("MLOCK", 2, *keys, "AS", "bob", layout=layout, ticket=f"{WORKER}-1")
+    world.db.delete(keys[1])
+    later = world.verb("LOCK", keys[1], "AS", "bob", *side, layout=layout, ticket=f"{WORKER}-2")
+    for fence, replies in (ended, (b":1\r\n", b":0\r\n")), (later, (b":1\r\n",)):
+        ticket = f"{WORKER}-1 {int(fence[1:])}"
+        for reply in replies:
+            assert world.db.exists(keys[1])
+            assert world.verb("MUNLOCK", 2, *keys, "AS", "bob", layout=layout, ticket=ticket) == reply
+    assert not world.db.exists(*keys)
+
+
 @each(field=["bob", "bob:write"])
 def test_hold_that_another_way_gave_back_is_not_given_back_again(world, field):
     """Each UNLOCK forgets a hold's ticket, even if it names a hold that was released before."""

@@ -374,18 +374,16 @@ enum lock_kind hold_own_kind(const struct hold_owner *o, int db, struct slice ke
 	return kind;
 }
 
-struct slice hold_own_ticket(struct holds *h, const struct hold_owner *o, int db,
-                             struct slice key, struct slice token, long long *fence)
+struct given_back hold_given_back(struct holds *h, const struct hold_owner *o, int db,
+                                  struct slice key, struct slice token)
 {
 	const struct hold *hold = o->n ? hold_find(h, o, true, db, key, token) : NULL;
 
-	*fence = 0;
 	/* (The first tickets of many are forgotten.) */
 	if (!hold || !slice_eq(hold_token(hold), token) || !hold->ntickets ||
 	    hold->ntickets < hold->count)
-		return SLICE_NONE;
-	*fence = hold->fence;
-	return slice_str(hold->tickets[0]);
+		return (struct given_back){ .fence = 0 };
+	return (struct given_back){ slice_str(hold->tickets[0]), hold->fence };
 }
 
 enum seen_value hold_seen_value(struct holds *h, const struct hold_owner *o, int db,

@@ -127,14 +127,18 @@ void rewrite_mlock_undo(struct buf *out, const struct slice *keys, size_t n,
 }
 
 static void write_munlock(struct buf *out, const struct verbs *verbs,
-                          const struct mlock_keys *keys, const struct rewrite_opts *opts,
-                          struct lock_call *call)
+                          const struct resp_view *req, const struct mlock_keys *keys,
+                          const struct rewrite_opts *opts, struct lock_call *call)
 {
 	call->script = SCRIPT_MUNLOCK;
-	begin(out, keys, opts, call, 2 + call->shared_owner);
+	begin(out, keys, opts, call, 2 + (call->shared_owner ? keys->n : 0));
 	resp_write_bulk_str(out, verb_layout_type(verb_lock_kind(verbs)));
-	if (call->shared_owner)
-		resp_write_bulk(out, opts->given_back);
+	for (size_t i = 0; i < keys->n && call->shared_owner; i++) {
+		size_t named = 0;
+		while (req->argv[2 + named].p != keys->v[i].p)
+			named++;
+		verb_write_given_back(out, opts, named);
+	}
 	call->effect = LOCK_EFFECT_DROPS;
 	call->success = LOCK_IF_POSITIVE;
 	call->hand_off = true;
@@ -168,7 +172,7 @@ void rewrite_mlock(struct buf *out, enum verb verb, const struct resp_view *req,
 	call->key = keys->v[0];
 	verb_owner(verbs, &a, call);
 	if (verb == VERB_MUNLOCK)
-		write_munlock(out, verbs, keys, opts, call);
+		write_munlock(out, verbs, req, keys, opts, call);
 	else if (verb_lease(out, verb, verbs, &a, opts, call) && verb_wait(out, &a, opts, call))
 		write_mlock(out, verbs, keys, opts, step, call);
 	else

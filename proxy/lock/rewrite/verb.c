@@ -353,16 +353,18 @@ static void write_lock(struct buf *out, const struct verbs *verbs, const struct 
 	script_call_write_own(out, opts);
 }
 
-static void write_given_back(struct buf *out, const struct rewrite_opts *opts)
+void verb_write_given_back(struct buf *out, const struct rewrite_opts *opts, size_t i)
 {
+	const struct given_back *g = opts->given_back ? &opts->given_back[i] : NULL;
 	char text[80];
-	int n = snprintf(text, sizeof(text), "%.*s %lld", (int)opts->given_back.n,
-	                 opts->given_back.p, opts->given_back_fence);
+	int n;
 
-	if (opts->given_back_fence && n < (int)sizeof(text))
-		resp_write_bulk(out, slice_of(text, (size_t)n));
-	else
-		resp_write_bulk(out, opts->given_back);
+	if (!g || !g->fence) {
+		resp_write_bulk(out, g ? g->ticket : SLICE_NONE);
+		return;
+	}
+	n = snprintf(text, sizeof(text), "%.*s %lld", (int)g->ticket.n, g->ticket.p, g->fence);
+	resp_write_bulk(out, n < (int)sizeof(text) ? slice_of(text, (size_t)n) : g->ticket);
 }
 
 static void write_short_unlock(struct buf *out, const struct verbs *verbs,
@@ -385,7 +387,7 @@ static void write_short_unlock(struct buf *out, const struct verbs *verbs,
 		p = resp_put_bulk(p, type);
 	buf_added_to(out, p);
 	if (is_shared)
-		write_given_back(out, opts);
+		verb_write_given_back(out, opts, 0);
 }
 
 static void write_unlock(struct buf *out, const struct verbs *verbs,
@@ -412,7 +414,7 @@ static void write_unlock(struct buf *out, const struct verbs *verbs,
 	else if (call->shared_owner)
 		resp_write_bulk(out, SLICE_LIT(""));
 	if (call->shared_owner)
-		write_given_back(out, opts);
+		verb_write_given_back(out, opts, 0);
 }
 
 static void write_extend(struct buf *out, const struct verbs *verbs,

@@ -5,10 +5,10 @@
 -- ARGV[1]  secret (see sign())
 -- ARGV[2]  token
 -- ARGV[3]  layout: 'hash', 'string'
--- ARGV[4]  as unlock's ARGV[6]
+-- ARGV[4]  and more: for each of the n, as unlock's ARGV[6]
 --
--- returns  how many of the locks this owner had: the script has released each of these (and handed
---          it off to the first waiter), or one of its holds
+-- returns  how many of the locks this owner had by the holds that are given back: the script has
+--          released each of these (and handed it off to the first waiter), or one of its holds
 -- layout   Redisson's RLock, with its message to its waiters, or go-zero's RedisLock; or a
 --          semaphore (see count_places()), or a read-write lock (see rw.lua)
 -- include count_holds
@@ -17,11 +17,17 @@
 -- include forget_try
 -- include hand_off
 -- include hand_off_places
+-- include is_later
 -- include left_rw
 -- include notify_redisson
 -- include rw_field
 local counter = KEYS[#KEYS]
-local token, layout_type, given_back = unpack(ARGV, 2)
+local token, layout_type = unpack(ARGV, 2)
+
+-- Returns true if the owner has acquired the lock KEYS[i] again since the hold that is given back.
+local function is_kept(i, kind)
+	return is_later(KEYS[i + 1], token, kind, ARGV[(i - 1) / 4 + 4])
+end
 
 -- The usual case: no client waits, and these are the owner's only holds.
 local queues, gone, are_last = {}, {}, true
@@ -38,6 +44,7 @@ if redis.call('EXISTS', unpack(queues)) == 0 then
 		else
 			are_last = are_last and redis.pcall('GET', KEYS[i]) == token
 		end
+		are_last = are_last and not is_kept(i, layout_type)
 	end
 	if are_last and type(redis.pcall('DEL', unpack(gone))) ~= 'table' then
 		for i = 1, layout_type == 'hash' and #KEYS - 1 or 0, 4 do
@@ -56,16 +63,21 @@ for i = 1, #KEYS - 1, 4 do
 	if not holds[i] then
 		return layout[i]
 	end
+	if holds[i] > 0 and is_kept(i, layout[i]) then
+		holds[i] = 0
+	end
 end
 local released = 0
 for i = 1, #KEYS - 1, 4 do
 	local lock, record, queue, side = unpack(KEYS, i, i + 3)
+	local given_back = ARGV[(i - 1) / 4 + 4]
 	if holds[i] > 0 then
 		released = released + 1
 	end
 	local is_rw = layout[i] == 'm' or layout[i] == 'x'
 	if holds[i] > 1 and given_back and (is_rw or layout[i] == 'hash') then
-		forget_try(record, side, is_rw and rw_field(token, layout[i]) or nil, given_back)
+		forget_try(record, side, is_rw and rw_field(token, layout[i]) or nil,
+			given_back:match('^%S*'))
 	end
 	if holds[i] > 0 and is_rw then
 		if drop_rw(lock, record, side, token, layout[i]) then

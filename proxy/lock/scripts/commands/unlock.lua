@@ -34,34 +34,16 @@
 -- include hand_off
 -- include hand_off_places
 -- include holder_of
+-- include is_later
 -- include left_rw
 -- include notify_redisson
--- include recorded_fence
 -- include rw_field
 local lock, record, queue, counter, side = unpack(KEYS)
 local is_short = #ARGV <= 3
 local token, layout_type, ticket, tell, given_back = unpack(ARGV, is_short and 1 or 2)
 if is_short then
 	layout_type, ticket, tell, given_back = layout_type or 'hash', '', 'tell', ticket
-end
-local fence
-if given_back then
-	given_back, fence = given_back:match('^(%S*) ?(%d*)$')
-	fence = tonumber(fence)
-end
--- Returns true if the owner has acquired the lock again since the hold that is given back.
-local function is_later(kind)
-	local recorded
-	if kind == 'hash' or kind == 'string' then
-		recorded = recorded_fence(record, token)
-	else
-		local note = redis.pcall('HGET', record, rw_field(token, kind))
-		recorded = type(note) == 'string' and tonumber(note:match('^%d+'))
-	end
-	return recorded and recorded > fence
-end
-if is_short then
-	if fence and is_later(layout_type) then
+	if is_later(record, token, layout_type, given_back) then
 		return 0
 	end
 	-- (As Redisson does, adds no braces to a name that has one.)
@@ -121,7 +103,7 @@ local holds, layout = count_holds(lock, record, token, layout_type)
 if not holds then
 	return layout
 end
-if holds > 0 and fence and is_later(layout) then
+if holds > 0 and is_later(record, token, layout, given_back) then
 	return 0
 end
 -- break release_by_anybody: if false then
@@ -142,7 +124,8 @@ if holds == 0 then
 end
 -- break release_twice: if false then
 if holds > 1 and given_back and (layout == 'hash' or layout == 'm' or layout == 'x') then
-	forget_try(record, side, layout ~= 'hash' and rw_field(token, layout) or nil, given_back)
+	forget_try(record, side, layout ~= 'hash' and rw_field(token, layout) or nil,
+		given_back:match('^%S*'))
 end
 if layout == 'm' or layout == 'x' then
 	if drop_rw(lock, record, side, token, layout) then

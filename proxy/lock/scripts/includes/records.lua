@@ -42,6 +42,25 @@ local function recorded_fence(record, token)
 	end
 end
 
+-- Returns true if the owner of a verbs' lock has acquired it again since the acquisition
+-- `given_back`: its ticket and its fencing token, or less, as far as hasp knows. `kind`: 'hash',
+-- 'string', 'zset', or a side of a read-write lock.
+-- include recorded_fence
+-- include rw_field
+local function is_later(record, token, kind, given_back)
+	local fence, recorded = given_back and tonumber(given_back:match(' (%d+)$')), nil
+	if not fence then
+		return false
+	end
+	if kind == 'hash' or kind == 'string' then
+		recorded = recorded_fence(record, token)
+	else
+		local note = redis.pcall('HGET', record, rw_field(token, kind))
+		recorded = type(note) == 'string' and tonumber(note:match('^%d+'))
+	end
+	return recorded and recorded > fence
+end
+
 -- Writes the record of a verbs' lock: the token, the fencing token (its digits) and the ticket that
 -- it was acquired by.
 local function write_record(record, token, digits, ticket, lease)
