@@ -88,7 +88,8 @@ static void note_full(struct admin *a, const struct peer_place *closed)
 
 	atomic_fetch_add(&a->shared->console_full, 1);
 	if (log_limit_pass(&a->full, clock_now(), 1, &dropped))
-		log_warning("console_full limit=%d closed=\"%s\" suppressed=%u", CONSOLES_MAX,
+		log_warning("console_full limit=%d closed_client=\"%s\" suppressed=%u",
+		            CONSOLES_MAX,
 		            closed ? container_of(closed, struct console, place)->peer : "",
 		            dropped);
 }

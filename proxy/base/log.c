@@ -176,7 +176,8 @@ static size_t line_word(const char *s)
 	return strspn(s, "abcdefghijklmnopqrstuvwxyz0123456789_");
 }
 
-/* Returns the length of a value with its quotes. A truncated one ends with the text. */
+/* Returns the length of a value with its quotes. A value without a closing quote extends to the
+ * end of the text. */
 static size_t value_length(const char *s)
 {
 	size_t n = 1;

@@ -242,7 +242,7 @@ static void skip_empty(struct client *c, struct cursor *k)
 /* How often a call and its copy together may name a key or an owner. */
 #define CALL_NAMES 8
 
-/* Returns the most bytes of memory that the call in place of the request can take. */
+/* Returns an upper bound, in bytes, for the memory of the call that replaces the request. */
 static size_t call_nbytes_most(const struct client *c, const struct context *x)
 {
 	size_t names = c->session.login_nbytes;

@@ -267,10 +267,10 @@ enum take {
 	TAKE_LATER, /* all earlier requests must be answered first, or no primary is known */
 };
 
-/* Subscriptions, and requests that hasp refuses because of them. */
+/* Takes subscriptions, and requests that hasp refuses while the client is subscribed. */
 enum take pubsub_take(struct cluster_session *s, const struct command *c,
                       const struct resp_view *req, struct slice bytes);
-/* Requests of a transaction, and WATCH. */
+/* Takes the requests of a transaction, and WATCH. */
 enum take block_exchange_take(struct cluster_session *s, const struct command *c,
                               const struct resp_view *req, struct slice bytes);
 /* Requests that change the state of their connection at Redis. */

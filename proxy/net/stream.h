@@ -147,7 +147,7 @@ static inline int stream_fd(const struct stream *s)
 /* Reads at most `n` bytes. Returns their number; 0 at the end; -1 with errno: EAGAIN if there
  * are none now. */
 ssize_t stream_read(struct stream *s, char *p, size_t n);
-/* Returns in words the `error` to which stream_read() has set errno. */
+/* Returns a text for `error`, the errno after a failed stream_read(). */
 const char *stream_strerror(const struct stream *s, int error);
 /* True if the handshake is under way. */
 static inline bool stream_is_shaking(const struct stream *s)

@@ -232,8 +232,8 @@ int listeners_open(struct listeners *l, const struct config *config,
 	return inherited_fds_finish(inherited_fds);
 }
 
-/* True if each user of the machine may open the unix socket, as by default those of systemd. A
- * user of the console can end hasp. */
+/* True if each user of the machine may open the unix socket, which is what systemd permits by
+ * default. A user of the console can end hasp. */
 static bool listeners_is_for_all(const struct listen_entry *entry)
 {
 	struct address at;

@@ -129,7 +129,7 @@ static void watcher_on_overdue(void *arg)
 	struct watcher *w = arg;
 	double wait = (double)w->settings.failover_wait_ms / 1000;
 
-	log_warning("failover_overdue master=%s primary=%s sentinel=%s seconds=%g",
+	log_warning("failover_overdue master=%s primary=%s sentinel=%s waited_seconds=%g",
 	            w->settings.master, w->primary, w->announcer, wait);
 	w->heeded_from = clock_now() + wait;
 	watcher_end_hold(w);

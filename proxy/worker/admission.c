@@ -115,9 +115,9 @@ static void admission_refuse(const struct listener *l, int fd)
 	/* If the kernel does not take the error at once, the client only sees the close. */
 	if (l->entry->kind == LISTEN_PLAIN &&
 	    send(fd, full, sizeof(full) - 1, MSG_NOSIGNAL) < 0)
-		log_debug(
-			"max_clients effect=\"the client got no error message\" reason=\"%s\"",
-			strerror(errno));
+		log_debug("max_clients effect=\"a client was closed without an error message\" "
+		          "reason=\"%s\"",
+		          strerror(errno));
 	close(fd);
 }
 

@@ -43,7 +43,8 @@ static inline int connect_to(const struct addrinfo *to)
 	return fd;
 }
 
-/* A request is short, and its predecessor answered: the socket takes it whole. */
+/* Sends the bytes by one call: they are few, and the socket buffer is empty, because Redis has
+ * answered the request before. */
 static inline void write_all(int fd, struct slice bytes)
 {
 	if (send(fd, bytes.p, bytes.n, MSG_NOSIGNAL) != (ssize_t)bytes.n)

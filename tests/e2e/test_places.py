@@ -101,7 +101,7 @@ def test_console_lets_in_who_can_log_in_while_strangers_hold_all_its_places(star
         assert late.call("AUTH", "open sesame") == OK
         assert operator.call("PING") == PONG
         assert value(hasp, "hasp_limit_reached_total", limit="console") == 2
-    assert "console_full limit=64 closed=" in hasp.log
+    assert "console_full limit=64 closed_client=" in hasp.log
 
 
 @covers("console_full")

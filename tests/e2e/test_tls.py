@@ -132,7 +132,7 @@ def test_half_close_is_answered_first(tls_hasp, context, redis_server, pooling, 
     size = 5 * MB if pooling == "shared" else 1000
     redis_server.client().set("big", "x" * size)
     with Connection(TlsAddress.of(tls_address(hasp), context)) as c:
-        # By its second command it has come to a shared link, if links are shared.
+        # With pooling = shared, the client has a shared link by its second command.
         assert (c.call("PING"), c.call("PING")) == (PONG, PONG)
         c.send(encode("SET", "a", "1") + encode("GET", "big") * 3 + encode("GET", "a"))
         half_close(c)

@@ -461,7 +461,7 @@ class Leader(Idiom):
     """The leader prolongs its key. One that slept goes on as leader although another one leads."""
 
     due, line = "line", r"as leaders do"
-    prolong = "PEXPIRE"  # SET XX
+    prolong = "PEXPIRE"  # or "SET XX"
 
     async def serve(self, shop):
         async def worker(n):

@@ -435,10 +435,10 @@ static void reply_command(struct redis_call *x, const struct redis_command *c)
 	redis_reply_int(x, c->first);
 	redis_reply_int(x, c->last);
 	redis_reply_int(x, c->step);
-	redis_reply_set(x, 0); /* of ACLs' categories */
-	redis_reply_array(x, 0); /* of tips */
-	redis_reply_array(x, 0); /* of keys' specifications */
-	redis_reply_array(x, 0); /* of subcommands */
+	redis_reply_set(x, 0); /* ACL categories: none */
+	redis_reply_array(x, 0); /* tips: none */
+	redis_reply_array(x, 0); /* key specifications: none */
+	redis_reply_array(x, 0); /* subcommands: none */
 }
 
 static size_t count_commands(void)

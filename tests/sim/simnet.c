@@ -29,7 +29,7 @@ struct piece {
 	struct list node; /* in to->coming */
 	struct sock *to;
 	enum piece_kind kind;
-	int error; /* of PIECE_RESET: errno */
+	int error; /* PIECE_RESET: the errno that the reader gets */
 	struct buf bytes;
 };
 

@@ -20,7 +20,7 @@ struct fixture {
 		struct watch watch;
 		struct fixture *of;
 		int peer;
-		void (*then)(struct one *o); /* called when it is served; NULL: nothing */
+		void (*then)(struct one *o); /* called by the watch's callback; NULL: nothing */
 	} ones[MANY];
 	size_t served[2 * MANY]; /* indices of those served, in order */
 	size_t nserved;
