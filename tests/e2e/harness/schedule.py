@@ -18,7 +18,7 @@ from xdist.scheduler import LoadScheduling
 # Sorted by the longest test of each file. A file that is missing here only makes the whole run
 # longer.
 LONG = ("journey", "partition_campaign", "differential", "sentinel_locks", "discover_campaign", "cluster_campaign",
-        "failover_campaign", "counting", "building", "hostile_campaign", "fencing_campaign", "waiting_many", "chaos")
+        "failover_campaign", "counting", "hostile_campaign", "fencing_campaign", "waiting_many", "chaos")
 
 # In the order of tests/README.md, basic tests first. Renewal, which takes long, is also tested by
 # the simulation.
