@@ -135,15 +135,15 @@ def test_slow_readers_together_are_closed_at_memory_limit(start_hasp, plain):
     plain.set("big", "x" * MB)
     plain.set("k", "v")
     with served(hasp) as other:
-        slow = [served(hasp) for _ in range(6)]
+        slow = [served(hasp, receive_buffer=64 * 1024) for _ in range(6)]
         for conn in slow:
-            conn.send(encode("GET", "big") * 20)
+            conn.send(encode("GET", "big") * 8)
         for _ in range(100):
             assert other.call("GET", "k") == b"$1\r\nv\r\n"
         lost = 0
         for conn in slow:
             try:
-                for _ in range(20):
+                for _ in range(8):
                     assert len(conn.read()) > MB
             except (EOFError, ConnectionResetError):
                 lost += 1
