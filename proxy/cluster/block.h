@@ -42,7 +42,7 @@ struct block {
 	bool watches; /* the node may watch keys */
 	bool watch_lost; /* keys were watched at another node: EXEC must fail */
 	bool aborted; /* hasp has refused a command: hasp must refuse EXEC, too */
-	bool too_long; /* `kept` lacks some of the commands */
+	bool too_long; /* the transaction exceeds the limit: `kept` lacks commands of it */
 	struct buf kept; /* MULTI, and the commands after it */
 	size_t nkept; /* number of commands in `kept` */
 };

@@ -110,7 +110,7 @@ struct cluster_entry {
 	size_t nreply; /* bytes that nodes have answered */
 	bool done; /* all of its reply has come */
 	bool muted; /* its reply is dropped: CLIENT REPLY */
-	bool pushes; /* its reply is acknowledgements, which CLIENT REPLY does not drop */
+	bool pushes; /* SUBSCRIBE: CLIENT REPLY does not drop its acknowledgements */
 	bool begins_stream; /* MONITOR: bytes follow without end, unless Redis refuses it */
 	bool blocks; /* BLPOP: Redis may answer only when another client writes */
 	bool patient; /* its reply may be long in coming: LINK_PATIENT */

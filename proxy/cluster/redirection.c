@@ -49,7 +49,7 @@ enum redirection {
 struct hint {
 	enum redirection what;
 	const struct node *from; /* the node that sent the error */
-	const struct node *owner; /* the slot's node then, by the map; NULL: not known */
+	const struct node *owner; /* the slot's node by the map of that time; or NULL */
 	bool was_asked; /* hasp sent the part after ASKING: the node does not serve the slot */
 	uint64_t question; /* the answer to this question of hasp's, or a later one, decides */
 	size_t nline;

@@ -33,7 +33,7 @@ enum {
 
 /* Where the keys are, if first, last and step do not describe it. */
 enum command_key_spec {
-	KEYS_RANGE, /* first, last, step */
+	KEYS_RANGE, /* from argv[first] to argv[last], every step-th */
 	KEYS_SORT, /* the range, and the argument after STORE */
 	KEYS_GEO, /* the range, and the argument after STORE or STOREDIST */
 	KEYS_COUNTED, /* argv[first] is numkeys, then the keys: every step-th argument */

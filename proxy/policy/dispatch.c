@@ -311,7 +311,7 @@ struct decision dispatch_early(struct context *x, const struct resp_view *beginn
 	context_set_beginning(x, x->env, what, beginning);
 	if (must_be_learned(x->env, what, beginning->argv[0]))
 		return learn;
-	/* hasp may have to send the command again. */
+	/* A guard may make hasp send the transaction again: then it needs the whole command. */
 	if (session_in_multi(x->session) && x->env->guards_enforce)
 		return d;
 	if (!is_decided(x))

@@ -48,7 +48,7 @@ struct cluster_topology {
 	struct list questions; /* questions in flight */
 	struct list ended; /* questions to free at the end of the loop's turn */
 	uint64_t nquestions; /* number of the last question */
-	bool searches; /* a search is running: no answer has counted yet */
+	bool searches; /* hasp searches for a node with a valid map */
 	bool seeds_first; /* the configuration was read, and no node has answered since */
 	size_t candidate; /* the number of the next node: candidate_address() */
 	double searched_at; /* clock at the begin of the last search */

@@ -28,7 +28,7 @@ struct own_conn_ops {
 	void (*on_down)(void *owner, enum link_end end, const char *reason);
 };
 
-/* Embedded in its owner. */
+/* Lies inside the struct that uses it. */
 struct own_conn {
 	struct link_user user; /* on no link while closed */
 	const struct own_conn_ops *ops;
@@ -56,7 +56,7 @@ void own_conn_send_auth(struct own_conn *c, const char *user, const char *passwo
  * while, or Redis is known to be up again, hasp opens it at once; otherwise after a delay that
  * doubles with each failure, up to a limit. The environment's clock gives the time. */
 
-/* Embedded in its owner. */
+/* Lies inside the struct that uses it. */
 struct retry {
 	const struct link_env *env; /* its loop and its clock */
 	struct loop_timer timer; /* runs until the next try */
@@ -95,7 +95,7 @@ void retry_now(struct retry *r);
 
 #define QUERY_MAX 4
 
-/* Embedded in its owner; runs one query at a time. */
+/* Lies inside the struct that uses it; runs one query at a time. */
 struct query {
 	struct link_env *env;
 	struct own_conn conn; /* closed between queries */

@@ -107,8 +107,8 @@ struct tracker_act {
 /* --- acts on locks --- */
 
 enum lock_way { WAY_SETNX, WAY_SET_NX, WAY_INCR, WAY_SET, WAY_SCRIPT, WAYS };
-/* The client took the lock. WAY_SET: it did not check whether the lock was free. lease_ms: 0:
- * no expiry; negative: an unknown one. */
+/* The client took the lock. By WAY_SET it did not check whether the lock was free. `lease_ms`:
+ * 0: the lock has no expiry; negative: an unknown one. */
 void tracker_took(const struct tracker_act *a, enum lock_way way, int64_t lease_ms,
                   uint64_t value);
 /* The client tried to take the lock and was refused. */

@@ -294,7 +294,7 @@ struct tracker_client {
 	uint64_t id; /* counted from 1 */
 	struct client_label *label; /* NULL: not needed yet */
 	uint64_t round; /* tracker.round when the client was counted */
-	uint64_t address, name; /* hashes; 0: none */
+	uint64_t address, name; /* hashes of the client's address and name; 0: none */
 	bool is_closing; /* tracker_client_free() is running */
 	uint64_t missed; /* hash of the last key that the client did not find; 0: none */
 	double missed_at; /* when that was */

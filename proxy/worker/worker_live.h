@@ -58,7 +58,7 @@ struct live {
 /* One kind of entry that the caller wants. */
 struct live_want {
 	enum live_what what;
-	size_t most; /* number of entries, the longest held; more than LIVE_MOST: all entries */
+	size_t most; /* so many entries, those held longest first; above LIVE_MOST: all */
 	struct live *live; /* gets the entries */
 };
 #define LIVE_WANTS_MAX 2

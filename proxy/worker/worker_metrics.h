@@ -59,7 +59,7 @@ struct worker_node_gauges {
 struct worker_gauges {
 	size_t asked; /* number of workers */
 	size_t answered; /* number of workers that have answered */
-	uint64_t memory[WORKER_MEMORIES]; /* by enum worker_memory */
+	uint64_t memory[WORKER_MEMORIES]; /* bytes; indexed by enum worker_memory */
 	size_t nnodes;
 	struct worker_node_gauges *nodes;
 };
