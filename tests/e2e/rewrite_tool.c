@@ -200,8 +200,8 @@ static void do_verb(void)
 	verbs.max_lease_ms = atoll(word());
 	struct rewrite_opts opts = read_opts();
 	token = unhex(word());
-	/* The ticket of an UNLOCK or MUNLOCK is that of the acquisition that it gives back, and
-	 * may be followed by the fencing token. */
+	/* UNLOCK and MUNLOCK name the acquisition that they give back: its ticket, and perhaps
+	 * a space and its fencing token. */
 	for (size_t i = 0; i < MLOCK_KEYS_MAX; i++)
 		given_back[i] = (struct given_back){ .ticket = opts.ticket };
 	opts.given_back = given_back;

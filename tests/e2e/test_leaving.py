@@ -118,17 +118,6 @@ def test_reload_while_it_leaves_changes_nothing(start_hasp, redis_server):
     ended(hasp)
 
 
-@covers("socket_file_left")
-def test_socket_file_that_cannot_be_removed_is_logged(start_hasp, tmp_path):
-    path = tmp_path / "s"
-    hasp = start_hasp(listen=f"unix:{path}")
-    path.unlink()
-    path.mkdir()
-    hasp.signal(signal.SIGTERM)
-    ended(hasp)
-    assert f'socket_file_left address=unix:{path} reason="Is a directory"' in hasp.log
-
-
 def test_files_of_the_next_hasp_stay_when_this_one_has_drained(start_hasp, redis_server, tmp_path):
     options = {"listen": f"unix:{tmp_path}/s"}
     hasp = start_hasp(**options)

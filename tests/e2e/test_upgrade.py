@@ -140,18 +140,6 @@ def test_new_process_may_have_more_or_fewer_workers(generations, tmp_path):
     assert not path.exists()
 
 
-@covers("listener_closed")
-def test_address_that_the_new_file_does_not_name_is_closed(generations, tmp_path):
-    path = tmp_path / "s"
-    hasps = generations(listen=f"127.0.0.1:0 unix:{path}")
-    hasp = hasps.hasp
-    hasp.configure(hasp.config_file.read_text().replace(f" unix:{path}", ""))
-    hasps.upgrade()
-    assert f"listener_closed address=unix:{path} reason=" in hasp.log
-    with hasp.connect() as one:
-        assert one.call("PING") == PONG
-
-
 def http_ports(hasps):
     """Returns the HTTP port of each generation, in order."""
     return re.findall(r"\blistening_http address=127\.0\.0\.1:(\d+)", hasps.hasp.log)

@@ -272,7 +272,7 @@ TEST_SHARED(a_link_that_breaks_tells_each_user_what_it_had_in_flight)
 	assert_guest(&f->guest[0], "+a1\r\n+a", "");
 	for (size_t i = 0; i < NGUESTS; i++) {
 		assert_int_equal(f->guest[i].ndown, 1);
-		/* Only the user whose reply was cut off is told so. */
+		/* Only the user whose reply was cut off gets LINK_CUT. */
 		assert_int_equal(f->guest[i].end, i == 0 ? LINK_CUT : LINK_BROKEN);
 	}
 	assert_int_equal(f->guest[0].inflight, 2);

@@ -167,7 +167,7 @@ TEST(a_try_that_was_stopped_is_not_made)
 	retry_later(&f->retry, LINK_UNREACHABLE);
 	retry_stop(&f->retry);
 	assert_false(loop_timer_is_running(&f->retry.timer));
-	/* Nor if the server is back. */
+	/* The news that the server is back does not start it either. */
 	retry_now(&f->retry);
 	assert_false(loop_timer_is_running(&f->retry.timer));
 }

@@ -42,9 +42,9 @@ local function recorded_fence(record, token)
 	end
 end
 
--- Returns true if the owner of a verbs' lock has acquired it again since the acquisition
--- `given_back`: its ticket and its fencing token, or less, as far as hasp knows. `kind`: 'hash',
--- 'string', 'zset', or a side of a read-write lock.
+-- Returns true if the owner has acquired the verbs' lock again since the acquisition `given_back`.
+-- That is "TICKET FENCING_TOKEN". If hasp knew no fencing token, the answer is false.
+-- `kind`: 'hash', 'string', 'zset', or a side of a read-write lock.
 -- include recorded_fence
 -- include rw_field
 local function is_later(record, token, kind, given_back)
