@@ -21,7 +21,7 @@
 #define STEP_SECONDS 0.1
 /* Limit of nodes that hasp asks at the same time, in a step. */
 #define STEP_MAX 64
-/* Seconds for which hasp believes a node that reported the cluster as down. */
+/* Seconds for which a node's report that the cluster is down counts. */
 #define DOWN_SECONDS 1.0
 
 struct cluster_node {
@@ -50,7 +50,7 @@ struct cluster_topology {
 	uint64_t nquestions; /* number of the last question */
 	bool searches; /* hasp searches for a node with a valid map */
 	bool seeds_first; /* the configuration was read, and no node has answered since */
-	size_t candidate; /* the number of the next node: candidate_address() */
+	size_t candidate; /* index of the next node to ask: see candidate_address() */
 	double searched_at; /* clock at the begin of the last search */
 	double down_at; /* clock when a node last reported the cluster as down; 0: never */
 	long long epoch; /* latest epoch that a node has reported; 0 again after a search in
@@ -572,7 +572,7 @@ static void cluster_use(struct topology *t, const struct topology_settings *s)
 	struct cluster_topology *c = cluster_of(t);
 	bool logs_in = topology_must_log_in(&t->settings, s);
 
-	/* Another cluster counts its own epochs. */
+	/* The settings name another cluster, which has its own epochs. */
 	if (names_others(&t->settings, s))
 		c->epoch = 0;
 	end_questions(c);

@@ -37,8 +37,8 @@ static const unsigned control_forbidden[CONTROL_HEALTHS] = {
 	[CONTROL_WORKS] = NOT(REFUSES),
 };
 
-/* Sets the health. Returns true if the caller must log the change: only the first connection to
- * a server logs. */
+/* Sets the health. Returns true if the caller must log the change: a second connection to the
+ * server logs nothing. */
 static bool control_set_health(struct control *c, enum control_health health)
 {
 	if (c->health == health)

@@ -123,8 +123,8 @@ struct link_user {
 	uint32_t inflight; /* number of requests whose reply is due */
 	uint32_t discarded; /* during on_down(): the requests in flight whose reply would have
 	                     * been discarded without a callback */
-	uint32_t first_run; /* (inflight > 0) no run of the user in the FIFO has a lower number
-	                     */
+	uint32_t first_run; /* lower bound of the numbers of the user's runs in the FIFO; no
+	                     * meaning if inflight is 0 */
 	bool await_idle; /* call on_idle() once, when inflight is 0 */
 	bool outdated; /* the user's link is outdated: see link_set_outdated() */
 	bool waiting; /* the user's link is logging in: see on_ready() */
@@ -229,9 +229,10 @@ void link_end(struct link *l, const char *reason);
 void link_peer_grew(struct link *l);
 /* Gives the peer more of the sent bytes. */
 void link_peer_ready(struct link *l);
-/* Withdraws the last request. If no server has it, or the server refuses it so that the peer
- * would send it again, its reply is `error`, a line that lives as long as the link. The reply
- * comes later. Does nothing on links without a peer, where the request is on its way. */
+/* Withdraws the last request. If no server has got the request, or the server refuses it so
+ * that the peer would send it again, the reply is `error`, a line that lives as long as the
+ * link. The reply comes later. Does nothing on links without a peer, because they have sent the
+ * request. */
 void link_withdraw(struct link *l, struct slice error);
 
 /* Sets how many seconds from now a link that is not connected yet may take to connect, instead

@@ -125,8 +125,8 @@ enum link_state {
 	LINK_NSTATES,
 };
 
-/* A further flag of a request: it belongs to the link's login; its tag is a struct
- * login_step. */
+/* A further flag of link_expect(): the request belongs to the link's login, and its tag is a
+ * struct login_step. */
 #define LINK_LOGIN (1u << 8)
 
 /* A command of the link's own login. */

@@ -7,8 +7,8 @@
 #include "upstream/decode.h"
 
 /* The longest delays, in seconds. MAX_SECONDS is short, because waiters are not notified of
- * free locks while the subscriber is down. After a refusal hasp waits longer: only an
- * administrator can end it. */
+ * free locks while the subscriber is down. After a refusal hasp waits longer, because only an
+ * administrator can end the refusal. */
 #define MAX_SECONDS 1.0
 #define REFUSED_MAX_SECONDS 5.0
 

@@ -58,7 +58,7 @@ void own_conn_send_auth(struct own_conn *c, const char *user, const char *passwo
 
 /* Lies inside the struct that uses it. */
 struct retry {
-	const struct link_env *env; /* its loop and its clock */
+	const struct link_env *env; /* has the loop and the clock */
 	struct loop_timer timer; /* runs until the next try */
 	double min_seconds; /* the first delay after the connection worked */
 	double seconds; /* the next delay */
@@ -76,7 +76,7 @@ void retry_stop(struct retry *r);
 
 /* Tries as soon as the loop runs, and resets the delay. */
 void retry_restart(struct retry *r);
-/* Schedules a try, because the connection ended or a try failed. `end`: how. */
+/* Schedules a try, because a try failed or the connection ended; `end`: in which way. */
 void retry_later(struct retry *r, enum link_end end);
 /* Call this when the connection works: resets the delay. */
 void retry_worked(struct retry *r);

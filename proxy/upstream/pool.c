@@ -17,7 +17,7 @@
 /* Seconds after a link failed in which pool_ask() makes no new one, unless the caller is
  * eager. */
 #define FAILED_SECONDS 5.0
-/* A waiter whose link failed does not try again if fewer seconds are left for it. */
+/* A waiter whose link failed does not try again if fewer seconds than this are left to it. */
 #define PATIENCE_LEAST 0.05
 
 static bool is_spare(const struct pool_link *l)
@@ -290,7 +290,7 @@ static enum pool_answer wait_in(struct list *waiters, struct pool_waiter *w)
 	return POOL_LATER;
 }
 
-/* Makes a link for a waiter. Its time to connect is what is left of the waiter's. */
+/* Makes a link for a waiter. The link may take as long to connect as the waiter still waits. */
 static void make_link(struct pool *p, struct pool_group *g, const struct link_login *login,
                       const struct pool_waiter *w)
 {
@@ -336,7 +336,7 @@ void pool_join(struct pool *p, const struct link_login *login, struct link_user 
 	struct pool_group *g = pool_group_find(p, &found);
 	struct pool_link *l;
 
-	/* pool_ask() has found a group without the name. */
+	/* No group has this name: pool_ask() chose the group without a name. */
 	if (!g) {
 		found.name = NULL;
 		g = pool_group_find(p, &found);

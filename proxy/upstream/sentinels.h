@@ -108,10 +108,10 @@ void sentinels_note(struct sentinels *s, const struct sentinel_answer *a);
  * sentinels_note() got in this round. NULL: no answer counts. */
 const struct sentinel_word *sentinels_newest(struct sentinels *s);
 
-/* In another round: decides whether the answer of the sentinel that sentinels_next() returned
- * last counts. `primary`: HOST:PORT of the primary in use; NULL: none. Returns NULL if the
- * answer counts: then hasp asks this sentinel first from now on. Else returns the reason in
- * words. */
+/* In a round that does not ask all sentinels: decides whether the answer of the sentinel that
+ * sentinels_next() returned last counts. `primary`: HOST:PORT of the primary in use; NULL:
+ * none. Returns NULL if the answer counts: then hasp asks this sentinel first from now on. Else
+ * returns the reason in words. */
 const char *sentinels_take(struct sentinels *s, const struct sentinel_answer *a,
                            const char *primary);
 

@@ -23,9 +23,9 @@ struct slice slot_hashed_part(struct slice key);
 /* Length of a string that slot_tag() returns, in bytes. */
 #define SLOT_TAG_LEN 3
 
-/* Returns a text of letters and digits in this slot: the hash tag of keys that hasp keeps
- * beside a key that cannot be a hash tag itself, because it has a `}` or is empty. The texts
- * must never change, because other hasps use them. Never freed. From any thread. */
+/* Returns a text of letters and digits that is in this slot. If a key cannot be a hash tag,
+ * because it has a `}` or is empty, hasp's own keys for it have this text as their hash tag.
+ * The texts must never change, because other hasps use them. Never freed. From any thread. */
 struct slice slot_tag(uint16_t slot);
 
 #endif

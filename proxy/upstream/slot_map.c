@@ -246,7 +246,7 @@ static void use_ranges(struct slot_map *m, const struct slot_range *ranges, size
 	}
 }
 
-/* Keeps each primary that still has slots, although the reply does not name it: a node that has
+/* Keeps the primaries that the reply does not name but that still have slots: a node that has
  * just joined the cluster knows only a part of it. */
 static void keep_unreplaced(struct slot_map *m)
 {

@@ -98,7 +98,7 @@ int slot_map_read(struct slot_map *m, const redisReply *slots, const char *asked
 void slot_map_read_migrating(struct slot_map *m, const char *nodes, const char *asked);
 
 /* A node that serves slots. hasp sends a request for all nodes to each node's lowest slot, so
- * that it reaches a replica that has taken a node's place. */
+ * that the request reaches a replica that has taken a node's place. */
 struct primary {
 	const struct node *node;
 	uint16_t slot; /* lowest slot of the node */

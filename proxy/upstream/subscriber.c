@@ -19,8 +19,8 @@
 struct subscriber {
 	struct subscriber_opts opts;
 	struct link_user user; /* on no link between two tries */
-	struct reply_scan scan; /* of the message that is being received */
-	struct buf message; /* the bytes of that message so far */
+	struct reply_scan scan; /* scans the message that is being received */
+	struct buf message; /* bytes of the message so far */
 	struct retry retry;
 	struct loop_timer check; /* sends PING; stopped if the delay is 0 */
 	double timeout; /* seconds; 0: none */

@@ -29,7 +29,7 @@ struct ask_session {
 	bool done; /* all requests were answered */
 	size_t nanswered; /* number of answered requests */
 	struct buf said; /* the last error reply, also to AUTH; empty: none */
-	struct buf *why; /* the caller's */
+	struct buf *why; /* gets the reason of a failure; the caller's */
 };
 
 /* Ends the query; `why`: the reason of a failure, or NULL. Later events are stopped, because

@@ -47,7 +47,7 @@ struct topology_ops {
 struct topology {
 	struct node *only; /* the only node; NULL: there are several, see `ops` */
 	const struct topology_ops *ops; /* NULL: there is one node */
-	struct topology_settings settings; /* those that the topology uses now */
+	struct topology_settings settings; /* settings that the topology uses now */
 };
 
 /* Makes a topology of one node. `links`, `ops` and `arg`: as for node_new(). */

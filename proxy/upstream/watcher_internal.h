@@ -81,7 +81,7 @@ struct watcher {
 	struct query query;
 	struct sentinel_events *events; /* NULL: no sentinel has answered yet */
 	struct sentinels sentinels;
-	struct watcher_settings settings; /* its own copy */
+	struct watcher_settings settings; /* the watcher's own copy */
 
 	/* The present round of questions. */
 	const char *asked; /* the sentinel that hasp asks; NULL: hasp asks `candidate` */
