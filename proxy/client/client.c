@@ -163,8 +163,8 @@ void client_steer_reading(struct client *c)
 		stream_pause(&c->stream);
 	else
 		stream_resume(&c->stream);
-	/* hasp cannot see whether a client sends while it does not read from it: then the link
-	 * must not stay paused. */
+	/* While hasp does not read from the client, hasp cannot see whether the client sends:
+	 * then the client's link must not stay paused. */
 	if (c->stream.paused && client_may_pause_link(c))
 		client_steer_link(c);
 }
@@ -444,8 +444,8 @@ void client_rewrite_opts(const struct client *c, bool eval, struct rewrite_opts 
 	bool in_multi = session_in_multi(s);
 
 	*opts = waiters_opts(c->env->policy.waiters, session_db(s));
-	/* Send the text of the script after CLIENT CACHING, which applies to one command, even
-	 * to a call that fails for want of its script. */
+	/* CLIENT CACHING applies to the next command only, even to a call that fails for want
+	 * of its script: after it, send the script's text at once. */
 	opts->eval = eval || in_multi || s->opaque || s->affects_next;
 	opts->resp3 = s->proto == 3;
 	opts->ticket = waiters_ticket(c->env->policy.waiters);
@@ -494,7 +494,8 @@ void client_context(struct client *c, struct context *x)
 	x->locks = &c->locks;
 	x->watched = &c->watched;
 	x->listener = c->listener;
-	/* In front of a cluster, the cluster session writes before WAIT itself. */
+	/* In front of a cluster, the cluster session itself sends the write that must precede
+	 * WAIT. */
 	x->needs_wait_ping = c->needs_wait_ping && !c->env->node->links.connect;
 	x->must_log_in = client_must_log_in(c);
 	/* hasp must not send a command of its own before a command that depends on the

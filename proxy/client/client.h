@@ -91,8 +91,8 @@ struct worker_shared;
 /* Only clients.c writes it. The phases follow each other in this order. */
 enum clients_phase {
 	CLIENTS_SERVED,
-	CLIENTS_DRAINING, /* each leaves when it is at rest: drain.c */
-	CLIENTS_CUT_OFF, /* hasp ends: their locks expire with the leases */
+	CLIENTS_DRAINING, /* each client leaves when it is at rest: drain.c */
+	CLIENTS_CUT_OFF, /* hasp ends: clients' locks expire with their leases */
 };
 
 /* A slot of the table of clients: client_list.c. */
@@ -123,7 +123,7 @@ struct client_env {
 	size_t scratch_size;
 	struct request_args args; /* arguments of the request that hasp decides about now */
 	struct command_info found; /* the command of `args`, if hasp had to look it up */
-	struct command_key matched; /* the first of `args`, with its section */
+	struct command_key matched; /* the first of `args` as a key, with its section */
 	struct freelist inputs; /* blocks of BUF_FIRST_SIZE bytes, for most clients' `in` */
 	struct freelist link_waits; /* memory for structs client_link_wait */
 	struct list clients; /* open clients, least recently active first */
@@ -139,8 +139,8 @@ struct client_env {
 	struct client_table table; /* the clients by number */
 	struct account account; /* the memory kept for clients, against memory_limit */
 	struct client_counters counters;
-	size_t most; /* the largest account.total since hasp last gave memory back */
-	unsigned shortages; /* memory_shortages() that hasp has acted on */
+	size_t most; /* largest account.total since hasp last gave memory to the kernel */
+	unsigned shortages; /* number of memory_shortages() that hasp has handled */
 	struct log_limit over_limit;
 	struct log_limit tls_failed; /* limits the log lines tls_failed */
 	uint64_t nover; /* clients that hasp closed because they used too much memory */

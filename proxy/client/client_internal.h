@@ -83,8 +83,8 @@ enum client_state {
  * writes it. */
 enum next_link {
 	NEXT_NONE, /* the request fails */
-	NEXT_MAY_BE_BARE, /* a link of its own will do without a replay of its state */
-	NEXT_BARE, /* take such a link now */
+	NEXT_MAY_BE_BARE, /* a link of its own will do, without a replay of the state */
+	NEXT_BARE, /* take a link of its own now, without a replay */
 	NEXT_OWN, /* take a link of its own, not a shared one */
 };
 
@@ -137,7 +137,7 @@ struct client {
 	                       * it: WAIT on its present link would not cover that */
 	bool pinned; /* the client needs a link of its own until RESET, or for ever */
 	bool saw_success; /* Redis carried out a request of the client, maybe without a login */
-	bool in_error; /* not `saw_success`: its last bytes are part of an error */
+	bool in_error; /* (not `saw_success`) the last bytes from Redis are part of an error */
 	uint32_t ntransacting; /* number of the last request that may begin or end a
 	                        * transaction */
 	uint32_t decided_in; /* env->policy.generation when hasp decided about `current` */
@@ -432,14 +432,16 @@ enum route route_for(const struct client *c, const struct context *x);
  * the client as CLIENT_PARKED_LINK, and take its request again later. */
 bool route_take(struct client *c, enum route route);
 
-/* The client lost its shared link while it had nothing in flight: asks for another link. That
- * link has to log in, since Redis may have closed the link because the user was deleted. */
+/* Call this when the client lost its shared link while it had nothing in flight: asks for
+ * another link. The new link must log in, since Redis may have closed the old one because the
+ * user was deleted. */
 void route_rejoin(struct client *c);
 
 /* Moves the client from a link of its own to a shared one, as soon as one is ready, if the
  * client may share. */
 void route_return(struct client *c);
-/* A reply shows that Redis keeps neither a transaction nor watched keys for the client. */
+/* Call this when a reply shows that Redis keeps neither a transaction nor watched keys for the
+ * client. */
 void route_end_transaction(struct client *c);
 /* Call this when Redis has carried out RESET. */
 void route_reset(struct client *c);
@@ -508,8 +510,9 @@ void partial_refuse_long(struct client *c, struct cursor *k, const char *error);
 /* True if Redis refuses the request, which is not whole yet. Redis rejects long requests of a
  * client that has not logged in at their first bytes. */
 bool partial_is_refused(const struct client *c);
-/* Cuts the request off, but asks Redis first whether the client is logged in: an AUTH may be
- * in flight, or Redis may have lost its password. Then Redis would wait for the rest. */
+/* Cuts the request off, but asks Redis first whether the client is logged in: an AUTH may be in
+ * flight, or Redis may have lost its password. Then Redis would accept the request, and wait
+ * for its rest. */
 void partial_refuse(struct client *c, struct cursor *k);
 /* Handles a request that is not whole. True: it streams from here; false: wait for more. */
 bool partial_stream(struct client *c, struct cursor *k);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * client_record: what hasp knows of a client at rest, written for the hasp that takes the
- * client over. An array of bulks, pairs of a name and a value; what is as in a new client is
- * left out. The other hasp may be of another version, so it does not take a client with a name
- * that it does not know.
+ * client over. An array of bulks, pairs of a name and a value; fields that are as in a new
+ * client are left out. The other hasp may be of another version, so it does not take a client
+ * with a name that it does not know.
  */
 #include "client/client_internal.h"
 

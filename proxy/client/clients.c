@@ -273,7 +273,7 @@ void clients_go_on(struct client_env *env)
 {
 	struct list waiting;
 
-	/* The request of one client may close others: walk a list of its own. */
+	/* The request of one client may close others: walk a separate list. */
 	list_init(&waiting);
 	list_move_all(&waiting, &env->clients);
 	list_shift_each (struct client, c, &waiting, node) {
@@ -346,7 +346,7 @@ void clients_close(struct client_env *env, const char *reason)
 #define TRIM_BYTES ((size_t)4 * 1024 * 1024)
 
 /* Weighs a client's memory by the square of the seconds since the client last read, at least 1.
- * A client that reads frees its memory soon; one that does not is likely to go on so. */
+ * A client that reads frees its memory soon; one that does not read will probably keep it. */
 static double weigh(void *arg, const struct account_share *s)
 {
 	struct client_share *share = container_of(s, struct client_share, account);

@@ -145,7 +145,7 @@ static void wait_in_turn(struct client *c, const struct op_out *out)
 		client_set_state(c, CLIENT_PARKED_REPLY);
 		client_close(c, not_understood);
 	} else if (c->eof && c->state == CLIENT_PARKED_TURN) {
-		/* Its place is known, so the client can leave the queue without a search. */
+		/* The client's place is known, so it can leave the queue without a search. */
 		client_close(c, "hung up while it waited for a lock");
 	} else if (c->state == CLIENT_PARKED_TURN) {
 		watch_for_deadlock(c, t);
@@ -339,7 +339,7 @@ static bool exchange_event(struct client *c, const struct op_event *e)
 	struct op_action a;
 	bool passes;
 
-	/* Events from OP_GRANTED on end a wait. Its log line finds the client by the client's
+	/* Events from OP_GRANTED on end a wait. Their log lines find the client by the client's
 	 * own holds. */
 	if (e->kind >= OP_GRANTED)
 		(void)client_own_holds(c);
@@ -720,7 +720,7 @@ static void on_acked(void *arg, bool enough)
 	c->ask = NULL;
 	if (!resume_parked(c))
 		return;
-	/* A guarded command needs its link now, and the client may have lost that. */
+	/* A guarded command needs the client's link now, which may be gone. */
 	if (enough && c->current->guard_op && !route_is_usable(c))
 		send_again(c, false);
 	else

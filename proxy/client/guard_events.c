@@ -106,7 +106,8 @@ void guard_events_refused(struct client *c, struct slice line)
 	} else if (!slice_starts(line, SLICE_LIT("-LOCKED "))) {
 		return;
 	} else if (c->waiter && (k->acquires || waiter_place(c->waiter))) {
-		/* If the wait ended before the client joined the queue, it is counted here. */
+		/* If the wait ended before the client joined the queue, the wait is counted
+		 * here. */
 		if (!waiter_place(c->waiter))
 			count_waits(k);
 		count_timed_out(c, k);

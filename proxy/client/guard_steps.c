@@ -476,8 +476,8 @@ static struct op_action transaction_reply(const struct op_facts *f, const struct
 	struct op_action a = { .act = OP_AWAIT };
 
 	if (op->phase != GUARD_OP_EXECUTE) {
-		/* The reply to a check is always a line, and hasp does not understand another
-		 * one. */
+		/* The reply to a check is always a line, and hasp understands no other
+		 * reply. */
 		a.act = OP_CLOSE;
 		return a;
 	}

@@ -174,7 +174,7 @@ static void holder_query_fini(struct holder_query *q)
 /* A log event for which hasp first asks the other workers who owns the lock. The client does
  * not wait for it. */
 
-/* A question keeps the texts: an event with longer ones is logged at once. */
+/* Limit of the texts that a question keeps: an event with longer texts is logged at once. */
 #define EVENT_NBYTES_MAX ((size_t)64 * 1024)
 
 struct event_ask {
@@ -238,7 +238,7 @@ void holders_ask(void *arg, const struct event_to_log *event, struct slice token
 /* A question to the workers, for LOCK.INFO. */
 struct info_ask {
 	struct holder_query query;
-	struct client_asked asked; /* for its client's worker only */
+	struct client_asked asked; /* only the worker of the asking client may read it */
 	struct buf answer; /* the fields of Redis' reply */
 	size_t nfields; /* number of fields in `answer` */
 };
@@ -381,14 +381,14 @@ void holders_info_on_reply(struct client *c, const struct resp_reply *reply,
 /* A question to the workers, for LOCK.LIST, with the answers until now. */
 struct list_ask {
 	struct round round;
-	struct client_asked asked; /* for its client's worker only */
+	struct client_asked asked; /* only the worker of the asking client may read it */
 	int db;
 	bool resp3;
 	bool every; /* the client gave no pattern, so every lock counts */
 	struct buf pattern, user;
 	size_t n;
 	struct buf rows;
-	const struct client_env *env; /* of the worker at which the step runs */
+	const struct client_env *env; /* the worker at which the step runs */
 };
 
 static bool is_full(const struct list_ask *a, size_t more)

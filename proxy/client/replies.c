@@ -151,8 +151,8 @@ static void on_answered(void *owner, void *tag, const struct resp_reply *reply)
 	complete_watched(r, c->session.db, reply);
 }
 
-/* Watches all frames on the link while the client is subscribed. Changes nothing while it
- * awaits replies, one of which may subscribe it. */
+/* Watches all frames on the link while the client is subscribed. Changes nothing while the
+ * client awaits replies, one of which may subscribe it. */
 static void watch_frames(struct client *c)
 {
 	if (c->session.nawaited == 0)
@@ -217,7 +217,7 @@ static void on_reply(void *owner, void *tag, const struct resp_reply *reply,
 		                                           ? LOGIN_REFUSED
 		                                           : LOGIN_ADMITTED);
 	complete_request(c, r, reply, captured);
-	/* watch_frames() does nothing if a SUBSCRIBE has followed. */
+	/* watch_frames() does nothing if a SUBSCRIBE has followed RESET. */
 	if (was_reset) {
 		watch_frames(c);
 		begin_login(c, was_logged_in);

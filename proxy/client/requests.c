@@ -237,7 +237,7 @@ static void skip_empty(struct client *c, struct cursor *k)
 		k->from = k->at;
 }
 
-/* A call and its copy in the stream: each is in a buffer that may be twice as long. */
+/* A call and its copy in the stream, each in a buffer that may be twice as long. */
 #define CALL_COPIES 4
 /* How often a call and its copy together may name a key or an owner. */
 #define CALL_NAMES 8

@@ -188,7 +188,8 @@ bool route_is_replayable(const struct client *c)
 }
 
 /* True if the client must leave its link. That includes a link to the old server after a
- * failover: hasp's own connection, which renews and releases, is at the new one already. */
+ * failover: hasp's own connection, which renews and releases, leads to the new server
+ * already. */
 static bool must_leave(const struct client *c, bool shared)
 {
 	if (c->shared)
@@ -288,7 +289,7 @@ static bool is_paused(const struct client *c)
 void route_rejoin(struct client *c)
 {
 	session_set_admission(&c->session, LOGIN_UNKNOWN);
-	/* During a pause Redis is being restarted, so the user need not have been deleted. */
+	/* During a pause Redis is being restarted: the user need not have been deleted. */
 	if (c->session.login == LOGIN_DONE && !is_paused(c))
 		(void)share(c);
 }
@@ -335,7 +336,8 @@ void route_follow_node(struct client *c)
 {
 	bool is_blocked = session_may_be_blocked(&c->session);
 
-	/* The next request of a client whose state can be replayed moves it to another link. */
+	/* If the client's state can be replayed, the next request moves the client to another
+	 * link. */
 	if (!is_at_old_server(c) || (!is_blocked && route_is_replayable(c)))
 		return;
 	if (!is_blocked && (c->user.inflight || session_in_transaction(&c->session)))
