@@ -12,7 +12,7 @@
 
 /* --- requests ---------------------------------------------------------------------------- */
 
-/* Fails the transaction if the part was never sent: the node lacks its command. */
+/* Fails the transaction if the part was never sent: the node lacks the part's command. */
 static void on_block_reply(struct cluster_entry *e, struct cluster_part *p,
                            const struct resp_reply *r)
 {
@@ -103,9 +103,9 @@ static enum block_part_kind kind_of_step(enum block_state before, enum block_sta
 	return after == BLOCK_NONE ? BLOCK_PART_END : BLOCK_PART_QUEUED;
 }
 
-/* Makes later requests wait for an EXEC, or for a WATCH of several keys: session_holds(). They
- * need not wait for other commands of a transaction: a node that refuses one of these refuses
- * EXEC, too. */
+/* Makes later requests wait for an EXEC, or for a WATCH of several keys: session_holds(). Later
+ * requests need not wait for other commands of a transaction: a node that refuses one of these
+ * refuses EXEC, too. */
 static void note_several(struct cluster_session *s, enum block_state before,
                          const struct plan *p, const struct block_answer *a)
 {

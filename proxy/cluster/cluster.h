@@ -54,8 +54,8 @@ void cluster_front_stop(struct node *n); /* closes the pool's links */
 void cluster_front_free(struct node *n);
 
 /* Sets after how long a request that no node takes gets an error, and how many bytes of replies
- * hasp keeps for a client because they came before their turn: from that many on, it does not
- * read from the client. */
+ * hasp keeps for a client because they came before their turn: from that many on, hasp takes no
+ * more requests of the client. */
 void cluster_set_limits(struct cluster *c, int64_t failover_wait_ms, size_t output_limit);
 
 /* Call this when the map has changed: sends waiting requests to their slots' present nodes. */

@@ -59,34 +59,36 @@ struct cluster_part {
 	/* The request: set by the function that begins the entry. */
 	struct buf request; /* the request's bytes, in case hasp must send it again */
 	int slot; /* -1: none; without `to`, the session's home node then gets the part */
-	struct node *to; /* send it to this node; NULL: to the node of its slot */
-	bool several; /* it may name more than one key of its slot */
-	bool reads; /* it changes nothing, so it may run twice (without `slot`: on any node) */
+	struct node *to; /* send the part to this node; NULL: to the node of its slot */
+	bool several; /* the part may name more than one key of its slot */
+	bool reads; /* changes nothing, so it may run twice (without `slot`: on any node) */
 	bool may_forge; /* command_may_forge() */
-	bool counts; /* WAIT: hasp writes before it, so that it covers all earlier writes */
+	bool counts; /* the part is WAIT: a write before it makes it cover all earlier writes */
 	bool is_copy; /* (acks) the client gets the acknowledgements of the first part instead
 	               */
-	struct acks acks; /* its reply is these acknowledgements */
-	struct block_part *block; /* its role in a transaction, or in WATCH; NULL: none */
+	struct acks acks; /* the acknowledgements that are the part's reply */
+	struct block_part
+		*block; /* the part's role in a transaction, or in WATCH; NULL: none */
 
-	/* The node that has it, and its reply. */
+	/* The node that has the part, and the part's reply. */
 	struct node_conn *node_conn; /* in PART_HELD and PART_SENT */
 	struct buf reply; /* the whole reply, if the entry has `merge` */
-	bool uncounted; /* (counts) the node refused the write before it: the reply is wrong */
-	bool withdrawn; /* (PART_SENT) if refused, it gets session->withdrawal as its reply */
+	bool uncounted; /* (counts) the node refused the write before WAIT */
+	bool withdrawn; /* (PART_SENT) if the node refuses the part, the reply is
+	                 * session->withdrawal */
 	bool streamed; /* forwarded as it arrived, too long to keep: `request` is empty */
 
 	/* Redirections, and nodes that cannot be reached: dispatch.c, redirection.c. */
-	struct node *asked; /* the node to send it to next, after ASKING; NULL: none */
+	struct node *asked; /* the node to send the part to next, after ASKING; NULL: none */
 	struct hint *hint; /* (PART_RETRY) the error by which the node refused the part, and
 	                    * which a script may have forged; NULL: no script can have */
-	bool redirected; /* it was redirected at least once */
-	bool unserved; /* its node answered last that it does not serve the slot */
+	bool redirected; /* the part was redirected at least once */
+	bool unserved; /* the part's node last answered that it does not serve the slot */
 	bool is_stale; /* (PART_SENT) the node refused an earlier part: hasp drops the reply to
 	                * this one, and sends it again after the earlier part */
-	double since; /* the time since when no node takes it; 0: no node has refused it */
+	double since; /* time since when no node takes the part; 0: none refused it */
 	double retry_at; /* (PART_RETRY) the time of the next try */
-	const char *why; /* why no node took it; a literal */
+	const char *why; /* why no node took the part; a literal */
 };
 
 /* A request of the client, which gets one reply. */
@@ -108,12 +110,12 @@ struct cluster_entry {
 	void (*free_arg)(void *arg); /* NULL: `arg` need not be freed */
 	struct buf reply; /* bytes of the reply that came before the entry's turn */
 	size_t nreply; /* bytes that nodes have answered */
-	bool done; /* all of its reply has come */
-	bool muted; /* its reply is dropped: CLIENT REPLY */
-	bool pushes; /* SUBSCRIBE: CLIENT REPLY does not drop its acknowledgements */
+	bool done; /* the whole reply has come */
+	bool muted; /* the reply is dropped: CLIENT REPLY */
+	bool pushes; /* SUBSCRIBE: CLIENT REPLY does not drop the acknowledgements */
 	bool begins_stream; /* MONITOR: bytes follow without end, unless Redis refuses it */
 	bool blocks; /* BLPOP: Redis may answer only when another client writes */
-	bool patient; /* its reply may be long in coming: LINK_PATIENT */
+	bool patient; /* the reply may be long in coming: LINK_PATIENT */
 	bool ends; /* QUIT: the virtual link ends when the reply is delivered */
 };
 

@@ -94,7 +94,7 @@ static void node_conn_leave(struct node_conn *l)
 
 /* --- the link's end ----------------------------------------------------------------------- */
 
-/* Dispatches the parts that the node never got again. */
+/* Dispatches again the parts that the node never got. */
 static void give_up_held(struct node_conn *l, const char *why)
 {
 	struct list held;

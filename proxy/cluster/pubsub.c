@@ -143,7 +143,7 @@ static bool is_client_reply(const struct command *c, const struct resp_view *req
 /* True if only the node knows the wording of the answer or error: a wrong name or wrong
  * arguments have errors of their own, PING has another answer, EXEC another error, and some
  * errors name the subcommand. hasp does not ask the node if the command could change the
- * connection, because its subscriptions may have ended by then. */
+ * connection, because the client's subscriptions may have ended by then. */
 static bool is_worded_by_redis(const struct command *c, const struct resp_view *req)
 {
 	if (!command_arity_ok(c, req->argc) || strcmp(c->name, "ping") == 0 ||

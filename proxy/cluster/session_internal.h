@@ -137,7 +137,8 @@ struct cluster_session {
 	/* The slots of requests in flight, as a set of session_bit(): see session_holds(). */
 	uint64_t several; /* requests of several keys */
 	uint64_t blocks; /* transactions */
-	bool refused; /* since nothing was in flight, a node has refused a request */
+	bool refused; /* a node has refused a request since the session last had nothing in
+	               * flight */
 
 	/* session_command.c */
 	struct replay replay;
@@ -164,7 +165,8 @@ struct cluster_session {
 	uint64_t client_id; /* what CLIENT ID returns; 0: the client has not asked for it */
 	size_t nrequested; /* memory of the entries' parts and their requests */
 	size_t kept; /* bytes of replies before their turn, and of kept transactions */
-	size_t reply_size; /* expected bytes of a reply: about the longest of late; >= 1 */
+	size_t reply_size; /* expected length of a reply, in bytes: about the longest of the
+	                    * latest ones; >= 1 */
 	bool head_begun; /* a part of the first entry's reply is in `out`, or delivered */
 	bool advancing; /* session_advance() runs, or must not run */
 	bool lingers; /* (ENDING) only the client ends the session */

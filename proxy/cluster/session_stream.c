@@ -10,7 +10,7 @@
 #define STREAM_FROM ((size_t)16 * 1024)
 /* Do not keep a request that is longer than this, in bytes: a redirection then fails it. */
 #define STREAM_KEPT_MAX ((size_t)8 * 1024 * 1024)
-/* Send a request to the home node if no key comes in its first bytes, this many. */
+/* Send a request to the home node if its first bytes, this many, contain no key. */
 #define STREAM_KEY_MAX ((size_t)128 * 1024)
 
 /* Keeps the bytes of a streaming request, if there is memory. `to_come`: at least this many
@@ -63,7 +63,7 @@ static void refuse_stream(struct cluster_session *s)
 	session_set_flow(s, FLOW_STREAMING);
 }
 
-/* Makes the long request wait, since the first call of this function. */
+/* Makes the long request wait; the wait begins with the first call. */
 static void stall(struct cluster_session *s)
 {
 	if (s->stalled_since == 0)

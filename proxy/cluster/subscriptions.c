@@ -48,7 +48,7 @@ static uint32_t *number_of(struct subscriptions *s, enum command_session of)
 	                                                              : &s->shards;
 }
 
-/* Uses the number in an acknowledgement: of channels and patterns together, or of shard
+/* Stores the number in an acknowledgement: of channels and patterns together, or of shard
  * channels. */
 static void count(struct subscriptions *s, enum command_session of, long long total)
 {
