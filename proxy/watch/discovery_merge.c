@@ -344,8 +344,8 @@ static void fit_line(struct buf *pattern)
 	*pattern = cut;
 }
 
-/* True if clients let locks expire whose names differ from `first` in part `i` only and that
- * they use alike. */
+/* True if clients let locks expire that they use like `first`, and whose names differ from
+ * `first` in part `i` only. */
 static bool are_likes_left(const struct merging *m, const struct candidate *first, size_t i)
 {
 	const struct lock_sums *l = first->group->lock;

@@ -192,8 +192,8 @@ static const char *const others[] = {
 };
 enum other { COVERED, MARKERS, LEADERS, SCRIPTED, RACED, HOPPED, REST, OTHERS };
 
-/* True for a lock that clients take by a read and a SET. Unlike a cache, most clients that
- * found no key and set it delete it unread. */
+/* True for a lock that clients take by a read and a SET. Most clients that find no key and set
+ * it delete it later without reading it, unlike those of a cache. */
 static bool is_looked(const struct key_group *s)
 {
 	return s->looked > 0 && 2 * s->looked >= s->filled && s->reread < s->looked;

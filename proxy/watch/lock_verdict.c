@@ -103,7 +103,8 @@ static uint64_t lock_released(const struct lock_sums *l)
 /* If more than one lock in UNRELEASED_SHARE expires unreleased, clients seem to leave locks to
  * expire on purpose. */
 #define UNRELEASED_SHARE 20
-/* Likewise if more than one lock expires unreleased for each LATE_SHARE_OPEN late holders. */
+/* As UNRELEASED_SHARE, if more than one lock expires unreleased for each LATE_SHARE_OPEN late
+ * holders. */
 #define LATE_SHARE_OPEN 4
 #define HELD_SHARE 0.5 /* holds longer than this fraction of the expiry come close to it */
 #define HELD_ENOUGH 10 /* fewer holds do not show how close to the expiry they come */
@@ -141,7 +142,7 @@ bool verdict_compares(const struct lock_sums *l)
 	        l->n[SEEN_FOREIGN_VALUE] * 2 >= l->n[SEEN_FOREIGN]);
 }
 
-/* Returns how many DELs no lock explains: clients sent them that had not got the lock, or that
+/* Returns how many DELs no lock explains: those of clients that had not got the lock, or that
  * cleaned up. Each lock that was held until its release explains one DEL. */
 static uint64_t extra_deletes(const struct lock_sums *l)
 {
@@ -200,9 +201,9 @@ static void judge_expiry(struct lock_verdict *v, const struct lock_sums *l)
 		v->longest = (double)l->lease_ms_min / 1e3;
 }
 
-/* True if the trait of `n` releases by other connections, such as the holder's name, explains
- * the pool: they are most releases or all of the pool's, and the rest is no more than the
- * harm. */
+/* True if a trait, such as the holder's name, explains the pool. `n`: the releases by other
+ * connections with that trait: most releases, or all of the pool's, and the rest must be no
+ * more than the harm. */
 static bool fits(const struct lock_verdict *v, const struct lock_sums *l, uint64_t n)
 {
 	uint64_t harm = extra_deletes(l) + v->late + v->unreleased + l->n[SEEN_VOIDS];

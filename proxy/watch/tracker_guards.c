@@ -97,8 +97,8 @@ void tracker_missed(const struct tracker_act *a, bool is_look)
 }
 
 /* True if the client read this key and then another one, and wrote that one back first. With
- * guards, it would wait for a client that uses the keys in the other order, and that one for
- * it. Keys that one command reads get their guards at once. */
+ * guards, this client and one that uses the keys in the other order would wait for each other.
+ * Keys that one command reads get their guards at once. */
 static bool is_nested(const struct tracker_client *c, const struct last_read *r)
 {
 	return r->at < c->wrote_at && r->at != c->wrote_read_at;

@@ -204,7 +204,7 @@ struct key_harm {
 	uint64_t n[LOGGED_EVENTS];
 	int64_t lost; /* lost updates */
 	struct client_label *by; /* the client that caused the last event */
-	struct client_label *of; /* the client that it harmed; NULL: none */
+	struct client_label *of; /* the client that the last event harmed; NULL: none */
 };
 
 struct key {
@@ -226,14 +226,14 @@ struct key {
 	uint64_t writer; /* id of the last writer */
 	uint64_t updater; /* the last client that wrote back without a lock; 0: none */
 	double written_at; /* time of the last write */
-	double life; /* expiry that it set, in seconds; 0: none, or not known */
+	double life; /* expiry that the last write set, in seconds; 0: none, or not known */
 	uint64_t written_window; /* sampling window of the last write */
 	uint64_t lost_address, lost_name; /* address and name of the last holder that had lost
 	                                   * the lock when it took it again */
 	bool is_lock, is_other; /* counted in group->nlocks, in group->nothers */
 	uint64_t looker; /* the client that found no key and then set it; 0: none */
 	double looker_at; /* when the looker set the key */
-	bool was_taken; /* taken by NX: reads alone do not make it group->nothers */
+	bool was_taken; /* taken by NX: reads alone do not count the key in group->nothers */
 	uint64_t breaker; /* the client whose DEL may become SEEN_BROKEN; 0: none */
 	bool is_written; /* written by a command that neither takes nor releases a lock */
 };
@@ -280,7 +280,7 @@ struct last_read {
 	struct key *key;
 	struct tracker_client *client;
 	uint32_t version; /* key.version at the time of the read */
-	uint64_t writes, depth; /* key.writes and key.depth at that time */
+	uint64_t writes, depth; /* key.writes and key.depth at the time of the read */
 	uint64_t value; /* hash of the value; 0: hasp has not seen its write */
 	enum read_opts how;
 	double at; /* time of the read */
@@ -297,23 +297,24 @@ struct tracker_client {
 	uint64_t address, name; /* hashes of the client's address and name; 0: none */
 	bool is_closing; /* tracker_client_free() is running */
 	uint64_t missed; /* hash of the last key that the client did not find; 0: none */
-	double missed_at; /* when that was */
+	double missed_at; /* when the client did not find that key */
 	uint64_t filled; /* hash of the last key that the client set after a miss; 0: none */
 	struct {
 		uint64_t key; /* hash of the list that the client read last; 0: none */
-		uint64_t window; /* sampling window of that read */
-		uint32_t version; /* key.version at that time */
+		uint64_t window; /* sampling window when the client read the list */
+		uint32_t version; /* key.version when the client read the list */
 		bool emptied; /* the client has deleted the list since the read */
-		bool stale; /* another client had changed it between the read and the DEL */
+		bool stale; /* another client changed the list between the read and the DEL */
 	} list;
 	bool has_locked; /* the client has taken or released a lock; INCR alone does not count
 	                  */
 	struct list holds, reads;
 	uint32_t nholds, nreads; /* lengths of `holds` and `reads` */
 	double wrote_at; /* when the client last wrote a value back */
-	double wrote_read_at; /* when it had read that value */
+	double wrote_read_at; /* when the client had read the value that it last wrote back */
 	uint64_t tried; /* hash of the key whose lock the client was refused last */
-	double tried_first, tried_last; /* times of the first and the last try of that lock */
+	double tried_first, tried_last; /* times of the client's first and last try of the lock
+	                                 * `tried` */
 };
 
 /* A client had one lock and asked for another one. */
@@ -462,7 +463,7 @@ uint64_t lock_tries(const struct lock_sums *l); /* refused tries, all ways toget
 
 /* Why the evidence does not show the owner of a lock. */
 enum owner_open {
-	OPEN_NONE, /* it does */
+	OPEN_NONE, /* the evidence shows the owner */
 	OPEN_UNLIKE, /* takers and releasers have neither name, address nor value in common */
 	OPEN_RARE, /* hardly any release came over another connection than the holder's */
 	OPEN_LOSERS, /* DELs come from a pool, or from clients that were refused the lock */
@@ -476,7 +477,7 @@ struct lock_verdict {
 	enum owner_open owner_open; /* if not OPEN_NONE, `owner` is a guess */
 	bool renew; /* hasp should renew the lock */
 	bool is_left; /* clients often leave locks to expire */
-	bool renew_is_open; /* hasp cannot tell whether they do so on purpose */
+	bool renew_is_open; /* hasp cannot tell whether clients let locks expire on purpose */
 	uint64_t own; /* releases by the connection that took the lock */
 	uint64_t hopped; /* releases by another connection of the owner's pool */
 	uint64_t stolen; /* releases that removed another owner's lock */
@@ -511,8 +512,8 @@ void tracker_lock_read(const struct tracker_act *a, struct key *k, bool is_there
 /* Notices a client that holds locks and writes a value back that it read at `read_at`; `stale`:
  * the write overwrites another client's. */
 void tracker_lock_worked(const struct tracker_act *a, double read_at, bool stale);
-/* Returns the id of the lock under which the client works now: its own one, or one of a
- * connection with its name or address. HOLD_OTHER: one that the tracker does not follow; 0:
+/* Returns the id of the lock under which the client works now: its own lock, or a lock of a
+ * connection with its name or address. HOLD_OTHER: a lock that the tracker does not follow; 0:
  * none. */
 #define HOLD_OTHER UINT64_MAX
 uint64_t tracker_hold_over(const struct tracker_act *a);
@@ -522,8 +523,8 @@ bool tracker_hold_lasts(const struct tracker_act *a, uint64_t hold);
  * false if the client does not hold the lock. */
 bool tracker_lock_set_again(const struct tracker_act *a, struct key *k, uint64_t value,
                             int64_t lease_ms);
-/* Handles a SET of the key that takes another client's lock over, whose value the client had
- * read. Returns false if it does not. */
+/* Handles a SET by which the client takes over another client's lock, whose value it had read.
+ * Returns false if the SET takes no lock over. */
 bool tracker_lock_seized(const struct tracker_act *a, struct key *k, uint64_t value,
                          int64_t lease_ms);
 /* True if the pattern has the word lock, locks or mutex. */

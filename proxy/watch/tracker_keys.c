@@ -10,7 +10,7 @@
 
 uint64_t tracker_hash(const struct tracker *d, struct slice s)
 {
-	/* 0 stands for none. */
+	/* 0 stands for no hash. */
 	return siphash(d->secret, s) | 1;
 }
 

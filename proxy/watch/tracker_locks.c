@@ -665,7 +665,7 @@ static void release_own(const struct tracker_act *a, struct held_lock *h,
 	tracker_hold_free(a->tracker, h);
 }
 
-/* Ends a hold that a client probably released, and that knew or watched the value. */
+/* Ends a hold that was probably released by a client that knew or watched the value. */
 static void release_known(struct held_lock *h, double now)
 {
 	h->state = HOLD_MAYBE;
@@ -879,8 +879,8 @@ static void script_compared(const struct tracker_act *a, struct held_lock *h,
 	release_known(h, a->now);
 }
 
-/* A script with a new value, as its argument or its reply, may take a lock. It did if another
- * script gets that value later. */
+/* A script with a new value, as its argument or its reply, may take a lock. The script took one
+ * if another script gets that value later. */
 void tracker_script(const struct tracker_act *a, const struct tracker_script *s)
 {
 	struct key *k = tracker_key(a);
