@@ -172,12 +172,13 @@ struct console {
 	struct stream stream;
 	struct buf in; /* bytes of a request that is not complete yet */
 	struct buf held; /* AWAITING: the beginning of the answer */
-	/* AWAITING: one of these brings the rest of the answer: */
-	uint64_t reload; /* the reload with this number; 0: none */
-	enum console_awaits awaits; /* the workers that pause or resume */
-	struct console_job *job; /* this job; NULL: none */
-	uint64_t question; /* admin_answer() with this number; 0: none */
-	double answer_at; /* this time, by clock_now(); 0: none */
+	/* AWAITING: one of the next five fields says where the rest of the answer comes
+	 * from: */
+	uint64_t reload; /* number of the reload; 0: none */
+	enum console_awaits awaits; /* the pause or resume of the workers */
+	struct console_job *job; /* the job; NULL: none */
+	uint64_t question; /* number of the question to admin_answer(); 0: none */
+	double answer_at; /* clock_now() from which the console answers by itself; 0: never */
 	struct request_scan scan;
 	size_t scanned; /* number of bytes of `in` that `scan` has seen */
 	uint64_t id;

@@ -86,7 +86,7 @@ static void *console_job_main(void *arg)
 
 static void *console_job_thread(void *arg)
 {
-	(void)setpriority(PRIO_PROCESS, 0, JOB_NICE); /* of this thread */
+	(void)setpriority(PRIO_PROCESS, 0, JOB_NICE); /* 0: this thread */
 	return console_job_main(arg);
 }
 

@@ -34,7 +34,7 @@ struct force {
 	char key[];
 };
 
-/* Whose answer Redis' reply brings. */
+/* The console's question that Redis' reply answers. */
 struct forcing {
 	struct admin *admin;
 	uint64_t question;

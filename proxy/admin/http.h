@@ -69,7 +69,7 @@ void http_reload(struct http *h, struct config *config);
  * connections, then acts as http_close(). */
 void http_leave(struct http *h);
 
-/* Ends its threads and closes its sockets. */
+/* Ends the server's threads, and closes its sockets. */
 void http_close(struct http *h);
 
 #endif

@@ -71,7 +71,7 @@ static void worker_round_begin(void *arg, struct round *r)
 		r->home);
 }
 
-/* Makes rounds skip this worker. Passes on those in its mailbox, because clients of other
+/* Makes rounds skip this worker. Passes on the rounds in its mailbox, because clients of other
  * workers wait for them. */
 static void worker_round_leave(struct worker *w)
 {

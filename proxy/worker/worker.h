@@ -75,8 +75,8 @@ typedef void workers_observed_fn(void *arg, const char *kind, const char *rule,
                                  const char *event, uint64_t n);
 void workers_each_observed(struct worker_shared *shared, workers_observed_fn *fn, void *arg);
 
-/* Begins to discover locks in the commands of all clients, or ends that and forgets the
- * results, as `config` says, which is in force or about to be. */
+/* Begins or ends the discovery of locks in the commands of all clients, as `config` says, which
+ * is in force or about to be. The end forgets the results. */
 void workers_discover(struct worker_shared *shared, const struct config *config);
 /* Writes the progress of the discovery, as a line or as members of a JSON object. From any
  * thread. */

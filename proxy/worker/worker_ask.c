@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * A question may outlive the wait of its caller: a late worker finds the question abandoned,
- * and the last user frees it.
+ * worker_ask: questions to all workers. A question may outlive the wait of its caller: a late
+ * worker finds the question abandoned, and the last user frees it.
  *
  * A worker keeps its parts of all questions in one list, and takes a step of the first part:
  *
@@ -50,7 +50,7 @@ struct part {
 	bool done;
 	_Atomic unsigned nsteps; /* steps taken so far */
 	unsigned nseen; /* `nsteps` at the caller's last check */
-	double seen_at; /* clock_now() when the caller first saw that number */
+	double seen_at; /* clock_now() when the caller first saw `nseen` steps */
 };
 
 static void question_unref(struct workers_question *q)

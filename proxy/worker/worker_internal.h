@@ -54,7 +54,7 @@ struct worker {
 	struct stream_flusher flusher;
 	struct resolver *resolver;
 	char name[32]; /* the thread's name, and the prefix of its own connections' names */
-	char *scratch; /* replies are read into it */
+	char *scratch; /* buffer into which replies are read */
 	struct topology *topology;
 	struct cluster *cluster; /* NULL: Redis is not a cluster */
 	struct client_env clients;
@@ -98,8 +98,7 @@ struct worker_cmd {
 	struct worker *worker;
 	/* Called on the worker's thread. */
 	void (*run)(struct worker *w, struct worker_cmd *cmd);
-	bool owns; /* call run() even if the worker has ended: it frees `arg`, or passes it on
-	            */
+	bool owns; /* call run() even if the worker has ended, to free `arg` or pass it on */
 	void *arg; /* a round, a part of a question, or a client of the previous hasp */
 	struct config *config; /* for a reload */
 	int channel; /* for a hand-over: a channel, or the client's socket */

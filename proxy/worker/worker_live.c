@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Each worker reads its tables once. If the caller wants only the longest held entries, the
- * worker reads only as many holds, which are in that order. In the other tables, it writes a
- * row for each entry that is among the longest so far, over the row of the entry that is no
- * longer among them:
+ * worker_live: lists locks, guards and waiters. Each worker reads its tables once. If the
+ * caller wants only the longest held entries, the worker reads only as many holds, which are in
+ * that order. In the other tables, it writes a row for each entry that is among the longest so
+ * far, over the row of the entry that is no longer among them:
  *
  *   table --> longest so far? --> ranks, in order of `since` --> slots of equal size in `out`
  *

@@ -58,7 +58,7 @@ struct live {
 /* One kind of entry that the caller wants. */
 struct live_want {
 	enum live_what what;
-	size_t most; /* so many entries, those held longest first; above LIVE_MOST: all */
+	size_t most; /* limit of entries, the longest held first; above LIVE_MOST: none */
 	struct live *live; /* gets the entries */
 };
 #define LIVE_WANTS_MAX 2
@@ -68,8 +68,8 @@ struct live_want {
  * afterwards. For threads, see workers_ask(). */
 void workers_live(struct worker_shared *shared, const struct live_want *wants, size_t nwants,
                   int64_t timeout_ms, struct worker_answers *answers);
-/* Sorts the waiters by the lock or guard that they wait for, and counts those of each held row.
- * For the tests: workers_live() calls it. */
+/* Sorts the waiters by the lock or guard that they wait for, and counts the waiters of each
+ * held row. For the tests: workers_live() calls it. */
 void live_count_waiters(struct live *held, struct live *waiters);
 void live_fini(const struct live_want *wants, size_t nwants, struct worker_answers *answers);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * A worker's answer is its memory, and then the gauges of each of its nodes.
+ * worker_metrics: adds up the numbers of all workers. A worker's answer is its memory, and then
+ * the gauges of each of its nodes.
  */
 #include "worker/worker_metrics.h"
 
