@@ -28,8 +28,9 @@ struct account {
 	size_t total; /* bytes of all shares */
 	size_t wanted; /* most bytes that account_admits() refused since account_reset_wanted()
 	                */
-	const struct account_share *wanter; /* the share that wanted them; NULL: none */
-	struct list shares; /* shares with bytes, in the order in which they got the first */
+	const struct account_share
+		*wanter; /* the share that wanted `wanted` bytes; NULL: none */
+	struct list shares; /* shares with bytes, in the order in which each got its first */
 };
 
 void account_init(struct account *a, size_t limit);

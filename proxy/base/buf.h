@@ -158,7 +158,7 @@ static inline void buf_release(struct buf *b)
 #define BUF_FIRST_CAP ((size_t)256)
 #define BUF_FIRST_SIZE (sizeof(struct buf_block) + BUF_FIRST_CAP)
 void buf_take(struct buf *b, struct freelist *f);
-/* As buf_release(), but returns memory of that size to the freelist. */
+/* As buf_release(), but returns memory of BUF_FIRST_SIZE bytes to the freelist. */
 void buf_give(struct buf *b, struct freelist *f);
 
 /* Frees the memory of a scratch buffer if it is more than BUF_SCRATCH_KEPT bytes. */

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * freelist: keeps released blocks of one size for later use, such as one block for each request
- * of a client. malloc() keeps only a few small blocks ready, and takes longer than what is done
- * with a block. Under AddressSanitizer the list keeps none, so that uses of released blocks are
- * found.
+ * of a client. malloc() keeps only a few small blocks ready, and takes longer than the use of a
+ * block. Under AddressSanitizer the list keeps none, so that uses of released blocks are found.
  */
 #ifndef HASP_BASE_FREELIST_H
 #define HASP_BASE_FREELIST_H

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Two rules keep states few and small without changing which keys match:
+ * glob_dfa: makes the automaton's states. Two rules keep states few and small without changing
+ * which keys match:
  *
  *  - A star takes any byte. So the nodes above the star from which all ways lead through it
  * find no key that the star does not find (glob_node.top): a state leaves them out.
@@ -27,7 +28,7 @@
 
 struct state {
 	struct map_node node; /* keyed by the bytes of `at` */
-	int32_t row; /* index of its row */
+	int32_t row; /* index of the state's row */
 	size_t n;
 	uint32_t at[]; /* nodes, in ascending order */
 };
@@ -49,7 +50,7 @@ struct glob_dfa {
 	/* The nodes of a state that is being made. */
 	uint32_t *scratch;
 	size_t nscratch;
-	bool *is_there; /* by node: true if it is in `scratch` */
+	bool *is_there; /* by node: true if the node is in `scratch` */
 };
 
 /* --- the nodes of a state --------------------------------------------------------------- */

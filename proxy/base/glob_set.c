@@ -47,8 +47,8 @@ static uint32_t class_index(struct glob_set *set, const struct glob_class *class
 	return (uint32_t)set->nclasses++;
 }
 
-/* Reads an element other than a star. glob.c decides which bytes it matches, so that it means
- * the same here. Returns its length; *kind is GLOB_NODE_ROOT if it matches no byte. */
+/* Reads an element other than a star; by glob.c, so that the element matches the same bytes
+ * here. Returns its length; *kind is GLOB_NODE_ROOT if it matches no byte. */
 static size_t read_element(struct glob_set *set, struct slice pattern,
                            enum glob_node_kind *kind, uint32_t *what)
 {

@@ -29,7 +29,7 @@ typedef void timer_fn(struct timer *t, double now);
 /* Embedded in the struct that it belongs to. All zero: a timer that does not run. */
 struct timer {
 	timer_fn *fn;
-	double at; /* when it is due */
+	double at; /* when the timer is due */
 	float every; /* seconds from one run to the next; 0: the timer runs only once */
 	uint32_t slot; /* index in timers.heap; 0: the timer does not run */
 };

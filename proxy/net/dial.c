@@ -18,15 +18,15 @@
 
 struct dial {
 	struct ev_loop *loop;
-	struct resolve_request *resolving; /* NULL: it is done, or not needed */
+	struct resolve_request *resolving; /* NULL: the name is resolved, or need not be */
 	struct addrinfo *addresses; /* NULL: none yet, or a unix socket */
 	struct addrinfo *next; /* the address to try next; NULL: there is none */
 	struct sockaddr_storage local; /* address of a unix socket */
 	socklen_t local_len; /* 0: no unix socket */
 	int64_t keepalive_ms, user_timeout_ms; /* copies of the dialer's */
 	struct tls_context *context; /* a reference; NULL: no encryption */
-	struct tls_resume *resume; /* the dialer's */
-	enum descriptor_use use; /* the dialer's */
+	struct tls_resume *resume; /* dialer.resume */
+	enum descriptor_use use; /* dialer.use */
 	char *server_name; /* the name that the server's certificate must have; NULL: as
 	                    * `context` says */
 	struct tls *tls; /* encrypts the connected socket; NULL: none */

@@ -37,8 +37,8 @@ struct dialer {
 	enum descriptor_use use; /* which reserve of descriptors the socket may use */
 };
 
-/* Called with a connected non-blocking socket and its encryption, or NULL, both of which it
- * owns; or with -1 and the reason in words. */
+/* Called with a connected non-blocking socket and its encryption, or NULL, both of which the
+ * callee owns; or with -1 and the reason in words. */
 typedef void dial_done_fn(void *arg, int fd, struct tls *tls, const char *reason);
 
 /* Starts a dial. `done` runs once, later, on the loop, after the dial was freed. The dial

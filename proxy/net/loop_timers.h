@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * loop_timers: timers on a libev loop, by the machine's clock. A struct loop_timer is a single
- * one. A struct loop_timers has those of base/timers.h: however many run, the loop has one
- * timer, which is set to the first of them. A timer that is stopped, or that is started later,
- * leaves it where it is, so that most locks come and go without touching the loop.
+ * timer. A struct loop_timers runs the timers of base/timers.h by one timer of the loop, which
+ * is set to the first of them. Stopping a timer, or starting it for a later time, does not
+ * change the loop's timer, so most locks come and go without touching the loop.
  */
 #ifndef HASP_NET_LOOP_TIMERS_H
 #define HASP_NET_LOOP_TIMERS_H

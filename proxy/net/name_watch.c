@@ -45,7 +45,7 @@ static bool has_address(const struct addrinfo *ai, const struct sockaddr *sa)
 	return false;
 }
 
-/* True if `all` has all addresses of `some`. Name servers change their order each time. */
+/* True if `all` has all addresses of `some`. Name servers change the order each time. */
 static bool are_all_among(const struct addrinfo *some, const struct addrinfo *all)
 {
 	for (; some; some = some->ai_next)

@@ -5,15 +5,14 @@
  *
  *   peer --> stream_read() --> owner --> stream_send()/stream_queue() --> out --> peer
  *
- * What cannot be written at once waits in `out`. The owner looks at stream_pending() and pauses
- * the source of what it sends; on_drained() tells when to go on. A stream with nothing to write
- * owns no buffer. Callbacks may not free the stream's memory; stream_close() may be called
- * anywhere.
+ * Bytes that cannot be written at once wait in `out`. If stream_pending() is large, the owner
+ * pauses the source of the bytes until on_drained(). A stream with nothing to write owns no
+ * buffer. Callbacks may not free the stream's memory; stream_close() may be called anywhere.
  *
- * A socket may be encrypted: then what is sent waits in `out` until the handshake is done.
+ * A socket may be encrypted: then sent bytes wait in `out` until the handshake is done.
  *
- * In place of a socket, a peer in this process may be at the other end. It takes what is sent
- * as a socket would, as much as it likes; what it has to say it says to the stream's owner
+ * In place of a socket, a peer in this process may be at the other end. The peer takes as many
+ * of the sent bytes as it likes, as a socket would, and gives its answers to the stream's owner
  * directly.
  */
 #ifndef HASP_NET_STREAM_H
@@ -53,8 +52,8 @@ struct stream_peer;
 
 /* No callback may call back into the stream. */
 struct stream_peer_ops {
-	/* Returns how many of the bytes it takes, from the first on; the stream offers the
-	 * others again after stream_peer_ready(). */
+	/* Returns how many of the bytes the peer takes, from the first on; the stream offers
+	 * the others again after stream_peer_ready(). */
 	size_t (*take)(struct stream_peer *p, struct slice bytes);
 	/* The owner has shut the stream down for writing, though bytes may still be
 	 * waiting. */
@@ -63,9 +62,9 @@ struct stream_peer_ops {
 	void (*on_pause)(struct stream_peer *p, bool paused);
 	/* The stream was closed: the peer must not use it any more. */
 	void (*on_close)(struct stream_peer *p);
-	/* The owner no longer waits for its last request. If the peer has taken that, and no
-	 * server executes it now or later, the peer answers it with `error`, a line that lives
-	 * as long as the peer. */
+	/* The owner no longer waits for its last request. If the peer has taken the request,
+	 * and no server executes it now or later, the peer answers it with `error`, a line that
+	 * lives as long as the peer. */
 	void (*on_withdraw)(struct stream_peer *p, struct slice error);
 	/* Returns the bytes of memory that the peer uses for the stream. */
 	size_t (*nbytes)(const struct stream_peer *p);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Redis' names for protocols and ciphers; what a certificate is checked for is as in
- * openssl-verification-options(1).
+ * tls: encryption by OpenSSL. Protocols and ciphers have Redis' names; certificates are checked
+ * as in openssl-verification-options(1).
  */
 #include "net/tls.h"
 
@@ -51,7 +51,8 @@ struct tls {
 	struct tls_resume *resume; /* NULL: none */
 	struct tls_node node;
 	int fd;
-	struct tls_hello *hello; /* of a client that may still send its hello; else NULL */
+	struct tls_hello *hello; /* NULL unless the peer is a client that may still send its
+	                          * hello */
 	struct buf unsent; /* encrypted bytes that the socket has not taken yet */
 	bool answered; /* hasp has sent bytes */
 	bool at_end; /* the peer sends no more */
@@ -311,7 +312,7 @@ static void set_modes(SSL_CTX *ssl, const struct tls_settings *s)
 	                                 SSL_OP_CIPHER_SERVER_PREFERENCE |
 	                                 SSL_OP_PRIORITIZE_CHACHA);
 	if (s->is_server) {
-		/* Tickets hold the whole session, so hasp stores none. */
+		/* Tickets hold the whole session, so hasp stores no sessions. */
 		SSL_CTX_set_session_cache_mode(ssl, SSL_SESS_CACHE_OFF);
 		SSL_CTX_set_num_tickets(ssl, 1);
 		SSL_CTX_set_max_cert_list(ssl, CERTIFICATES_MAX);

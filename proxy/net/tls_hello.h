@@ -14,14 +14,14 @@
 
 #include "base/slice.h"
 
-/* A hello has some hundred bytes; with post-quantum keys, and the certificate of a session to
- * resume, some thousand. */
+/* Limit of a hello, in bytes. A hello has some hundred bytes; with post-quantum keys, and the
+ * certificate of a session to resume, some thousand. */
 #define TLS_HELLO_MAX ((size_t)16 * 1024)
 
 /* How far the parser has read a hello; all 0 at the beginning. */
 struct tls_hello {
 	uint8_t record[5], message[4]; /* the headers, as far as they have come */
-	uint8_t nrecord, nmessage; /* number of their bytes */
+	uint8_t nrecord, nmessage; /* number of bytes in `record` and `message` */
 	size_t record_left, message_left; /* bytes after the headers that are due */
 };
 

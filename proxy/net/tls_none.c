@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * In a hasp that is built without TLS there are no contexts, and without one no connection.
+ * tls_none: replaces tls.c in a hasp that is built without TLS: there are no contexts, and so
+ * no connections.
  */
 #include "base/fatal.h"
 #include "net/tls.h"

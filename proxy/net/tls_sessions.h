@@ -21,7 +21,7 @@ _Static_assert(TLS_SESSIONS_NAME <= SSL_MAX_SID_CTX_LENGTH, "OpenSSL takes no lo
 bool tls_sessions_name(const char *const *texts, size_t ntexts, const char *const *files,
                        size_t nfiles, unsigned char *out) __attribute__((warn_unused_result));
 
-/* Lets `ssl` resume sessions of that name, or, if `is_known` is false, of none but itself.
+/* Lets `ssl` resume sessions of that name; if `is_known` is false, only its own sessions.
  * Returns false if OpenSSL refuses. */
 bool tls_sessions_use(SSL_CTX *ssl, bool is_known, unsigned char *name)
 	__attribute__((warn_unused_result));

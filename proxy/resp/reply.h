@@ -43,7 +43,7 @@ struct reply_scan {
 	uint8_t state; /* a state of reply.c */
 	char type; /* type of the header that is being read */
 	char sign; /* sign of `number`; 0: none was given */
-	uint8_t ndigits; /* of `number` */
+	uint8_t ndigits; /* number of digits in `number` */
 	bool begun; /* the reply's own header was read (attributes come before) */
 	bool own; /* the reply's own header is being read, not an element's */
 	bool in_first; /* the aggregate's first element is being read */
