@@ -130,15 +130,15 @@ void faults_warn(struct faults *f, int line, const char *fmt, ...)
 /* The state of an option while its section is read. */
 struct checks_place {
 	int line; /* line of the option; 0: none */
-	bool bad; /* its value had a fault, so other checks must not use it */
+	bool bad; /* the option's value had a fault, so other checks must not use the value */
 };
 
 /* A section as it was read. */
 struct checks_section {
 	enum section kind;
-	const char *title; /* the text in its brackets */
+	const char *title; /* the text in the section's brackets */
 	int line;
-	void *base; /* the struct that its options are kept in */
+	void *base; /* the struct that has the section's options */
 	struct checks_place *places; /* one for each option of the table, in the table's
 	                              * order */
 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Each option's help line also stands above it in hasp.ini.
+ * table: lists all options. An option's help line also stands above the option in hasp.ini.
  */
 #include "config/config_internal.h"
 

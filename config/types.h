@@ -35,7 +35,7 @@ void strings_clear(struct strings *list);
  * order of reading, so that a line's number also identifies its file. */
 struct source {
 	char *path;
-	int first; /* number of its line 0: the file itself */
+	int first; /* number of the file's line 0 */
 };
 
 struct sources {
@@ -84,7 +84,7 @@ struct named_section {
 	char *name;
 	int line; /* where the section begins */
 	size_t index; /* position in config.rules, config.guards or config.quorums */
-	struct strings patterns; /* Redis globs, at least one; of a quorum none */
+	struct strings patterns; /* Redis globs, at least one; a quorum has none */
 };
 
 /* Lines of the options that name files; 0: not set. */
@@ -194,8 +194,8 @@ enum log_as { LOG_AS_LOGFMT, LOG_AS_JSON };
 enum log_level { LOG_LEVEL_ERROR, LOG_LEVEL_WARNING, LOG_LEVEL_INFO, LOG_LEVEL_DEBUG };
 
 struct config {
-	struct sources sources; /* the files that it was read from, in the order of `include`;
-	                         * none: defaults only */
+	struct sources sources; /* the files that the configuration was read from, in the order
+	                         * of `include`; none: defaults only */
 
 	/* [hasp] */
 	struct strings include; /* paths as in the file; their last part may be a glob */
@@ -210,7 +210,7 @@ struct config {
 	struct strings proxy_protocol; /* networks of load balancers; empty: none */
 	int64_t unix_socket_mode; /* permission bits */
 	int64_t workers; /* threads, >= 1 */
-	int64_t backlog; /* listen(2)'s */
+	int64_t backlog; /* argument of listen(2) */
 	int64_t max_clients; /* over all workers together */
 	int64_t client_idle_timeout_ms; /* 0: never */
 	int64_t client_login_timeout_ms; /* 0: never */

@@ -19,7 +19,7 @@
 
 /* The byte that the new process sends when it is ready. */
 enum {
-	READY_ALONE = 0, /* it takes no clients, and closes the channel */
+	READY_ALONE = 0, /* the new process takes no clients, and closes the channel */
 	READY_FOR_CLIENTS = 1,
 };
 

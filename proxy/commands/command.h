@@ -26,8 +26,8 @@ enum {
 	COMMAND_HIDDEN_KEYS = 1 << 4, /* may have keys in positions that hasp does not know */
 	COMMAND_FROM_SERVER = 1 << 5, /* listed by the server, not only in commands.def */
 	COMMAND_READONLY = 1 << 6, /* changes nothing */
-	COMMAND_UNKNOWN =
-		1 << 7, /* the server has not described it yet; only its facts are known */
+	COMMAND_UNKNOWN = 1 << 7, /* the server has not described the command yet; only its
+	                           * facts are known */
 	COMMAND_NO_MULTI = 1 << 8, /* refused in a transaction, which EXEC then aborts */
 };
 
@@ -202,7 +202,7 @@ void commands_put(struct commands *t, const struct command *c);
 void commands_set_learned(struct commands *t);
 bool commands_are_learned(const struct commands *t);
 
-/* Returns true if the server has listed its commands, and this one is not among them. */
+/* Returns true if the server has listed its commands, and the name is not among them. */
 bool commands_lack(const struct commands *t, struct slice name);
 
 /* Returns the command; ignores case. NULL: not known. Valid until the next commands_put(). */

@@ -257,8 +257,8 @@ static bool learn_one(struct commands *t, const redisReply *entry)
 
 /* Returns the facts of a command that commands.def has under another name. The scripts of a
  * rule would call it by that name, which the server lacks; so hasp only checks the command, and
- * sends it unchanged. hasp does not follow its effect on the connection. If it is split, hasp
- * merges the replies by the name in commands.def. */
+ * sends it unchanged. hasp does not follow its effect on the connection. If the command is
+ * split, hasp merges the replies by the name in commands.def. */
 static struct command_facts facts_of_renamed(const struct command *original)
 {
 	struct command_facts facts = original->facts;

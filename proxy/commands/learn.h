@@ -33,7 +33,8 @@ bool learn_named(struct commands *t, struct slice name, const redisReply *entry)
  *   dispatch.c: unknown_commands_await(name):        v
  *       the client waits, decides again  <-- unknown_commands_learn() */
 
-/* hasp notes at most this many names before a question; others, when a client repeats them. */
+/* hasp notes at most this many names for a question, and other names when clients repeat
+ * them. */
 #define UNKNOWN_COMMANDS_MAX 16
 #define UNKNOWN_COMMANDS_SECONDS 1.0
 

@@ -25,7 +25,7 @@ struct tracker_client;
 /* The facts that hasp derives from a command's name. */
 struct command_info {
 	enum command_session session; /* SESSION_SELECT and above: policy/session_commands.c */
-	const struct command *command; /* NULL: hasp does not know it */
+	const struct command *command; /* NULL: hasp does not know the command */
 	enum verb verb;
 	bool is_verb;
 	/* hasp passes the command without a decision, unless a rule concerns the command, or it
@@ -40,11 +40,12 @@ struct command_info {
 	bool acquires; /* the command takes a guard */
 	bool may_be_quorums; /* a rule with a quorum could concern the command */
 	bool is_observed; /* a rule or guard in mode OBSERVE could concern the command */
-	bool is_discovered; /* discovery observes the command */
+	bool is_discovered; /* discovery needs only a sample of the command: watched.h. A
+	                     * discovered command without this flag is not plain */
 	bool is_sampled; /* discovery needs only a sample: watched.h. A discovered command
 	                  * without this is not plain */
-	bool is_matched; /* is_write, is_guarded, may_be_quorums or is_observed: its keys decide
-	                  * whether a section concerns it */
+	bool is_matched; /* is_write, is_guarded, may_be_quorums or is_observed: the command's
+	                  * keys decide whether a section concerns it */
 	bool reads_value; /* the command may read a lock with owner = value */
 	bool may_release; /* the command could end a lock that a client waits for */
 	bool never_inspect; /* hasp passes the command whatever its arguments */
@@ -179,7 +180,8 @@ static inline struct context_locks *context_own_locks(const struct context *x)
 }
 
 /* Sets the command of a whole request, and finds its keys and their sections: once for all
- * that decide about it. The keys are valid until either function is called again for `env`. */
+ * functions that decide about the command. The keys are valid until either function is called
+ * again for `env`. */
 void context_set_command(struct context *x, struct policy_env *env,
                          const struct command_info *what, const struct resp_view *req);
 /* As context_set_command(); the caller knows one argument's section already, which counts if
@@ -187,8 +189,8 @@ void context_set_command(struct context *x, struct policy_env *env,
 void context_set_matched(struct context *x, struct policy_env *env,
                          const struct command_info *what, const struct resp_view *req,
                          const struct command_key *known);
-/* Sets the command of a request of which only the beginning has come. Finds no keys if more of
- * them may be on their way, which hasp would search again at each read. */
+/* Sets the command of a request of which only the beginning has come. Finds no keys if more
+ * keys may follow, because hasp would search them again at each read. */
 void context_set_beginning(struct context *x, struct policy_env *env,
                            const struct command_info *what, const struct resp_view *beginning);
 

@@ -230,7 +230,7 @@ static bool is_patient(const struct context *x, const struct transaction *txn)
 }
 
 /* Awaits a request before which hasp sends a command of its own: the client does not get the
- * reply to that command, and must not turn opaque before (session_commands.c). */
+ * reply to that command, and must not turn opaque before that reply (session_commands.c). */
 static void await_own_replies(struct decision *d)
 {
 	if (!d->pending && (d->discards || d->follows_ping))

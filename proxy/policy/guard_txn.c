@@ -102,7 +102,8 @@ static enum guard_block guard_find_block(struct context *x, struct slice block,
 	if (k.n && result == GUARD_BLOCK_NONE) {
 		k.n = rewrite_guard_sort(k.v, k.n);
 		guard_keys_name(x, &k);
-		/* If the application watches keys, no script checks them. */
+		/* In GUARD_OP_WATCH_EXEC no script checks the guards, so both strategies may
+		 * mix. */
 		if (k.n >= READ_SET_MAX || (k.checks && k.locks && kind != GUARD_OP_WATCH_EXEC))
 			result = GUARD_BLOCK_UNCLEAR;
 		else

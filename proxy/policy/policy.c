@@ -67,7 +67,7 @@ static void sections_use_config(struct policy_env *env)
 	if (config->verbs.enabled)
 		env->verb_stats = use_section(env, STATS_VERBS, config->verbs.lock,
 		                              &config->verbs.events);
-	/* The quorum itself counts for these. */
+	/* The quorum's section has statistics of its own. */
 	if (quorum)
 		(void)use_section(env, STATS_QUORUM, quorum->section.name,
 		                  &config->verbs.events);

@@ -40,7 +40,7 @@ struct policy_env {
 	struct read_sets *read_sets;
 	struct waiters *waiters;
 	struct shared_tracker *tracker; /* shared by all workers; watch/shared_tracker.h */
-	struct observed_rules *observed; /* of `config` */
+	struct observed_rules *observed; /* the observed rules and guards of `config` */
 	struct stats *stats; /* shared by all workers; lock/events/stats.h */
 	size_t worker; /* this worker's number in `stats` */
 	/* Indexed by the section's place in `config`; NULL: the section is not enforced. */
@@ -62,7 +62,8 @@ struct policy_env {
 	struct buf keys; /* the array of context.keys */
 	/* The tokens with which the client of the current call holds locks itself. */
 	struct slice own_tokens[OWN_TOKENS_MAX];
-	struct given_back given_back[MLOCK_KEYS_MAX]; /* by the current UNLOCK or MUNLOCK */
+	struct given_back given_back[MLOCK_KEYS_MAX]; /* holds that the current UNLOCK or
+	                                               * MUNLOCK gives back */
 	struct freelist pending; /* of blocks of PENDING_SIZE bytes */
 	struct freelist guard_ops; /* of blocks of GUARD_OP_SINGLE_SIZE bytes */
 };

@@ -33,7 +33,7 @@ struct guard_keys {
 	bool locks; /* a key has a guard with strategy = lock */
 	bool incomplete; /* more than GUARD_KEYS_MAX keys are guarded: not all are in `v` */
 	int64_t wait_ms; /* the shortest `wait` of the guards, if `locks`; else 0 */
-	int64_t replicas, replicas_timeout_ms; /* the largest of the acquired guards */
+	int64_t replicas, replicas_timeout_ms; /* the largest values of the acquired guards */
 	struct buf token; /* the bytes of all v[].token */
 	/* For guard_keys_add(): each of `nodes` is for the key of the same index. */
 	struct map by_key;

@@ -39,7 +39,7 @@ bool watched_wants(const struct shared_tracker *all, const struct command *c,
 
 /* Lets the tracker see the reply to the request, which hasp passes as decided in `d`. The
  * command must be is_observed or is_discovered, and Redis must accept its number of arguments.
- * !`is_whole`: `x->req` is the beginning of a request. */
+ * If `is_whole` is false, `x->req` is the beginning of a request. */
 void watched_request(struct context *x, struct decision *d, bool is_whole);
 
 #endif

@@ -151,7 +151,7 @@ void inherited_fds_tell(struct buf *out, int fd, bool lent, const struct listen_
 bool inherited_fds_is_for(const struct inherited_fds_socket *s,
                           const struct listen_entry *entry, const struct address *at)
 {
-	/* If the kernel chose the port, only the entry's text shows that they match. */
+	/* If the kernel chose the port, only the texts show that socket and entry match. */
 	if (s->entry.address && s->entry.kind == entry->kind &&
 	    strcmp(s->entry.address, entry->address) == 0)
 		return true;

@@ -19,7 +19,7 @@
 #include "process/inherited_fds.h"
 
 #define LISTENERS_WORKERS_MAX 64 /* largest value of `workers` */
-/* Most sockets at one address, which may be a name for several; most unix sockets. */
+/* Most sockets at one address, which may be a name of several; also most unix sockets. */
 #define LISTENERS_MAX 64
 
 /* The sockets from which one worker accepts. */

@@ -63,7 +63,8 @@ struct quorum_opts {
 	struct timers *timers;
 	const char *name; /* section [quorum NAME], for the log; must outlive the quorum */
 	size_t nservers;
-	char *const *addresses; /* of the servers, for the log; must outlive the quorum */
+	char *const *addresses; /* addresses of the servers, for the log; must outlive the
+	                         * quorum */
 	int64_t timeout_ms; /* an answer that takes longer does not count */
 	int64_t restart_delay_ms; /* a server votes only after it has run for this long; 0:
 	                           * at once */
@@ -110,7 +111,8 @@ enum quorum_request { QUORUM_LOCK, QUORUM_UNLOCK, QUORUM_EXTEND, QUORUM_INFO };
 struct quorum_result {
 	enum quorum_verdict verdict; /* never QUORUM_OPEN */
 	size_t nanswered; /* number of servers that answered */
-	struct voted_lock lock; /* INFO, UNLOCK: only its value; EXTEND: value and lease */
+	struct voted_lock
+		lock; /* INFO, UNLOCK: only the lock's value; EXTEND: value and lease */
 	int64_t lease_ms; /* LOCK, EXTEND: the requested lease */
 	struct slice key; /* key of the request */
 	struct slice owner; /* owner in the request; INFO: the lock's owner */

@@ -32,7 +32,7 @@ struct quorum {
 	struct quorum_peer peers[QUORUM_PEERS_MAX];
 	struct list releases; /* oldest first */
 	size_t nreleases;
-	struct log_limit refused_fences; /* of the log line quorum_fence_refused */
+	struct log_limit refused_fences; /* limits the log line quorum_fence_refused */
 };
 
 /* --- quorum_peers.c ----------------------------------------------------------------------- */

@@ -90,7 +90,8 @@ struct pending_request {
 	struct command_sample *command_sample; /* NULL: none */
 	struct value_read *value_read; /* NOTICE; NULL: none */
 	struct checked_read *checked_read; /* NULL: none */
-	const struct pending_ops *rest; /* of the five fields above; NULL: all are NULL */
+	const struct pending_ops *rest; /* functions for the five fields above; NULL: all are
+	                                 * NULL */
 	struct buf probe_keys; /* keys of locks to probe, each after its length, a size_t */
 	size_t *charged_to; /* the session's count of bytes; NULL: not counted yet */
 	size_t charged; /* bytes of this request in *charged_to */
@@ -99,7 +100,7 @@ struct pending_request {
 /* The parts of a request that are opaque to this room. */
 struct pending_ops {
 	void (*free)(struct pending_request *r);
-	size_t (*nbytes)(const struct pending_request *r); /* of memory */
+	size_t (*nbytes)(const struct pending_request *r); /* bytes of memory */
 };
 
 struct pending_request *pending_new(enum pending_kind kind);

@@ -7,8 +7,8 @@
 #include "base/fatal.h"
 #include "session/pending.h"
 
-/* hasp remembers no more watched keys than this. It rewrites commands on the others as without
- * WATCH, which is safe. */
+/* hasp remembers no more watched keys than this, in bytes. It rewrites commands on other keys
+ * as without WATCH, which is safe. */
 #define WATCHED_MAX_BYTES ((size_t)256 * 1024)
 
 #define TO(state) (1u << TRANSACTION_##state)
