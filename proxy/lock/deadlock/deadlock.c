@@ -34,7 +34,7 @@ struct deadlocks {
 	struct timer generations;
 	unsigned generation; /* generation of the graph at the last check */
 	double questions; /* questions left at `counted_at`; < 0: too many were asked */
-	double counted_at; /* by the timers' clock */
+	double counted_at; /* when `questions` was counted, by the timers' clock */
 	struct list put_off; /* watches whose searches are postponed, the oldest first */
 	struct timer turn; /* starts postponed searches; stopped while there are none */
 };

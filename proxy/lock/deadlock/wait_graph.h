@@ -24,7 +24,7 @@
 
 struct wait_facts {
 	int db;
-	char kind; /* of the lock: enum lock_kind */
+	char kind; /* kind of the lock: enum lock_kind */
 	struct slice key; /* name of the lock's key */
 	struct slice shown; /* the locked key, as the client names it */
 	struct slice user; /* the client's Redis user; empty: not known */

@@ -47,7 +47,7 @@ struct lock_layout {
 	bool side; /* a side of a read-write lock: an owner may have both sides */
 	bool has_owners; /* the lock may have several owners at once */
 	bool counts; /* an owner must release the lock as often as it has taken it */
-	bool expiry_shows; /* taken until the key expires, or a command releases the lock */
+	bool expiry_shows; /* held until the key expires, or a command releases the lock */
 	enum lock_kind ask_as; /* the kind for which LOCK.INFO names the lock's only owner; 0:
 	                        * there may be several */
 	/* The beginning of the channel on which Redisson publishes releases, before the key;

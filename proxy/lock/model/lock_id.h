@@ -11,7 +11,7 @@
 #include "base/buf.h"
 #include "base/slice.h"
 
-/* In place of the database of a lock that the servers of a quorum have. */
+/* Takes the place of the database for a lock that the servers of a quorum have. */
 #define LOCK_DB_QUORUM INT_MAX
 
 /* Returns the database for logs and lists. */

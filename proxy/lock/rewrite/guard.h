@@ -49,7 +49,8 @@ struct guarded_command {
 	size_t n; /* at least one */
 	struct command_keys all; /* the command's keys, guarded or not */
 	int64_t wait_ms; /* how long the command may wait for its guards; 0: not at all */
-	int64_t replicas, replicas_timeout_ms; /* how many must have the guards; 0: none */
+	int64_t replicas, replicas_timeout_ms; /* how many replicas must have the guards; 0:
+	                                        * none */
 };
 
 /* Sorts the keys, and merges duplicates: the remaining one gets the flags of all. Returns how

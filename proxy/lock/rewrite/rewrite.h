@@ -80,13 +80,13 @@ struct lock_call {
 	enum lock_success success;
 	struct slice key; /* the lock's key; points into the view */
 	struct slice value; /* the value that TAKES stores; points into the view; INCR: "1" */
-	struct slice owner; /* the token: AS's, or the client's */
+	struct slice owner; /* the token that AS names, or else the client's */
 	bool shared_owner; /* verbs: other connections may have the lock as this owner */
 	bool leased; /* the application named an expiry itself, or KEEPTTL */
-	int64_t lease_ms; /* as sent; 0: not known (EXAT, PXAT, KEEPTTL), or over */
+	int64_t lease_ms; /* the lease as sent; 0: not known (EXAT, PXAT, KEEPTTL), or over */
 	int64_t until_ms; /* the date at which the application lets the lock end, in ms since
 	                   * 1970; 0: none */
-	enum lock_kind kind; /* of a lock that the call takes */
+	enum lock_kind kind; /* kind of a lock that the call takes */
 	int64_t limit; /* LOCK_KIND_LIMIT: how many owners there may be; else 0 */
 	struct slice ticket; /* rewrite_opts.ticket; empty: the call names none */
 	int64_t wait_ms; /* how long the call may wait in the queue; 0: not at all */
@@ -228,7 +228,7 @@ struct attempt {
 	struct lock_ident id;
 	struct slice value; /* LOCK_KIND_VALUE, LOCK_KIND_GUARD: the value to store */
 	struct slice ticket;
-	int64_t place; /* in the queue; 0: the try was never queued; -1: not known */
+	int64_t place; /* place in the queue; 0: the try was never queued; -1: not known */
 	int64_t limit; /* as in lock_call; 0: not known, or none */
 };
 /* Asks for the outcome of the try, and hands the lock off if it is free. `lease_ms`: the lease
@@ -238,7 +238,7 @@ enum script_id rewrite_poll(struct buf *out, const struct attempt *t, int64_t le
 /* Checks n locks that have waiters: recheck.lua describes the answer. */
 struct lock_place {
 	struct slice key;
-	int64_t place; /* of a waiter in the lock's queue; > 0 */
+	int64_t place; /* place of a waiter in the lock's queue; > 0 */
 	int64_t limit; /* the LIMIT of that waiter; 0: the lock is no semaphore. All locks of a
 	                * call are semaphores, or none is. */
 };

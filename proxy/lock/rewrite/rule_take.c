@@ -15,8 +15,8 @@
 /* The expiry of a lock, as an option of SET. */
 struct expiry {
 	const char *option; /* PX, EXAT, PXAT or KEEPTTL */
-	int64_t number; /* its argument; unused for KEEPTTL */
-	bool named; /* the application has named it; else it is the rule's lease */
+	int64_t number; /* the option's argument; unused for KEEPTTL */
+	bool named; /* the application has named the expiry; else it is the rule's lease */
 };
 
 static struct expiry expiry_px(const struct rule *rule, int64_t ms, bool named)

@@ -275,7 +275,7 @@ static char *put_verb_lease(char *p, const struct verbs *verbs, const struct ver
 	return resp_put_bulk_int(p, call->lease_ms);
 }
 
-/* Writes the arguments that a full and a short call begin with to `p`, and returns the end of
+/* Writes to `p` the arguments with which a full and a short call begin, and returns the end of
  * the bytes. They take at most lock_args_space() bytes. */
 static char *put_lock_args(char *p, const struct verbs *verbs, const struct verb_args *a,
                            const struct rewrite_opts *opts, const struct lock_call *call,
