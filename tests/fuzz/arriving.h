@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * arriving: the fuzz target of a scanner, which must make the same of a stream however its
- * bytes arrive. Included once by each target, which says what is scanned and what is noted.
+ * arriving: the fuzz target of a scanner, which must find the same in a stream however its
+ * bytes arrive. Each target includes this file once, and says what is scanned and noted.
  */
 #ifndef HASP_TESTS_FUZZ_ARRIVING_H
 #define HASP_TESTS_FUZZ_ARRIVING_H
@@ -14,8 +14,8 @@
 #include "fuzz.h"
 #include "resp/request.h"
 
-/* What was made of the stream up to `at`. A target's own event begins with it. Compared byte
- * for byte, padding included. */
+/* The result of scanning the stream up to `at`. Each target's event begins with this struct.
+ * Events are compared byte for byte, padding included. */
 struct arrival {
 	size_t at;
 	enum resp_result result;
@@ -31,7 +31,7 @@ struct scanner {
 	void (*look)(struct slice frame, const void *event);
 };
 
-/* A block of its own, so that ASan sees a read past its end. */
+/* Copies to a block of its own, so that ASan sees a read past its end. */
 static inline char *exact_copy(const char *p, size_t n)
 {
 	return memcpy(xmalloc(n), p, n);
@@ -49,7 +49,7 @@ static inline void tell(const struct scanner *s, struct buf *told, size_t at,
 	buf_added(told, s->event_size);
 }
 
-/* What is told ends with an error or with how far the last frame came. */
+/* The events end with an error, or with the end of the last frame. */
 static inline struct buf scan_arriving(const struct scanner *s, struct slice stream,
                                        uint32_t cuts)
 {

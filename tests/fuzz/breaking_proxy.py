@@ -17,9 +17,9 @@ from lua_scripts import NAMES, broken_by, script_text
 BREAKS = {
     # Does not ask which client has the lock.
     "owner": ("release_by_anybody",),
-    # The lock is handed off as it is.
+    # The script hands the lock off as it is.
     "keep": ("hand_off_held",),
-    # Two get it, of different owners; in the layout `count`.
+    # Two waiters of different owners get the lock, in the layout `count`.
     "twice": ("two_owners",),
 }
 
@@ -41,7 +41,7 @@ class BreakingProxy:
         self.listener.close()
 
     def complete(self):
-        """Each script that is broken has come by: hasp was built of these sources."""
+        """Returns true if each broken script has come by: hasp was built of these sources."""
         return len(self.applied) == len(self.broken)
 
     def _accept(self):

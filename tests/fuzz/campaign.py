@@ -17,12 +17,12 @@ BEAT = 0.005
 
 now = time.monotonic
 
-# A child goes with the thread that started it: this one stays.
+# A child ends with the thread that started it, so this thread stays.
 STARTER = ThreadPoolExecutor(1)
 
 
 async def aside(function, *args):
-    """Runs what takes its time beside the loop."""
+    """Runs a slow function beside the loop."""
     return await asyncio.get_running_loop().run_in_executor(STARTER, function, *args)
 
 
@@ -32,13 +32,14 @@ class Wire(asyncio.Protocol):
     def __init__(self):
         self.buffer = b""
         self.due = collections.deque()
-        self.closed = None  # when
+        self.closed = None  # when the connection was closed
 
     @classmethod
     async def to(cls, address, number=None):
         loop = asyncio.get_running_loop()
         if isinstance(address, tuple):
-            # Its own local address for each hasp: then a token tells by its port whose it is.
+            # Each hasp gets a local address of its own: so the port in a token identifies the
+            # client.
             local = (f"127.0.0.{2 + number}", 0)
             _, wire = await loop.create_connection(cls, *address, local_addr=local)
         else:

@@ -1,34 +1,34 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Random streams for a Redis Cluster behind hasp, which must answer as one Redis does.
+"""Random streams for a Redis Cluster behind hasp, which must answer as a single Redis does.
 
-Keys get a tag, so that all are in one slot, but for those of `anywhere`: MGET, MSET, DEL, UNLINK,
-EXISTS, TOUCH and commands of one key take keys from everywhere there.
+All keys get the same tag, so they are in one slot. Only in streams of the kind `anywhere`, MGET, MSET,
+DEL, UNLINK, EXISTS, TOUCH and commands of one key take keys of all slots.
 
-What hasp says is not the same in front of a cluster, and therefore left out here:
+These streams leave out what hasp answers in another way in front of a cluster:
 
-    HELLO               tells the mode, cluster: what is compared has it as that of one Redis
-    another database    SELECT, SWAPDB, MOVE: a cluster has one, and says so
-    MONITOR, CLIENT TRACKING, what CONFIG, DEBUG, INFO, ROLE, MEMORY, WAIT tell: of one node
+    HELLO               names the mode, cluster: the comparison replaces that by a single Redis' mode
+    another database    SELECT, SWAPDB, MOVE: a cluster has only one
+    MONITOR, CLIENT TRACKING, and replies of CONFIG, DEBUG, INFO, ROLE, MEMORY, WAIT: about one node
     AUTH and users      streams of the kind `login` need a server with a password
-    SYNC, PSYNC         a replica cannot be fed by a whole cluster
+    SYNC, PSYNC         a whole cluster cannot feed a replica
     scripts             those that touch keys which they do not name
     the kind `jumble`   to a subscriber, hasp names a refused command without its subcommand
-    in MULTI            what concerns all nodes (DBSIZE, FLUSHALL, SCRIPT ...), SUBSCRIBE, CLIENT REPLY,
-                        SELECT, HELLO, AUTH, CLUSTER: hasp says that this is not possible
+    in MULTI            commands for all nodes (DBSIZE, FLUSHALL, SCRIPT ...), SUBSCRIBE, CLIENT REPLY,
+                        SELECT, HELLO, AUTH, CLUSTER: hasp refuses these
 
-and since two servers hash differently
+what depends on the hash seed of a server:
 
-    PSUBSCRIBE          of several patterns that match the same: told in any order
-    UNSUBSCRIBE         without names, and its likes: so are these
-    hashes              of values over 64 bytes, whose fields come in any order
+    PSUBSCRIBE          of several patterns that match one channel: messages come in any order
+    UNSUBSCRIBE and the like without names: acknowledgements come in any order
+    hashes              with values over 64 bytes: fields come in any order
 
-and of three primaries
+and what differs with three primaries:
 
-    PUBLISH, PUBSUB     count those who listen at one node
-    keyspace events     come from the node that one listens at
-    SCAN, KEYS          give the keys of one node after the other's
+    PUBLISH, PUBSUB     count the subscribers at one node
+    keyspace events     come from the node that the client listens at
+    SCAN, KEYS          return the keys of one node after the other
     RANDOMKEY           chooses a node first
-    EVALSHA, SCRIPT EXISTS  of what EVAL has cached, at one of them
+    EVALSHA, SCRIPT EXISTS  depend on which node has cached the script of an EVAL
 """
 
 from stream_commands import encode, to_bytes

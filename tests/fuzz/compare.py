@@ -1,25 +1,22 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Sends a stream of commands to Redis and to a proxy and compares all that comes back.
+"""Sends a stream of commands to Redis and to a proxy, and compares all that comes back.
 
-    stream --> Redis                  reference: what there was at every `sync`
-    stream --> proxy --> same Redis   must come to the same, and stay there
+    stream --> Redis                  reference: the snapshot at each `sync`
+    stream --> proxy --> same Redis   must reach the same snapshot, and stay there
 
-A snapshot is taken at every `sync`: the bytes that each connection received,
-whether it was closed, how many clients are blocked in Redis, and the digest of
-the data set. Redis is emptied before each run.
+A snapshot has the bytes that each connection received, whether it was closed, how many clients are
+blocked in Redis, and the digest of the data set. Redis is emptied before each run.
 
-Against Redis itself, "nothing more will come" is not guessed from the clock: a
-gauge connection of our own asks PING until four answers in a row brought nothing
-new anywhere. Redis has one thread, so by then it has taken a new connection (in the
-turn of its loop that answers the first), read what we sent (the second), and written
-what it had to say (the third). The proxy is then given time to come to the same
-snapshot; a byte that is wrong fails at once, one that is missing after the timeout, in
-which the time does not count that a thread of the proxy or a server ran or waited for a processor.
+With Redis itself, no time-out decides that nothing more will come: another connection, the gauge, sends
+PING until four answers in a row brought nothing new on any connection. Redis has one thread, so by then
+it has accepted a new connection (in the turn of its loop that answers the first PING), read the bytes
+sent there (the second), and written its replies (the third). Then the proxy may take some time to reach
+the same snapshot. A wrong byte fails at once; a missing byte fails after a time-out, which does not count
+the time in which a thread of the proxy or of a server ran or waited for a processor.
 
-Normalised, because they differ from run to run by nature: the `id` in HELLO's
-reply; time and address at the start of MONITOR's lines, and the gauge's own
-commands among these, as hasp's questions about commands that it does not know.
-Redis tells its mode by HELLO, so that a cluster behind hasp is known by that.
+Some bytes differ between runs, so they are normalised: the `id` in HELLO's reply; time and address in
+MONITOR's lines. Lines about the gauge's commands, and about hasp's questions about unknown commands, are
+removed. HELLO's mode is replaced, because it shows whether a cluster is behind hasp.
 """
 
 import fcntl

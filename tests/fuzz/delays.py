@@ -34,7 +34,7 @@ class Delays:
 
     def within(self, begin, end):
         first = bisect.bisect_left(self.times, begin)
-        # A beat that was late tells of the time before it.
+        # A late beat shows a delay of the time before it.
         last = first
         worst = 0.0
         while last < len(self.times) and self.times[last] - self.late[last] <= end:

@@ -19,10 +19,10 @@
 /* libFuzzer's name. The first byte decides how the rest, a stream, is cut. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* What interesting streams are made of; ends with SLICE_NONE. */
+/* Pieces of interesting streams; ends with SLICE_NONE. */
 extern const struct slice fuzz_pieces[];
 
-/* Longer inputs are not looked at: scanning byte by byte takes quadratic time. */
+/* Longer inputs are ignored: scanning byte by byte takes quadratic time. */
 #define FUZZ_INPUT_MAX 4096
 
 /* How many of the `left` bytes arrive next; `*cuts` is 0 for all at once, 1 for byte by byte,

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Many patterns at once find what trying one after the other finds. The input: a pattern and a
- * key by turns, each up to a newline. Each key is looked for whenever a pattern was added.
+ * fuzz_globs: a set of patterns must find what trying one pattern after the other finds. The
+ * input has a pattern and a key by turns, each up to a newline. Each new pattern repeats the
+ * search for each key.
  */
 #include "fuzz.h"
 
@@ -12,7 +13,8 @@
 #include "base/glob_dfa.h"
 
 #define PATTERNS_MAX 32
-#define STATES_BYTES ((size_t)2000) /* so few that they are dropped now and then */
+#define STATES_BYTES                                                                           \
+	((size_t)2000) /* so few that the automaton drops its states now and then */
 
 const struct slice fuzz_pieces[] = {
 	SLICE_LIT("*"),    SLICE_LIT("?"),    SLICE_LIT("a"),    SLICE_LIT("b"),

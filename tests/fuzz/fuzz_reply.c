@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Replies have the same boundaries, and the same is told of them, however their bytes
- * arrive; and an aggregate is as long as its elements.
+ * fuzz_reply: replies must have the same boundaries and facts however their bytes arrive, and
+ * an aggregate must be as long as its elements.
  */
 #include "arriving.h"
 #include "resp/reply.h"
@@ -77,7 +77,7 @@ static void note(void *event, const void *state)
 	struct slice first = reply_scan_first(told);
 	struct event *e = event;
 
-	/* Not as a whole: its padding may hold anything. */
+	/* Copy the fields, not the whole: its padding may hold anything. */
 	e->reply.type = told->reply.type;
 	e->reply.nil = told->reply.nil;
 	e->reply.integer = told->reply.integer;
@@ -85,7 +85,7 @@ static void note(void *event, const void *state)
 	memcpy(e->first, first.p, first.n);
 }
 
-/* What is passed over at once is a whole reply that tells no more than its type. */
+/* A reply that is skipped at once is whole, and has no facts but its type. */
 static void pass_over(struct slice reply, const struct event *e)
 {
 	size_t used, less;
@@ -130,7 +130,7 @@ static size_t end_of_first(const char *p, size_t n)
 	return n && reply_scan(&scan, p, n, &used) == RESP_OK ? used : 0;
 }
 
-/* Replies that are passed over, some since they are like the last, end where they end. */
+/* Skipped replies, some because they are like the last, end where scanned ones end. */
 static void pass_over_all(struct slice stream, uint32_t cuts)
 {
 	struct reply_alike last = { 0 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Requests have the same boundaries however their bytes arrive, and the same arguments
- * whichever way they are read.
+ * fuzz_request: requests must have the same boundaries however their bytes arrive, and the same
+ * arguments whichever way they are read.
  */
 #include "arriving.h"
 
@@ -88,7 +88,7 @@ static void read_args(struct slice request, bool empty, struct request_args *arg
 	view = request_view(args, request.p, request.n, &whole);
 	HASP_ASSERT(whole && (view.argc > 0) == !empty);
 	same_args(view, others);
-	/* The short ways, if they are taken, lead to the same. */
+	/* The short ways, if they succeed, find the same arguments. */
 	used = request_scan_simple(request.p, request.n, others);
 	HASP_ASSERT(used == 0 || (used == request.n && !empty));
 	same_args(view, others);

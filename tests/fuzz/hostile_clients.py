@@ -28,8 +28,8 @@ ERRORS = ("MOVED {slot} {address}", "ASK {slot} {address}", "TRYAGAIN", "CLUSTER
           "UNBLOCKED", "EXECABORT", "LOCKED", "LOCKLOST", "DEADLOCK", "NOQUORUM", "BUSY", "MISCONF", "+QUEUED",
           "+QUEUED 1 2 3", "+REFUSED 1 1 x", "+GRANTED", "+OK", "ERR MULTI calls can not be nested", "ERR unknown command", "NOPROTO", "NOTBUSY")
 MB = 1024 * 1024
-PATIENCE = 5.0       # until an attack is over
-PLACES = 40          # that a client takes of the page or of the console
+PATIENCE = 5.0       # seconds until an attack is over
+PLACES = 40          # places that a client takes at the page or at the console
 TARGETS = ([f"verb:{n}" for n in range(4)] + ["lock:connection:0", "lock:value:0", "mine:0:0"])
 SIDES = ("hasp:owner:{{{}}}", "hasp:fence:{{{}}}", "hasp:queue:{{{}}}", "hasp:guard:{{{}}}",
          "hasp:queue:hasp:guard:{{{}}}:")
@@ -126,7 +126,7 @@ class Mallory:
                 self.writer.write_eof()
         except OSError:
             pass
-        # What waits to be sent does not keep it open.
+        # Bytes that wait to be sent do not keep the connection open.
         self.writer.transport.abort()
 
     async def linger(self):
@@ -340,7 +340,7 @@ class Mallory:
         await self.drink(0.5)
 
     async def longest_names(self):
-        """Of which hasp makes several in each call of a script."""
+        """Sends names of which hasp has several in each call of a script."""
         await self.long_names(MB)
 
     async def babbles(self):
@@ -372,7 +372,8 @@ class Mallory:
         await self.drink()
 
     async def forges(self):
-        """Its ACL lets it write what hasp keeps beside locks, and publish what hasps tell each other."""
+        """Writes keys that hasp keeps beside locks, and publishes what hasps send each other, as
+        far as the ACL permits."""
         await self.open()
         key = self.rng.choice(TARGETS)
         side = self.rng.choice(SIDES).format(key)
@@ -399,7 +400,8 @@ ATTACKS = ("slow", "huge", "half_sent", "never_reads", "before_login", "logs_in"
 
 
 def acl(user):
-    """What hasp.ini(5) has the users of locks be allowed, and keys of its own."""
+    """Returns the permissions that hasp.ini(5) gives the users of locks, and keys of the user's
+    own."""
     return ["--user", user, "on", f">{PASSWORD}", "~m:*", "~hasp:*", "&m:*", "&hasp:*",
     "&redisson_lock__channel:*", "+@all",
             "-@dangerous", "-@admin"]

@@ -26,7 +26,7 @@ from harness.cluster import SLOTS, Cluster
 from harness.lies import ANSWERS
 
 MB = 1024 * 1024
-ENDLESS = 64 * MB     # what is sent without end ends after so much, or the campaign would do nothing else
+ENDLESS = 64 * MB     # bytes after which an endless reply ends, or the campaign would do nothing else
 EPOCHS = (0, 1, -1, 2, 10**6, 10**15, 10**15, 10**15, 2**63 - 1, 2**63, 10**30, "x", "")
 HOSTS = ("127.0.0.1", "127.0.0.1", "127.1.2.3", "", "x" * 300, "no such host", "\x1b[1m", "::1", "/tmp/s", "?")
 REDIRECTIONS = ("MOVED {slot} {address}", "ASK {slot} {address}", "MOVED {slot} :{port}", "MOVED 99999 {address}",
@@ -38,7 +38,7 @@ class Hostile:
     """A hostile server, which chooses at random how to treat each connection."""
 
     def __init__(self, rng):
-        self.rng, self.open = rng, {}  # writer: its task, which asyncio would forget
+        self.rng, self.open = rng, {}  # writer -> its task: asyncio keeps no reference
 
     async def start(self):
         self.server = await asyncio.start_server(self.serve, "127.0.0.1", 0)
@@ -87,7 +87,7 @@ class Hostile:
 
 
 class Sentinel(Hostile):
-    """And all others that it names: they are this one."""
+    """The hostile sentinel, and all sentinels that it names."""
 
     async def treat(self, reader, writer):
         await self.rng.choice((*[self.lie] * 8, self.garbage, self.endless, self.silent, self.close))(
@@ -235,8 +235,8 @@ class Node(Hostile):
 
 
 class Neighbours:
-    """These servers, and those beside them that are not hostile: two sentinels, and the node's real server, of which
-    `options` are some."""
+    """These servers, and honest ones beside them: two sentinels, and the node's real server, which
+    gets `options`."""
 
     def __init__(self, redis, options, args):
         self.cluster = Cluster(*options, primaries=1, replicas=0)

@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""How applications lock, rightly and wrongly, as traffic: what contrib/verdict and the campaign
-`discover` put in front of hasp.
+"""The traffic of applications that lock, rightly and wrongly, for contrib/verdict and the campaign
+`discover`.
 
 An Idiom has the names of its keys and serve(shop), which runs until the shop closes. A Shop is one
-run of it at one address: it hands out connections and counts what came of it. All clients of a run
-are tasks of one event loop, so that the shop knows at each moment who is inside a lock.
+run of an idiom at one address: it hands out connections and counts the results. All clients of a run
+are tasks of one event loop, so the shop knows at each moment which clients are inside a lock.
 
     done     orders that the application completed
     harm     by kind: overlap (two holders inside at once), theft (a release removed the lock of a
              holder that was inside), lost (an update that another client overwrote), stuck (a lock
-             without an expiry that nobody holds)
-    errors   by kind: error replies, which are what hasp gives instead of harm
+             without an expiry that no client holds)
+    errors   by kind: error replies, by which hasp prevents harm
 
-Names of keys come from benign.Names. HARM_FREE idioms are those that need nothing.
+Names of keys come from benign.Names. HARM_FREE idioms need no section.
 """
 
 import asyncio
@@ -26,9 +26,9 @@ import uuid
 from campaign import NIL, Error, Wire  # it knows where the harness is
 
 LEASE_MS = 1000
-LATE = 1.4     # times the lease
-EVERY = 6      # one hold of so many has a mishap
-SPOILING = ("lost", "repeated", "oversold")  # an order each
+LATE = 1.4     # how many leases a late holder works
+EVERY = 6      # one hold in this many has a mishap
+SPOILING = ("lost", "repeated", "oversold")  # harm that spoils an order each
 CLOSING = 15   # seconds that an order may take after the shop has closed
 
 WORDS = ("lock mutex guard job cron import export sync invoice stock seat coupon wallet ledger ticket room booking "
@@ -77,7 +77,7 @@ class Shop:
         self.done, self.holds = 0, 0
         self.harm, self.errors = collections.Counter(), collections.Counter()
         self.holders = collections.defaultdict(list)
-        self.forgotten = {}  # when a lock was left that nobody releases
+        self.forgotten = {}  # when a lock was left that no client releases
         self.turn = asyncio.Lock()
         self.wires = []
 
@@ -105,7 +105,7 @@ class Shop:
         return [await self.connect(host, name) for _ in range(size)]
 
     def mishap(self, every=EVERY):
-        """Whether this hold is the one of many that goes wrong."""
+        """Returns true if this hold, one in `every`, is to go wrong."""
         self.holds += 1
         return self.holds % every == every - 1
 
@@ -120,7 +120,8 @@ class Shop:
             self.holders[key].remove(me)
 
     async def remove(self, key, client, *args):
-        """Sends a command that removes the lock, from a caller that is not inside: was it another's lock?"""
+        """Sends a command that removes the lock, for a client that is not inside: that is a theft
+        if another client is."""
         others = bool(self.holders[key])
         self.harm["theft"] += await client(*args) == 1 and others
 
@@ -139,7 +140,8 @@ class Shop:
             await self.pause(pause)
 
     async def serve(self, workers):
-        """Runs them to their end, which comes soon after the shop has closed unless they are stuck."""
+        """Runs the workers to their end, which comes soon after the shop has closed unless they are
+        stuck."""
         tasks = [asyncio.create_task(worker) for worker in workers]
         _, stuck = await asyncio.wait(tasks, timeout=max(0, self.ends - time.monotonic()) + CLOSING)
         for task in stuck:
@@ -171,20 +173,20 @@ class PlainNames:
 
 
 class Idiom:
-    """`due`: what discover has to say if there was harm: section, question or line (that says why not).
-    A question is right anywhere, but an idiom whose due is a section can be cured: then it is missed.
-    `line`: what makes a line a true one. HARM_FREE: any section is needless."""
+    """`due`: what discover must write if there was harm: a section, a question, or a line that says
+    why not. A question is never wrong; but if `due` is a section, the idiom can be cured, and
+    counts as missed. `line`: what a right line contains. `harm_free`: any section is needless."""
 
     due, line = "section", r"not proposed|that one connection reads and another one"
     harm_free = False
-    noun = "lock"  # in the names of keys: discover takes a counter with that name for a lock
-    link = None    # of the public report that it comes from
-    reach = None   # why hasp cannot cure it, whatever is proposed
-    by_hand = None  # a section that cures it, though discover cannot know: its kind and its other lines
-    protects = False  # a value that is read and written back under the lock
+    noun = "lock"  # in the names of keys: discover takes a counter with the word `lock` in its name for a lock
+    link = None    # address of the public report that the idiom comes from
+    reach = None   # why hasp cannot cure the idiom, whatever is proposed
+    by_hand = None  # a section that cures the idiom, though discover cannot know it: its kind and its other lines
+    protects = False  # holders read a value under the lock and write it back
     seconds = 5
     patience = 0   # further seconds that serve() may take
-    floor = 1 / 4  # of the orders that should be there, so many are there when it is enforced
+    floor = 1 / 4  # share of the expected orders that the application must complete under the enforced file
 
     def __init__(self, name, names=None, nkeys=1, seed=1, **settings):
         self.name, self.nkeys = name, nkeys
@@ -193,7 +195,7 @@ class Idiom:
         self.key, data = names.kind(nkeys), names.kind(nkeys)
         self.data = {self.key(n): data(n) for n in range(nkeys)}  # what the lock of each key protects
         for setting, value in settings.items():
-            getattr(type(self), setting)  # it has a default
+            getattr(type(self), setting)  # the setting has a default
             setattr(self, setting, value)
         if not self.protects:
             self.data = {key: key for key in self.data}
@@ -202,12 +204,14 @@ class Idiom:
         return [self.key(n) for n in range(self.nkeys)]
 
     def is_covered(self, patterns):
-        """Whether each key, or what it protects, has a section. Of those for what they protect alone, locks may overlap."""
+        """Returns true if each key, or the value that it protects, has a section. If only the
+        values have sections, locks may overlap."""
         return (any(pattern.fullmatch(key) for pattern in patterns for key in self.data)
                 and all(any(pattern.fullmatch(name) for pattern in patterns for name in pair) for pair in self.data.items()))
 
     def touches(self, pattern):
-        """Whether a section of that pattern is about this idiom. `pattern` is a compiled glob."""
+        """Returns true if a section of that pattern is about this idiom. `pattern` is a compiled
+        glob."""
         return any(pattern.fullmatch(name) for pair in self.data.items() for name in pair)
 
     def some_key(self):
@@ -223,12 +227,12 @@ class Idiom:
 class Lock(Idiom):
     """Takes a lock, works, and releases it. Each setting is one way in which applications differ."""
 
-    take = "SET NX PX"      # SET NX EX, SETNX, INCR, EVAL
-    value = "constant"      # token
-    release = "DEL"         # GET DEL, script, none
-    owner = "connection"    # pool: any connection of the host; name: of a name; strangers; shared: all on one
-    mishap = None           # late, steal: the loser deletes too, crash: the connection closes,
-    #                         bare: it closes before the expiry is set, forget
+    take = "SET NX PX"      # or SET NX EX, SETNX, INCR, EVAL
+    value = "constant"      # or token
+    release = "DEL"         # or GET DEL, script, none
+    owner = "connection"    # or pool: any connection of the host; name: any of a name; strangers; shared: all on one
+    mishap = None           # or late; steal: the loser deletes, too; crash: the connection closes;
+    # bare: it closes before the expiry is set; forget
     retries = True
     protects = True
     hosts, workers = 2, 3   # workers of each host
@@ -307,7 +311,7 @@ class Lock(Idiom):
                 await self.let_go(shop, client if self.owner in ("connection", "shared") else releaser, key, token)
 
     def names(self, host):
-        """How the connections of a host call themselves."""
+        """Returns the names that the connections of a host set."""
         return f"app-{host % 2}" if self.owner == "name" else None
 
     async def serve(self, shop):
@@ -332,7 +336,7 @@ class Lock(Idiom):
         await self.look(shop)
 
     async def look(self, shop):
-        """Locks that nobody has, and that stay for ever."""
+        """Counts the locks that no client has, and that stay for ever."""
         if self.take not in ("SETNX", "INCR"):
             return
         for key in self.keys():
@@ -342,8 +346,8 @@ class Lock(Idiom):
 class Theft(Lock):
     """Ten thefts: `finally` deletes a lock that was not acquired. One key of the pattern is odd."""
 
-    floor = 1 / 20  # it takes a moment only, and that may be a busy one
-    odd = None      # crash, clean-up, kept
+    floor = 1 / 20  # the run is short, and the machine may be busy then
+    odd = None      # or crash, clean-up, kept
 
     def __init__(self, name, names=None, **settings):
         super().__init__(name, names, nkeys=11, **settings)
@@ -378,7 +382,8 @@ class Theft(Lock):
 
 
 class Marker(Idiom):
-    """SET NX: something was done. Half are deleted, half are left to expire. Renewed, they would stay."""
+    """Markers by SET NX that something was done. Half are deleted, half are left to expire. If hasp
+    renewed them, they would stay."""
 
     noun = "once"
     due, line = "line", r"markers|expire"
@@ -386,7 +391,7 @@ class Marker(Idiom):
     dies = False  # each process leaves its lock and its connection
 
     async def serve(self, shop):
-        over = {}  # when each marker is over for sure
+        over = {}  # when each marker has surely expired
 
         async def worker():
             client = await shop.connect()
@@ -431,9 +436,9 @@ class Look(Idiom):
     """Looks whether there is a lock, then sets it: two get in."""
 
     due, line = "line", r"found no key, set it"
-    look = "EXISTS"     # GET, TTL
-    set = "SET"         # SETEX
-    one_at_a_time = False  # while hasp watches
+    look = "EXISTS"     # or GET, TTL
+    set = "SET"         # or SETEX
+    one_at_a_time = False  # only one client at a time, while hasp watches
 
     async def serve(self, shop):
         async def worker():
@@ -485,8 +490,8 @@ class GetSet(Idiom):
     """SETNX of the time at which the lock ends; a client that finds it over takes it over."""
 
     due, line = "line", r"GETSET|not proposed|markers"
-    over = "GETSET"  # DEL: and then SETNX
-    looks = True  # at the time before the DEL: a late holder leaves the lock alone
+    over = "GETSET"  # or DEL, and then SETNX
+    looks = True  # a holder looks at the time before its DEL: a late holder leaves the lock alone
     ahead = 0     # seconds that the clock of each other client is ahead
     hosts = 2
 
@@ -543,15 +548,15 @@ class Update(Idiom):
     """Reads a number, thinks, and writes one more."""
 
     noun = "count"
-    how = "GET SET"     # MGET SET, GET SETEX, HGET HSET
+    how = "GET SET"     # or MGET SET, GET SETEX, HGET HSET
     readers = 0         # clients that only read
-    reads = 0           # of the reads of writers, so many more are not followed by a write
+    reads = 0           # how many more reads of each writer are not followed by a write
     pooled = False      # the write goes over another connection
     think = 0.005
     workers = 6
-    checks = False      # by WATCH
-    compares = False    # writes only if the value is the one that it knows, as of a token that is used once
-    one_at_a_time = False  # while hasp watches
+    checks = False      # by WATCH, whether the value has changed
+    compares = False    # writes only if the value is the one that the client knows, as of a token that is used once
+    one_at_a_time = False  # only one client at a time, while hasp watches
 
     async def read(self, client, key):
         if self.how == "MGET SET":
@@ -569,7 +574,7 @@ class Update(Idiom):
             await client("SET", key, number)
 
     async def update(self, reader, writer, key):
-        """Whether it was written."""
+        """Updates the key. Returns true if the value was written."""
         if self.checks:
             await reader("WATCH", key)
         known = self.known.get(key, NIL)
@@ -646,8 +651,8 @@ class Nested(Idiom):
 
 
 class Default(Idiom):
-    """GET; if there is nothing, SET what all are to use from now on. Two set two things. Caches do the
-    same, and need no guard: hasp has to ask."""
+    """GET; if there is no value, SET the value that all are to use from now on: two clients set two
+    values. Caches do the same, and need no guard, so hasp has to ask."""
 
     noun = "setting"
     due, line = "line", r"not proposed|cache|found no key"
@@ -683,7 +688,8 @@ class Default(Idiom):
 
 
 class Stampede(Idiom):
-    """A cache: when it is over, all compute it at once. Each value is as good as the other."""
+    """A cache: when its value expires, all clients compute it at once. Each value is as good as the
+    other."""
 
     noun = "page"
     due, line = "line", r"cache|no value was read and written back|not proposed|no update was lost"

@@ -1,28 +1,28 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Decides whether what clients saw of locks can have been: no sockets, no clock.
+"""Decides whether the locks that clients report are possible. Uses no sockets and no clock.
 
-Each try to take a lock is written down as a Try: when it was sent and answered, when the try
-was seen in the queue, for which spans the lock was surely held. What was done to Redis and to
-hasp meanwhile is in Troubles, and how late the campaign's own clients were in Delays. All times
-are seconds of one monotonic clock. Then check() tells
+A Try records each try to take a lock: when it was sent and answered, when it was seen in the queue,
+and in which spans the client surely held the lock. Troubles records what the campaign did to Redis
+and to hasp, Delays how late the campaign's own clients were. All times are seconds of one monotonic
+clock. check() reports these faults:
 
-    overlap     two had one lock at the same moment, and no lease can have run out; or more had a
-                semaphore than it has places; or somebody was beside a writer
-    fence       fencing tokens of one lock that do not rise, or come twice
-    overtaken   a client that was in the queue before another one asked, stayed and was live,
-                and got the lock later or not at all
-    late        a waiter had its answer later than GRACE after its deadline
-    early       it was told before its deadline that it did not get the lock, and its own connection, for
-                which no client waits, had none of what it asked for
-    failed      a try ended in an error or a closed connection, and nothing had happened
+    overlap     two clients had one lock at the same moment, though no lease can have ended; or a
+                semaphore had more owners than places; or a writer was not alone
+    fence       the fencing tokens of a lock do not rise, or one comes twice
+    overtaken   a client was in the queue before another one asked, stayed and was live, and got the
+                lock later or not at all
+    late        a waiter got its answer later than GRACE after its deadline
+    early       a waiter was refused before its deadline, although its own connection, for which no
+                client waits, had none of the locks
+    failed      a try ended in an error or a closed connection, without trouble
     hung        a try did not end
-    part        a client that was told that it got none of several locks had one of them
+    part        a client that was refused several locks had one of them
     refused     a holder's release was refused
     stolen      a client that held nothing released a lock
     idle        a waiter's time ran out, and the lock was free for longer than LOOK
 
-What trouble explains is no fault. Each excuse needs trouble of the right kind, at the right
-process, at that very moment or SETTLE before, and is counted.
+If trouble explains a fault, check() counts an excuse instead. Each excuse needs trouble of the right
+kind, at the right process, at that moment or up to SETTLE before.
 """
 
 import bisect
@@ -31,18 +31,18 @@ import heapq
 
 from delays import Delays, Starving
 
-GRACE = 0.1      # after its deadline, until a waiter is told
-TURNS = 3        # meanwhile hasp asks one node, or also that to which a slot moves: so often a busy machine delays it
-SETTLE = 0.25    # after trouble, until all is as before
-LOOK = 1.0       # so often hasp probes a lock that a client waits for
-UNDONE = 3.0     # after trouble, until what nobody heard of is released
-BACKOFF = 0.0    # of the time that Redis was down: so long hasp may wait before it tries again
-STALE = 0.1      # the share of its lease that a grant may have lost when it is heard of
-PRECISION = 0.005  # of Redis' milliseconds and ours
-STALL, HEARD = 0.5, 10.0  # servers that did not run for so long, in that time, may have been taken for gone
+GRACE = 0.1      # seconds after a waiter's deadline by which it must get its answer
+TURNS = 3        # a busy machine may delay this many answers: hasp asks one node, or also the one to which a slot moves
+SETTLE = 0.25    # seconds after trouble until all is as before
+LOOK = 1.0       # hasp probes a lock that a client waits for this often, in seconds
+UNDONE = 3.0     # seconds after trouble until hasp has released locks that no client learned of
+BACKOFF = 0.0    # share of Redis' downtime that hasp may wait before it tries again
+STALE = 0.1      # share of its lease that a grant may have lost when the client gets it
+PRECISION = 0.005  # seconds, of Redis' milliseconds and of our clock
+STALL, HEARD = 0.5, 10.0  # a server that did not run for STALL seconds, within HEARD seconds, may count as gone
 
 REDIS, HASP, SUBSCRIPTION, LINKS = "Redis", "hasp", "subscription", "links"
-MOVING = "moving"  # of a key: as long as its slot is on its way, Redis refuses scripts of several keys
+MOVING = "moving"  # trouble of a key: while its slot moves, Redis refuses scripts of several keys
 
 GRANTED, REFUSED, GONE, LOST = "granted", "refused", "gone", "failed"
 
@@ -68,7 +68,7 @@ class Try:
         self.end = None           # when the client stopped to rely on the lock
         self.why = ""
         self.shared = False       # the read side of a read-write lock, which others may have, too
-        self.own = None           # until when its own connection may have one of the locks that it asks for
+        self.own = None           # until when the client's own connection may have one of the locks that the try asks for
 
     def grant(self, at, fence=None):
         self.ended, self.outcome, self.fence = at, GRANTED, fence
@@ -111,7 +111,7 @@ class Troubles:
         """Returns the disturbances of `kinds`, each a kind or (kind, target), that had an effect
         between the two times."""
         found = []
-        # The list is in the order of the beginnings, as good as.
+        # The list is nearly in the order of the beginnings.
         for kind, who, first, last in self.all:
             if first <= end and begin <= last + settle and (
                     kind in kinds or (kind, who) in kinds or (who is None and any(
@@ -121,7 +121,8 @@ class Troubles:
 
 
 def all_taken(spans, places):
-    """[(begin, end)]: when at least so many of the spans were under way, which may touch."""
+    """Returns [(begin, end)]: when at least `places` of the spans, which may touch, were under
+    way."""
     edges = sorted([(begin, 0) for begin, end in spans] + [(end, 1) for begin, end in spans])
     n, taken = 0, []
     for at, is_end in edges:
@@ -138,8 +139,8 @@ class Checker:
         self.troubles = troubles or Troubles()
         self.delays = delays or Delays()
         self.starving = starving or Starving()
-        self.answers = Delays()  # of Redis, to the campaign itself
-        self.pulses = collections.defaultdict(Delays)  # of each server, to what needs nothing but its attention
+        self.answers = Delays()  # delays of Redis' answers to the campaign itself
+        self.pulses = collections.defaultdict(Delays)  # delays of each server's answers to requests that need no work
         self.places = places or {}  # {key: how many owners it may have}, if it is a semaphore
         self.tries = []
         self.faults = []
@@ -192,7 +193,7 @@ class Checker:
     # --- trouble --------------------------------------------------------------------
 
     def _sort_troubles(self):
-        """Into buckets of a second, for there may be many."""
+        """Sorts troubles into buckets of a second, for there may be many."""
         self.buckets.clear()
         for trouble in self.troubles.all:
             last = min(trouble[3], trouble[2] + 3600) + SETTLE
@@ -248,7 +249,7 @@ class Checker:
             self.fault("early", t.key, t.ended, str(t))
 
     def _deadline(self, t):
-        """Time runs from when hasp could read what was sent."""
+        """Returns when the try's wait ends. The wait begins when hasp could read the request."""
         stopped = [last for _, _, first, last in self._felt(t.sent, t.sent, (HASP, t.hasp), settle=0.01)
                    if last < t.ended]
         if stopped:
@@ -257,16 +258,17 @@ class Checker:
 
     @staticmethod
     def _over(trouble):
-        """Until when clients may have to wait for hasp because of it. One whose time ran out
-        while hasp could not take it out of the queue is not served until that is done."""
+        """Returns until when clients may have to wait for hasp because of the trouble. A waiter
+        whose time ran out gets its answer only when hasp has taken it out of the queue."""
         kind, _, first, last = trouble
         return last + SETTLE + (BACKOFF * (last - first) if kind == REDIS else 0)
 
     def _check_late(self, t, deadline):
         delay = self.delays.within(deadline - SETTLE, t.ended)
-        # It may have begun late, too: the deadline is hasp's.
+        # The wait may have begun late, too: hasp decides when it ends.
         delay += self.starving.within(deadline - t.wait - 0.05, deadline - t.wait + 0.05, t.hasp)
-        # Redis is asked whether it has the lock by now. A node that gives keys away waits for who gets them.
+        # hasp asks Redis whether the waiter has the lock by now. A node that gives keys away waits
+        # for the node that gets them.
         delay += self.starving.within(deadline - 0.05, t.ended, t.hasp)
         delay += max(self.starving.within(deadline - 0.05, t.ended, REDIS),
                      *(delays.within(deadline - 0.05, t.ended) for delays in (self.answers, *self.pulses.values())))
@@ -277,7 +279,8 @@ class Checker:
         if t.ended <= deadline + GRACE + delay:
             self.counts["late: within the delay of the machine"] += 1
         elif found and t.ended <= GRACE + delay + max(
-                # Its time began to run only then, unless hasp had it before.
+                # The waiter's time began only after the trouble, unless hasp had the request
+                # before.
                 self._over(f) + (t.wait if f[2] <= t.sent + SETTLE else 0) for f in found):
             self.excuse("late", found)
         else:
@@ -289,11 +292,11 @@ class Checker:
         return self.delays.within(at - HEARD, at) + self.starving.within(at - HEARD, at, REDIS) > STALL
 
     def has_part(self, t, at):
-        """`t`, which was told that it has none of several locks, has this one."""
+        """Judges a client that was told that it has none of several locks, but has this one."""
         self.parts.append((t, at))
 
     def _check_part(self, t, at):
-        """While a server, or the slot, is away it is given back a little later."""
+        """Excuses a part that hasp gives back later, because its server or its slot is away."""
         found = self._felt(t.sent, at, REDIS, (HASP, t.hasp), LINKS, (MOVING, t.key), settle=UNDONE)
         if found:
             self.excuse("part", found)
@@ -350,8 +353,8 @@ class Checker:
                 earliest = t
 
     def _is_taken_again(self, first, second):
-        """The owner's try before these was told of no lock, but has got it meanwhile, and that is not undone yet:
-        then both are the same lock, taken again."""
+        """Returns true if an earlier try of the owner got the lock without an answer, and hasp has
+        not undone that yet: then both tries took that lock again."""
         return first.owner == second.owner and any(
             t.key == first.key and t.owner == first.owner and t.fence is None and t.sent < first.sent < t.ended + UNDONE
             for t in self.tries if t.ended)
@@ -388,7 +391,7 @@ class Checker:
             self.excuse("overtaken", found)
         elif b.ended - a.queued > (1 - STALE) * a.lease - SETTLE and self._felt(
                 a.queued, b.ended, REDIS, (HASP, a.hasp), SUBSCRIPTION):
-            # It may have been let in, not heard of it, and its lease was over.
+            # The client may have got the lock without an answer, and its lease has ended.
             self.counts["overtaken: a lease may have run out unheard"] += 1
         else:
             self.fault("overtaken", a.key, b.ended, f"\n  {a}\n  {b}")
@@ -401,7 +404,7 @@ class Checker:
                 and (b.released or b.end or b.ended) < a.ended
         if a.outcome == REFUSED:
             return b.ended < a.sent + a.wait - PRECISION
-        # Of one whose connection was lost it is not known when hasp learned of it.
+        # It is not known when hasp learned that the connection of a client was lost.
         return a.outcome == GONE and b.ended < a.ended
 
     # --- idle locks -----------------------------------------------------------------
@@ -418,7 +421,7 @@ class Checker:
                 begin = t.ended - SETTLE
             else:
                 end = self._read_at(t) + t.lease if self._left_with_it(t) else end
-                # A client that leaves while it waits has nothing, or releases it at once.
+                # A client that leaves while it waits has no lock, or hasp releases it at once.
                 end += SETTLE if t.outcome == GONE else t.lease + SETTLE
             busy.append((begin, end))
         merged = all_taken(busy, self.places.get(tries[0].key, 1))
@@ -440,19 +443,19 @@ class Checker:
 
     @staticmethod
     def _left_with_it(t):
-        """It may have been let in at once, and nobody heard of it: to hasp that is a client
-        that has got the lock, and then leaves. Its lease runs out."""
+        """Returns true if the client may have got the lock at once, and left before the answer.
+        Then the lease runs out."""
         return t.outcome == GONE and t.queued is None
 
     def _read_at(self, t):
-        """When hasp has read at the latest what was sent to it."""
+        """Returns by when hasp must have read the request."""
         return max([t.ended, *(last for _, _, _, last in self._felt(t.sent, t.ended, (HASP, t.hasp)))])
 
     def _judge_idle(self, t, begin, end):
         enough = LOOK + SETTLE + 2 * self.delays.within(begin, end)
         if end - begin < enough:
             return
-        # Somebody may have been let in and not have heard of it, as long as that lasts.
+        # During such trouble, a client may have got the lock without an answer.
         kinds = (REDIS, HASP, SUBSCRIPTION, LINKS, (MOVING, t.key))
         if self._calm(begin, end, *kinds) < enough:
             self.excuse("idle", self._felt(begin, end, *kinds))

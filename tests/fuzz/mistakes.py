@@ -39,13 +39,13 @@ class Once(Idiom):
 class Abandoned(Idiom):
     """A holder dies. The others do not get its lock, although nobody is inside."""
 
-    late = 0.5  # seconds after which the next one should be inside; None: some time will do
+    late = 0.5  # seconds until the next client should be inside; None: at some time
 
     async def take(self, client, key, n):
         return await client("SET", key, n, "NX", "PX", 2000) == b"OK"
 
     async def serve(self, shop):
-        free = time.monotonic()  # since when nobody is inside
+        free = time.monotonic()  # since when no client is inside
 
         async def worker(n):
             nonlocal free

@@ -19,8 +19,8 @@ from harness import Connection, Hasp, RedisServer, until
 from rules_model import GUARDED, RULES, SECTIONS, Model, show
 
 NAMES = ("a", "b", "a", None)
-RELEASED = 10      # seconds until a guard is that nobody waits for, on a busy machine
-SLACK_MS = 20_000  # between the two executions of a command; leases differ by more
+RELEASED = 10      # seconds until a guard that no client waits for is released, on a busy machine
+SLACK_MS = 20_000  # ms that may pass between the two executions of a command; leases differ by more
 VALUES = ("one", "two", "three", "7")
 TIMES = (50, 120, 300, 1000)  # in seconds
 
@@ -28,15 +28,15 @@ TIMES = (50, 120, 300, 1000)  # in seconds
 BREAKS = {
     "none": (),
     "owner": ("release_by_anybody",),    # DEL does not ask who has the lock
-    "set": ("set_by_anybody",),          # nor does SET
-    "write": ("write_by_anybody",),      # nor other writes
-    "expire": ("expire_by_anybody",),    # nor EXPIRE
+    "set": ("set_by_anybody",),          # SET does not ask
+    "write": ("write_by_anybody",),      # other writes do not ask
+    "expire": ("expire_by_anybody",),    # EXPIRE does not ask
     "persist": ("persist_locks",),       # a lock may lose its expiry
-    "lease": ("forget_lease",),          # as may one that another write makes
-    "note": ("forget_owner",),           # a write of the owner's makes the lock nobody's
-    "count": ("forget_count",),          # as does INCR
-    "counts": ("count_for_owner",),      # what others count becomes the owner's
-    "less": ("take_back_all",),          # they can take back what the owner has counted
+    "lease": ("forget_lease",),          # a lock that another write makes may have no expiry
+    "note": ("forget_owner",),           # a write of the owner leaves the lock without an owner
+    "count": ("forget_count",),          # INCR leaves the lock without an owner
+    "counts": ("count_for_owner",),      # the count of other clients becomes the owner's
+    "less": ("take_back_all",),          # other clients can take back what the owner has counted
     "foreign": ("foreign_as_nobody",),   # owner = value: DEL needs no knowledge
     "guard": ("write_unchecked", "finish_unchecked"),  # a write does not ask for the guard
 }

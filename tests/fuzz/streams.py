@@ -3,19 +3,19 @@
 
 A stream is a list of steps on one or more connections:
 
-    send NAME atoms    the atoms' bytes, cut as `mode` says: whole, split, paused, bytes
-    sync               all that was sent has its answers (with `unblock`: and blocking
-                       commands have run out)
+    send NAME atoms    sends the atoms' bytes, cut as `mode` says: whole, split, paused, bytes
+    sync               waits until all that was sent is answered (`unblock`: and until blocking
+                       commands have timed out)
     halfclose, close   of connection NAME
 
-An atom is the encoding of one command (or one piece of rubbish): the unit that
-the minimiser leaves out. The same seed and index make the same stream.
+An atom is the encoding of one command, or one piece of rubbish: the minimiser leaves out whole atoms.
+The same seed and index make the same stream.
 
-What is left out since Redis itself answers differently each time: TIME, CLIENT
-ID/LIST/INFO/KILL by id, INFO, LASTSAVE, RANDOMKEY, S/H/ZRANDMEMBER, SPOP, `XADD *`,
-OBJECT IDLETIME, PTTL, SLOWLOG/LATENCY, COMMAND without INFO, SCAN of several keys. So are commands that
-concern the whole server (SHUTDOWN, CONFIG SET, CLIENT PAUSE, SAVE, REPLICAOF, ACL
-SETUSER) and SYNC/PSYNC, whose answer comes seconds later.
+Streams leave out commands that Redis itself answers differently each time: TIME, CLIENT
+ID/LIST/INFO/KILL by id, INFO, LASTSAVE, RANDOMKEY, S/H/ZRANDMEMBER, SPOP, `XADD *`, OBJECT IDLETIME,
+PTTL, SLOWLOG/LATENCY, COMMAND without INFO, SCAN of several keys; commands that concern the whole server
+(SHUTDOWN, CONFIG SET, CLIENT PAUSE, SAVE, REPLICAOF, ACL SETUSER); and SYNC/PSYNC, whose answer comes
+seconds later.
 """
 
 import base64

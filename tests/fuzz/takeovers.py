@@ -16,16 +16,17 @@ import re
 from campaign import Error, Wire, now
 
 EVERY = 0.05
-PATIENCE = 1.0  # with a server that is stopped
+PATIENCE = 1.0  # seconds to wait for the answer of a server, which may be stopped
 
-Said = collections.namedtuple("Said", "follows epoch slots")  # None: it is a primary; there are no epochs; all slots
+Said = collections.namedtuple("Said", "follows epoch slots")  # None: a primary; no epochs; all slots
 
 ELECTION = re.compile(r"Start of election delayed for (-?\d+) milliseconds"
                       r"|configEpoch set to (\d+) after successful failover")
 
 
 class Takeover:
-    """`node` was a replica of `old` at `begin`, and a primary with `said` at `seen`. `old` was none at `end`."""
+    """`node` was a replica of `old` at `begin`, and a primary with `said` at `seen`. `old` was no
+    primary at `end`."""
 
     def __init__(self, node, old, begin, seen, said):
         self.node, self.old, self.begin, self.seen = node, old, begin, seen
@@ -34,7 +35,7 @@ class Takeover:
 
 
 class Takeovers:
-    """What the servers have said about themselves. Servers are what they call each other."""
+    """Records the servers' answers about themselves. Servers are named as they name each other."""
 
     def __init__(self):
         self.latest = {}  # server -> (when it was asked, what it said)
@@ -51,13 +52,14 @@ class Takeovers:
             self.all.append(Takeover(server, was.follows, before, answered, said))
 
     def unasked(self, outages, by_itself):
-        """Those that none of the outages was made for, and that `by_itself` knows to be so."""
+        """Returns the takeovers for which no outage was made, and that `by_itself` knows to be
+        unasked."""
         return [t for t in self.all if by_itself(t) and not any(
             o.old == t.old and o.begin <= t.seen and t.begin <= o.calm for o in outages)]
 
 
 async def watch(takeovers, node, name, command, read):
-    """Notes what the server says, as long as it lives, and when it is there again."""
+    """Records what the server says while it lives, and when it is back."""
     wire = None
     while True:
         await asyncio.sleep(EVERY)
@@ -95,7 +97,8 @@ def watch_cluster(takeovers, cluster):
 
 
 def elected_by_itself(log, epoch):
-    """Does the log say that this epoch was won without CLUSTER FAILOVER? That waits for nothing."""
+    """Returns true if the log says that this epoch was won without CLUSTER FAILOVER, which waits
+    for nothing."""
     delay = 0
     for delayed, won in ELECTION.findall(log):
         if won and int(won) == epoch:

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Clients of a hasp whose Redis fails over, or whose slots move: each knows what its replies may be.
+"""Clients of a hasp whose Redis fails over, or whose slots move. Each client knows its possible replies:
 
     own keys    SET, GET, INCR, MSET, MGET, DEL, MULTI, in pipelines, of keys that only this client
-                writes: a reply must be what its own commands have made of them
+                writes: a reply must follow from the client's own commands
     locks       LOCK with and without WAIT, rules with `wait`, places of semaphores (LIMIT), both sides
-                of read-write locks, several locks at once (MLOCK, of which a client that is told nil
-                has none): lockchecker.py judges them
-    guards      GET, then SET of what was read plus a name: each value is its own history
-    pub/sub     each message once, those of one publisher's connection in their order
+                of read-write locks, several locks at once (MLOCK; a client that gets nil must have
+                none of them): lockchecker.py judges them
+    guards      GET, then SET of the value plus a name: each value is its own history
+    pub/sub     each message comes once, those of one publisher's connection in their order
 
-What was found wrong is told to a World, see topology_world.py.
+The clients report faults to a World, see topology_world.py.
 """
 
 import asyncio
@@ -21,13 +21,13 @@ from campaign import NIL, Error, Wire, now, parse
 from lockchecker import LOST, REFUSED, Try
 from topology_world import LEASE, REFUSALS
 
-HANG = 20.0            # beyond what hasp may hold a command back: until an answer is given up
+HANG = 20.0            # seconds, beyond the time that hasp may hold a command back, until a client gives up
 LOOKS = 0.05
 RULE_WAIT = 1.5
-GUARD_LENGTH = 150     # updates after which a key is left for another
+GUARD_LENGTH = 150     # updates after which clients change to another key
 PLACES = {"places:2": 2, "places:3": 3}  # semaphores
 SIDES = [f"sides:{n}" for n in range(3)]  # read-write locks
-SEVERAL = [[f"{{several:{group}}}:{n}" for n in range(4)] for group in range(3)]  # of one slot each
+SEVERAL = [[f"{{several:{group}}}:{n}" for n in range(4)] for group in range(3)]  # keys of one slot in each group
 
 RULES = """
 [lock waited]
@@ -53,7 +53,7 @@ def waiter_of(entry):
 
 
 class Value:
-    """A key that one client alone writes: what may be in it."""
+    """A key that only one client writes: its possible values."""
 
     def __init__(self):
         self.may_be = {NIL}
@@ -76,7 +76,7 @@ class Value:
 
 
 class Count:
-    """And one that it alone counts: how far it may be."""
+    """A key that only one client counts: its possible counts."""
 
     def __init__(self):
         self.low = self.high = 0
@@ -96,8 +96,8 @@ class Count:
 
 
 class Client:
-    """One after the other, by one connection as long as that lives. `turns` are names of the methods
-    below, drawn by chance."""
+    """Does one thing after the other, over one connection as long as that lives. `turns`: names of
+    the methods below, drawn by chance."""
 
     def __init__(self, world, number, turns):
         self.world, self.number, self.turns = world, number, turns
@@ -133,7 +133,7 @@ class Client:
             self.wire.close()
 
     async def ask(self, *command, patience=0.0):
-        """(sent, answered, reply); a reply that is None, or an Error, has been judged."""
+        """Returns (sent, answered, reply); a reply that is None, or an Error, has been judged."""
         sent = now()
         done, _ = await asyncio.wait((self.wire.ask(*command),), timeout=patience + self.world.args.patience + HANG)
         what = f"{self.id} {' '.join(map(str, command))[:80]}"
@@ -158,7 +158,7 @@ class Client:
             take(None if isinstance(reply, Error) else reply)
 
     def command(self):
-        """(command, what to do with its reply, which is None when it failed)."""
+        """Returns (command, function for its reply, which is None if the command failed)."""
         return getattr(self, self.rng.choice(("set", "get", "incr", "set", "get", "incr", *self.world.args.wide)))()
 
     def tag(self):
@@ -295,7 +295,7 @@ class Client:
             await self.release(tries, (*give, "AS", who))
 
     def asks_for(self, keys, who, wait):
-        """A Try for each of them."""
+        """Returns a Try for each of the keys."""
         tries = [self.world.checker.note(Try(key, self.id, 0, who, now(), wait=wait, lease=LEASE)) for key in keys]
         own = max((self.kept[key] for key in keys if key in self.kept), default=None)
         for t in tries:
@@ -303,14 +303,14 @@ class Client:
         return tries
 
     async def has_none(self, t):
-        """It was told nil: of the lock it has nothing."""
+        """Checks that a client that got nil has nothing of the lock."""
         _, at, tokens = await self.ask("HKEYS", t.key)
         if isinstance(tokens, list) and t.owner.encode() in tokens:
             self.world.checker.has_part(t, at)
 
     async def hold(self, t, unlock):
         if t.key in PLACES or t.key in SIDES:
-            # Its lease began when Redis had the request, or later.
+            # The lease began when Redis had the request, or later.
             t.sure.append((t.ended, t.sent + LEASE))
             await self.release([t], unlock)
             return
@@ -322,7 +322,7 @@ class Client:
         await self.release([t], unlock)
 
     async def release(self, tries, unlock):
-        """All of them by one command, after some work."""
+        """Releases all of the locks by one command, after some work."""
         if self.rng.random() < 0.03:
             self.wire.reset()
             for t in tries:
@@ -343,7 +343,7 @@ class Client:
     # --- guards
 
     async def guarded(self):
-        """A key that all change, by reading it first."""
+        """Changes a key that all clients change, by reading it first."""
         slot = f"guarded:{self.rng.randrange(self.world.args.guarded)}"
         key = f"{slot}:{self.world.epochs[slot]}"
         _, _, before = await self.ask("GET", key)
@@ -379,13 +379,13 @@ class Client:
 
 
 def run_id(info):
-    """The server that says this about itself; None: it has not."""
+    """Returns the run id that the server reports about itself; None: it has not."""
     found = isinstance(info, bytes) and re.search(rb"\brun_id:(\w+)", info)
     return found[1].decode() if found else None
 
 
 class Listener(asyncio.Protocol):
-    """A subscriber: what it was sent, and when."""
+    """A subscriber: which messages it got, and when."""
 
     def __init__(self):
         self.buffer, self.heard, self.since, self.closed = b"", [], None, None
@@ -414,8 +414,8 @@ class Listener(asyncio.Protocol):
 
 
 class Audience:
-    """Subscribers, each of which comes back when its connection is lost. `by_bus`: nodes tell each other
-    what is published, and promise no order between what was published at one and at another."""
+    """Subscribers, each of which connects again when its connection is lost. `by_bus`: nodes
+    forward messages to each other, and promise no order between messages of two nodes."""
 
     def __init__(self, world, by_bus=False):
         self.world, self.by_bus = world, by_bus
@@ -434,7 +434,7 @@ class Audience:
                 while not listener.closed:
                     await asyncio.sleep(0.02)
             finally:
-                listener.transport.close()  # else hasp waits for it when it leaves
+                listener.transport.close()  # else hasp would wait for the listener when it exits
             if not self.world.stopping:
                 self.world.closed(listener.closed)
 
@@ -453,8 +453,8 @@ class Audience:
                 self._check_missing(listener, heard)
 
     def _check_overtaken(self, at, publisher, serial, newer):
-        """The publisher may have changed its node between the two, for its own was no primary any more, or did not
-        answer."""
+        """Excuses the order if the publisher may have changed its node between the two messages,
+        because its node was no primary any more, or did not answer."""
         messages = self.world.published[publisher]
         (begun, _, one), (_, ended, other) = messages[serial], messages[newer]
         ended = ended or float("inf")
@@ -476,7 +476,8 @@ class Audience:
 
 
 async def pulse(world, node):
-    """How late a server answers: one that gives keys away does nothing else until they are taken."""
+    """Measures how late a server answers: a node that gives keys away does nothing else until they
+    are taken."""
     while True:
         try:
             wire = await Wire.to(node.unix)
@@ -492,8 +493,8 @@ async def pulse(world, node):
 
 
 class Watch:
-    """Looks at the queues of the locks, past hasp. `where(key)` is the server that has it, or None;
-    `moved(key, address)` is told when a server says that it has not."""
+    """Reads the queues of the locks past hasp. `where(key)`: the server that has the key, or None;
+    `moved(key, address)` runs when a server answers that it has not."""
 
     def __init__(self, world, where, moved=None):
         self.world, self.where, self.moved = world, where, moved
@@ -520,7 +521,7 @@ class Watch:
             done, _ = await asyncio.wait((wire.ask("ZRANGE", f"hasp:queue:{{{key}}}", 0, -1),), timeout=0.5)
         except OSError:
             return
-        if not done:  # it is stopped
+        if not done:  # the server is stopped
             self.world.checker.answers.beat(now(), now() - asked)
             wire.close()
             return

@@ -15,43 +15,44 @@ from harness.cluster import Cluster
 from lockchecker import LINKS, REDIS, SETTLE, SUBSCRIPTION, Checker, Troubles
 
 LEASE = 4.0            # seconds
-MISSED = 2.0           # so long servers have missed another one when they choose its successor
+MISSED = 2.0           # seconds for which servers have missed another server when they choose its successor
 
-# What may not reach a client at all: redirections are hasp's business, as is a replica's refusal.
+# Errors that must not reach a client: hasp handles redirections, and the refusals of replicas.
 UNSEEN = (b"MOVED", b"ASK ", b"TRYAGAIN", b"CLUSTERDOWN", b"CROSSSLOT", b"NOSCRIPT", b"MASTERDOWN", b"LOADING")
 
-# How locks and guards say no.
+# Refusals of locks and guards.
 REFUSALS = (b"LOCKED ", b"LOCKLOST ", b"DEADLOCK ")
 
-# What a lock that replication has lost looks like. Fencing tokens rise nevertheless.
+# Faults that a lock which replication has lost may cause. Fencing tokens rise nevertheless.
 LOSABLE = ("overlap", "refused", "overtaken", "idle")
 
 
 class Outage:
-    """The primary `old` goes, from `begin` until `end`, when hasp knows the new one; all servers are as before at
-    `calm`, which may be sooner. What it had may be gone from `gone` on; `slots` are those that it had, None: all."""
+    """The primary `old` is gone from `begin` until `end`, when hasp knows the new one. At `calm`,
+    which may be sooner, all servers are as before. Writes may be lost from `gone` on. `slots`:
+    those that `old` had; None: all."""
 
     def __init__(self, kind, old, slots=None):
         self.kind, self.old, self.slots = kind, old, slots
         self.begin = self.gone = now()
         self.end = self.calm = float("inf")
-        self.longest = 0.0  # that a command which succeeded took meanwhile
-        self.lost = 0  # writes that were acknowledged
-        self.must_keep = False  # whether none may be
+        self.longest = 0.0  # longest time that a successful command took meanwhile
+        self.lost = 0  # number of acknowledged writes that are lost
+        self.must_keep = False  # no acknowledged write may be lost
 
     def concerns(self, keys):
         return self.slots is None or any(Cluster.slot(key) in self.slots for key in keys)
 
 
 class Losing(Checker):
-    """Some of what it would find wrong is what asynchronous replication may lose; that is counted."""
+    """A Checker that only counts those faults which asynchronous replication may cause."""
 
     def __init__(self, world):
         super().__init__(world.troubles, world.delays, world.starving, world.args.places)
         self.world = world
 
     def _check_unique(self):
-        """Fencing tokens rise per key, so that no key has one twice: nothing more is said of a cluster."""
+        """Fencing tokens rise per key, so no key has one twice: a cluster promises no more."""
 
     def fault(self, kind, key, when, text):
         if kind in LOSABLE and self.world.may_lose((key,), when - LEASE - 1, when):
@@ -61,8 +62,8 @@ class Losing(Checker):
 
 
 class World:
-    """What all clients share. `loses(outage)` tells whether writes that were acknowledged may be gone
-    after it, `processes()` whose starving counts."""
+    """State that all clients share. `loses(outage)`: true if acknowledged writes may be lost in the
+    outage. `processes()`: the processes whose starving counts."""
 
     def __init__(self, args, subject, loses, processes):
         self.args, self.subject, self.loses, self.processes = args, subject, loses, processes
@@ -98,18 +99,21 @@ class World:
         return [self.troubles.add(kind, None, *span) for kind in (REDIS, LINKS, SUBSCRIPTION)]
 
     def close(self, outage):
-        """All is as before. Waiters stand in line again, and what nobody heard of is undone."""
+        """Ends the outage: all is as before. Waiters are in line again, and locks that no client
+        learned of are released."""
         outage.calm = now()
         for trouble in outage.troubles:
             trouble[3] = outage.calm
 
     def judge(self, takeovers):
-        """What these, of replicas by themselves, do not explain either is a fault. They are outages from now on."""
+        """Reports errors that not even these takeovers, of replicas by themselves, explain. The
+        takeovers count as outages from now on."""
         unasked = []
         for takeover in takeovers:
             outage = Outage("takeover", takeover.old, takeover.slots)
             outage.begin, outage.gone = takeover.begin - MISSED, takeover.begin
-            # As when the campaign moves it: hasp fetches the whole map, and closes what it has to.
+            # As when the campaign moves a primary: hasp fetches the whole map, and closes outdated
+            # links.
             outage.end = outage.calm = takeover.end + 1
             self._trouble(outage.begin, outage.calm)
             unasked.append(outage)
@@ -120,22 +124,24 @@ class World:
         self.outages = sorted(self.outages + unasked, key=lambda outage: outage.begin)
 
     def unless(self, explained, kind, text):
-        """It is a fault, unless `explained(outages)`."""
+        """Reports a fault, unless `explained(outages)`."""
         if not explained(self.outages):
             self.undecided.append((explained, kind, text, now()))
 
     @staticmethod
     def in_outage(outages, sent, answered):
-        """The one in which a command was under way, if it was sent before hasp knew better."""
+        """Returns the outage in which a command was under way, if it was sent before hasp knew the
+        new primary."""
         return next((o for o in outages if o.begin - SETTLE <= answered and sent <= o.end), None)
 
     def may_lose(self, keys, since, until, outages=None):
-        """The outage in which something acknowledged of one of the keys may have got lost between the two."""
+        """Returns the outage between the two times in which an acknowledged write of one of the
+        keys may be lost."""
         return next((o for o in reversed(self.outages if outages is None else outages)
                      if self.loses(o) and o.concerns(keys) and o.gone <= until and since - SETTLE <= o.calm), None)
 
     def lost(self, key, since, text, what, n=1):
-        """An acknowledged write of `since` is gone."""
+        """Judges an acknowledged write of `since` that is gone."""
         at = now()
 
         def explained(outages):
@@ -148,16 +154,17 @@ class World:
         self.unless(explained, "lost", f"{key} {text}; acknowledged {since:.3f}")
 
     def miscounted(self, keys, since, text):
-        """The reply to a command on keys that were acknowledged since then."""
+        """Judges the reply to a command on keys whose writes were acknowledged since then."""
         at = now()
         self.unless(lambda outages: self.may_lose(keys, since, at, outages), "wrong reply", text)
 
     def closed(self, at):
-        """A subscriber was."""
+        """Judges the end of a subscriber's connection."""
         self.unless(lambda outages: self.in_outage(outages, at, at), "error", f"a subscriber was closed at {at:.3f}")
 
     def told(self, sent, answered, reply, what):
-        """Judges an error, or a connection that was closed. True: it was one."""
+        """Judges an error, or a connection that was closed. Returns true if `reply` is one of
+        these."""
         if reply is not None and not isinstance(reply, Error):
             for outage in self.outages[-2:]:
                 if sent <= outage.end and outage.begin <= answered:
@@ -171,7 +178,7 @@ class World:
             self.counts["refused for want of replicas"] += 1
         else:
             def explained(outages):
-                # That its connection was closed meanwhile, a client may notice a little later.
+                # A client may notice a little later that its connection was closed.
                 outage = self.in_outage(outages, sent - SETTLE if reply is None else sent, answered)
                 if outage:
                     self.counts[f"errors in an outage: {text[:40]}"] += 1

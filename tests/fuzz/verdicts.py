@@ -1,18 +1,19 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Judges what `hasp --discover` writes: runs idioms in front of Redis, through hasp while it watches, and
-through a hasp that enforces what it wrote.
+through a hasp that enforces the written file.
 
-    verdicts = judge(idioms)     all at once through one hasp
+    verdicts = judge(idioms)     all idioms at once through one hasp
     verdict.right, verdict.why
 
-Only `mode = observe` is replaced, as the file itself says. A verdict is right if
+Before hasp enforces the file, only `mode = observe` is replaced, as the file itself says. A verdict is
+right if no line denies harm that there was while hasp watched, and
 
-    a section is in force     no harm is left, and the application completes at least a quarter of the
-                              orders that were neither lost nor made twice without it (Idiom.floor)
-    none is                   there is no harm; or a comment asks the user a question; or a line says why not
+    with a section in force   no harm is left, and the application completes at least a quarter
+                              (Idiom.floor) of the orders that were neither lost nor made twice without hasp
+    without one               there is no harm, or a comment asks the user a question, or a line says why
+                              hasp proposes nothing
 
-and if no line denies harm that there was while hasp watched. Who runs on a machine that is too busy
-knows nothing: such a run is repeated (see LAG).
+A run on a machine that is too busy proves nothing, and is repeated (see LAG).
 """
 
 import asyncio
