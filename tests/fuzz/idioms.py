@@ -152,7 +152,7 @@ class Shop:
                 raise result
 
     def useful(self):
-        """Orders a second that should be there."""
+        """Returns how many good orders a second there were."""
         return max(0, self.done - sum(self.harm[kind] for kind in SPOILING)) / self.seconds
 
     def close(self):

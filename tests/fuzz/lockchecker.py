@@ -32,7 +32,7 @@ import heapq
 from delays import Delays, Starving
 
 GRACE = 0.1      # seconds after a waiter's deadline by which it must get its answer
-TURNS = 3        # a busy machine may delay this many answers: hasp asks one node, or also the one to which a slot moves
+TURNS = 3        # a late answer may take this many measured delays: hasp asks one node, or also the slot's next one
 SETTLE = 0.25    # seconds after trouble until all is as before
 LOOK = 1.0       # hasp probes a lock that a client waits for this often, in seconds
 UNDONE = 3.0     # seconds after trouble until hasp has released locks that no client learned of
@@ -292,7 +292,7 @@ class Checker:
         return self.delays.within(at - HEARD, at) + self.starving.within(at - HEARD, at, REDIS) > STALL
 
     def has_part(self, t, at):
-        """Judges a client that was told that it has none of several locks, but has this one."""
+        """Records that a client was told that it has none of several locks, but has this one."""
         self.parts.append((t, at))
 
     def _check_part(self, t, at):
