@@ -13,9 +13,9 @@
 struct app;
 
 struct app_ops {
-	/* It is connected, and may send. */
+	/* The client is connected, and may send. */
 	void (*on_connected)(struct app *c);
-	/* The oldest command that was not answered is; `r` lives during the call. */
+	/* The oldest unanswered command has its reply; `r` lives during the call. */
 	void (*on_reply)(struct app *c, const redisReply *r);
 	/* The connection is over. The client connects again by itself after a while, unless
 	 * this calls app_fini(). */
@@ -30,15 +30,15 @@ struct app {
 	struct sock *sock; /* NULL: not connected */
 	redisReader *reader;
 	struct buf out; /* commands, or the rest of one, that hasp's buffers had no space for */
-	bool writes_first; /* it reads nothing until `out` is written: app_gather() */
+	bool writes_first; /* the client reads nothing until `out` is written: app_gather() */
 	int port;
-	size_t unanswered; /* commands */
+	size_t unanswered; /* number of unanswered commands */
 	int64_t reply_began; /* world_now(): when the first byte of the reply came */
-	struct event next; /* connects again, or ends its thinking */
-	bool has_left; /* it does not connect again */
+	struct event next; /* connects again, or ends app_think() */
+	bool has_left; /* the client does not connect again */
 };
 
-/* Begins to connect. Its machine is client`number`. */
+/* Begins to connect, from the machine client`number`. */
 void app_start(struct app *c, size_t number, int port, const struct app_ops *ops);
 /* Ends the connection, and does not connect again. */
 void app_fini(struct app *c);
@@ -52,9 +52,9 @@ void app_gather(struct app *c);
 void app_write(struct app *c);
 /* on_thought() runs in `us`, unless the connection ends before. */
 void app_think(struct app *c, int64_t us);
-/* Hangs up; on_lost() does not run. It connects again after a while. */
+/* Hangs up; on_lost() does not run. The client connects again after a while. */
 void app_hang_up(struct app *c);
-/* Sends nothing more, but reads on. */
+/* Sends nothing more, but still reads. */
 void app_half_close(struct app *c);
 
 #endif

@@ -80,7 +80,8 @@ static struct broken {
 	char sha[SHA1_HEX + 1];
 } scripts[SCRIPT_COUNT];
 
-/* The script's text with the break, as embed.sh makes it. NULL: there is no such break. */
+/* Returns the script's text with the break, as embed.sh makes it. NULL: there is no such
+ * break. */
 static char *broken_text(const char *script)
 {
 	struct buf text = BUF_INIT;
@@ -144,7 +145,7 @@ bool breaks_plant(const char *name)
 
 /* --- of C --------------------------------------------------------------------------------- */
 
-/* A wrapper that does nothing, if the break is planted. */
+/* Defines a wrapper that does nothing, if the break is planted. */
 #define SKIP(name, function, params, args)                                                     \
 	void __real_##function params;                                                         \
 	void __wrap_##function params;                                                         \
@@ -153,7 +154,7 @@ bool breaks_plant(const char *name)
 		if (!break_is(name))                                                           \
 			__real_##function args;                                                \
 	}
-/* One that returns `value`. */
+/* Defines a wrapper that returns `value`, if the break is planted. */
 #define RETURN(name, value, type, function, params, args)                                      \
 	type __real_##function params;                                                         \
 	type __wrap_##function params;                                                         \
@@ -197,8 +198,7 @@ SKIP("never_retry", retry_later, (struct retry * r, enum link_end end), (r, end)
 RETURN("one_rule_less", NULL, const struct rule *, match_rule,
        (struct matcher * m, struct slice key), (m, key))
 RETURN("one_owner", SLICE_LIT("connection:10.0.0.1:1/0/0"), struct slice, context_token,
-       (const struct context *x, enum owner_kind kind, struct buf *scratch),
-       (x, kind, scratch))
+       (const struct context *x, enum owner_kind kind, struct buf *scratch), (x, kind, scratch))
 SKIP("trust_swallowed", read_set_entry_refused, (struct read_set_entry * e), (e))
 SKIP("trust_unchecked", read_set_check_failed,
      (struct read_sets * table, struct read_set *r, int db, struct slice key,

@@ -10,11 +10,11 @@
 
 #include <stdbool.h>
 
-/* NULL: none. False: there is no such break. */
+/* Plants a break; NULL: none. False: there is no such break. */
 bool breaks_plant(const char *name);
-/* Is that one planted? */
+/* True if that break is planted. */
 bool break_is(const char *name);
-/* Of C, a line for each. */
+/* Prints the breaks of C, a line for each. */
 void breaks_list(void);
 
 #endif

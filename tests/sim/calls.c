@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * calls: what hasp calls of the C library, answered by the simulation: the linker sends each
- * call of NAME to __wrap_NAME (Makefile.am, sim_calls). Time and the process id are the
- * machine's, sockets are the network's; what concerns other descriptors goes to the library.
- * Threads are none: pthread_create() notes what the thread would run, and its loop is stepped.
+ * calls: the simulation's answers to hasp's calls of the C library: the linker sends each call
+ * of NAME to __wrap_NAME (Makefile.am, sim_calls). Time and the process id are the machine's,
+ * sockets are the network's; calls on other descriptors go to the library. There are no
+ * threads: pthread_create() notes what the thread would run, and its loop is stepped.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -230,7 +230,7 @@ int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(
 	return 0;
 }
 
-/* The thread's function only runs its loop: it has been asked to end, or has ended. */
+/* The thread's function only runs its loop, which was asked to end, or has ended. */
 int __wrap_pthread_join(pthread_t thread, void **result)
 {
 	struct thread *t = (struct thread *)thread;

@@ -13,8 +13,8 @@
 static struct {
 	struct simulation *world;
 	struct event next;
-	unsigned kinds; /* bits: those that this seed has */
-	int64_t most; /* time between two of them */
+	unsigned kinds; /* bits: kinds of faults that this seed has */
+	int64_t most; /* longest time between two faults */
 	uint64_t count;
 } faults;
 
@@ -28,7 +28,7 @@ static struct process *any_hasp(void)
 	return &faults.world->hasps[chance(faults.world->nhasps)];
 }
 
-/* Everything that depends on Redis. */
+/* Disturbs everything that depends on Redis. */
 static void disturb_all(int64_t us)
 {
 	machine_disturb(&faults.world->redis.machine, us + FAULTS_RECOVERY);
@@ -44,7 +44,7 @@ static void disturb_ends(struct sock *s, int64_t us)
 
 /* --- kinds -------------------------------------------------------------------------------- */
 
-/* What a hasp has not sent to Redis concerns the clients of the others, too. */
+/* Requests that a hasp has not sent to Redis concern the clients of other hasps, too. */
 static void pause_machine(struct machine *m)
 {
 	int64_t us = length();
@@ -174,7 +174,7 @@ static void restart_server(void)
 	disturb_all(us + (s != &faults.world->redis ? QUORUM_RESTART_DELAY : 0));
 }
 
-/* One of a quorum does not count for a while then. */
+/* One server of a quorum then does not count for a while. */
 static void empty_vote(int64_t us)
 {
 	struct server *s = &faults.world->quorum[chance(faults.world->nquorum)];

@@ -17,11 +17,11 @@
 /* A client that gets a lock surely has this share of the lease before it, in percent: hasp
  * checks a grant that comes later than a tenth of the lease. */
 #define SURE_PERCENT 85
-/* An answer may come so long after its time where no fault was at work. */
+/* How late an answer may come if no fault was at work. */
 #define GRACE (1 * SECOND)
 /* hasp checks a lock that has waiters at least each second. */
 #define IDLE_MOST (2500 * MS)
-/* A release gives the lock to the first waiter, or wakes it. */
+/* How soon a release gives the lock to the first waiter, or wakes it. */
 #define RELEASED_MOST (500 * MS)
 /* hasp asks the servers of a quorum twice, for 1 s at most each time, and counts a lease from
  * the first question. At the end of that lease it gives up a lock that it could not renew, even
@@ -30,25 +30,26 @@
 /* Between two tries at a quorum: a waiter whose time ends before the next try is refused at
  * once. */
 #define QUORUM_PAUSE (100 * MS)
-/* A hasp counts a server that has just begun only after the longest lease, 3 s: so long, beyond
- * FAULTS_RECOVERY, a hasp that was started again may lack a quorum. */
+/* A hasp counts a server that has just begun only after the longest lease, 3 s. For this long,
+ * beyond FAULTS_RECOVERY, a restarted hasp may lack a quorum. */
 #define QUORUM_RECOVERY (1500 * MS)
 #define WATCH_US (250 * MS)
-/* A lock that its client does not have any more is free after this, at the latest. */
+/* A lock that its client no longer has is free after this time, at the latest. */
 #define KEPT_MOST (3 * SECOND)
-/* A server of a quorum that comes back after a fault is told at once, while the lease lasts. */
+/* How soon hasp releases a lock at a server of a quorum that comes back after a fault, while
+ * the lease lasts. */
 #define KEPT_BY_QUORUM (1500 * MS)
-/* A hold that nobody releases lasts so long, and longer if its owner locks again. */
+/* How long a hold lasts at least that no client releases. */
 #define CROWD_LEAST (60 * SECOND)
-/* hasp's answer takes so long to the client at most, if nothing holds it up. */
+/* How long hasp's answer takes to the client at most, if nothing delays it. */
 #define ANSWER_MOST (25 * MS)
-/* Two answers that are sent at the same moment may arrive in either order, so far apart at
- * most: as long as a message takes. */
+/* How far apart two answers that are sent at the same moment may arrive, in either order: as
+ * long as a message takes. */
 #define ON_THE_WAY (100 * MS)
 
 static struct {
 	struct simulation *world;
-	struct server *redis; /* its */
+	struct server *redis; /* the world's Redis */
 	struct list tries;
 	unsigned ntries;
 	size_t ngrants, nfailures;
@@ -57,8 +58,8 @@ static struct {
 	int64_t greatest_fence;
 	struct event watch;
 	const char *keys[KEYS_MAX];
-	int64_t idle_since[KEYS_MAX]; /* -1: it is held, or nobody waits */
-	bool was_released[KEYS_MAX]; /* and not given on; else its lease has ended */
+	int64_t idle_since[KEYS_MAX]; /* -1: the lock is held, or no client waits */
+	bool was_released[KEYS_MAX]; /* a release freed the lock; else its lease has ended */
 	size_t nkeys;
 } history;
 
@@ -116,7 +117,7 @@ const char *history_failures(void)
 
 /* --- what can explain it ------------------------------------------------------------------ */
 
-/* Until when a fault may have effects on the try. */
+/* Returns until when a fault may have effects on the try. */
 static int64_t disturbed_until(const struct try *t)
 {
 	int64_t until = history.redis->machine.disturbed_until;
@@ -128,13 +129,14 @@ static int64_t disturbed_until(const struct try *t)
 	return until;
 }
 
-/* Has a fault been at work since then that concerns the try? */
+/* True if a fault that concerns the try has been at work since then. */
 static bool is_disturbed(const struct try *t, int64_t since)
 {
 	return disturbed_until(t) >= since;
 }
 
-/* The release of the try may still be under way then, though its client has hung up. */
+/* True if the release of the try may still be under way at that time, though its client has
+ * hung up. */
 static bool is_releasing_at(const struct try *t, int64_t at)
 {
 	return t->release_sent && (t->state == TRY_RELEASING ||
@@ -150,7 +152,7 @@ void history_data_lost(void)
 			t->was_lost = true;
 		t->sure_until = 0;
 	}
-	/* Tokens follow Redis' clock then, which may have been set back. */
+	/* Without data, tokens follow Redis' clock, which may have been set back. */
 	if (history.redis->machine.date_offset < 0)
 		history.greatest_fence = 0;
 }
@@ -181,8 +183,8 @@ static bool redis_has(const char *word, const char *command, const char *key)
 	return server_has(history.redis, word, command, key);
 }
 
-/* How many servers of the quorum had the lock for the try `ago_us` before. (A lock that has
- * been released or taken by another client since then counts as gone.) */
+/* Returns how many servers of the quorum had the lock for the try `ago_us` before. (A lock that
+ * has been released or taken by another client since then counts as gone.) */
 static size_t votes(const struct try *t, int64_t ago_us)
 {
 	size_t n = 0;
@@ -201,7 +203,7 @@ static bool has_majority(const struct try *t, int64_t ago_us)
 	return votes(t, ago_us) > history.world->nquorum / 2;
 }
 
-/* A server of the quorum may have lost the vote for the try. */
+/* True if a server of the quorum may have lost its vote for the try. */
 static bool may_lack_vote(const struct try *t)
 {
 	for (size_t i = 0; i < history.world->nquorum; i++)
@@ -224,13 +226,14 @@ static long long redis_number(const char *command, const char *key)
 	return server_number(history.redis, command, key);
 }
 
-/* For how long a majority of the servers will surely keep the lock for the try, in us. */
+/* Returns for how long a majority of the servers will surely keep the lock for the try, in
+ * us. */
 static int64_t majority_keeps(const struct try *t)
 {
 	int64_t left[QUORUM_MAX] = { 0 };
 	size_t n = history.world->nquorum;
 
-	/* In order, the longest first. */
+	/* Sort the times, the longest first. */
 	for (size_t i = 0; i < n; i++) {
 		struct server *s = &history.world->quorum[i];
 		int64_t us = server_has(s, t->who, "GET %s", t->key)
@@ -244,8 +247,8 @@ static int64_t majority_keeps(const struct try *t)
 	return left[n / 2];
 }
 
-/* Does the try have the lock in Redis now? A rule's lock has its value; a verb's fencing token
- * is in the record. */
+/* True if the try has the lock in Redis now. A rule's lock has the try's value; a verb's
+ * fencing token is in the record. */
 bool history_has(const struct try *t)
 {
 	char fence[32];
@@ -260,7 +263,7 @@ bool history_has(const struct try *t)
 	        redis_has(fence, "HVALS hasp:fence:{%s}", t->key));
 }
 
-/* Does Redis have the lock for the try, which may not have been answered? */
+/* True if Redis has the lock for the try, even if the try was not answered. */
 static bool is_kept(const struct try *t)
 {
 	char field[64];
@@ -270,13 +273,13 @@ static bool is_kept(const struct try *t)
 	if (!t->is_named)
 		return t->fence && history_has(t);
 	if (t->shared) {
-		/* A reader whose lease is over stays in the hash until somebody asks for the
+		/* A reader whose lease is over stays in the hash until a client asks for the
 		 * lock. */
 		snprintf(field, sizeof(field), "EXISTS {%%s}:%s:rwlock_timeout:1", t->who);
 		return redis_number(field, t->key) == 1;
 	}
 	if (t->is_writer) {
-		/* It may stay as a reader. */
+		/* The writer may stay as a reader. */
 		snprintf(field, sizeof(field), "%s:write", t->who);
 		return redis_has(field, "HKEYS %s", t->key);
 	}
@@ -298,7 +301,7 @@ void history_add_key(const char *key)
 	history.idle_since[history.nkeys++] = -1;
 }
 
-/* Without a fault since then, it waits for the key. */
+/* True if the try has waited for the key since then, without a fault. */
 static bool waits_since(const struct try *t, const char *key, int64_t since)
 {
 	return t->state == TRY_ASKED && strcmp(t->key, key) == 0 && t->sent <= since &&
@@ -309,7 +312,7 @@ static const struct try *idle_waiter(const char *key, int64_t since)
 {
 	for (struct list *at = history.tries.next; at != &history.tries; at = at->next) {
 		const struct try *t = container_of(at, struct try, node);
-		/* (What waits for several locks is in the queue of one.) */
+		/* (A try that waits for several locks is in the queue of one.) */
 		if (!t->of_quorum && waits_since(t, key, since) && (t->is_fair || is_queued(t)))
 			return t;
 	}
@@ -338,7 +341,7 @@ static void watch_key(size_t i)
 	history.idle_since[i] = -1;
 }
 
-/* The lease of another client may end soon after a release. */
+/* True if a client has the lock, whose lease may end soon. */
 static bool is_had(const char *key)
 {
 	for (struct list *at = history.tries.next; at != &history.tries; at = at->next) {
@@ -349,7 +352,7 @@ static bool is_had(const char *key)
 	return false;
 }
 
-/* A lock that was free may have been had by another client in the meantime. */
+/* Notes that the lock has been released, or taken: another client may have it by now. */
 static void note_change(const char *key, bool is_released)
 {
 	is_released = is_released && !is_had(key);
@@ -366,7 +369,7 @@ static bool is_partner(const struct try *t, const struct try *o)
 	       strcmp(o->who, t->who) == 0;
 }
 
-/* Another client has a hold of the same owner. */
+/* True if another client has a hold of the same owner. */
 static bool has_partner(const struct try *t)
 {
 	for (struct list *at = history.tries.next; at != &history.tries; at = at->next) {
@@ -377,7 +380,8 @@ static bool has_partner(const struct try *t)
 	return false;
 }
 
-/* Another client had a hold of the same owner until later. Its own check sees what is left. */
+/* True if another client had a hold of the same owner until later: the check of that hold sees
+ * what is left. */
 static bool has_later_partner(const struct try *t)
 {
 	for (struct list *at = history.tries.next; at != &history.tries; at = at->next) {
@@ -388,15 +392,15 @@ static bool has_later_partner(const struct try *t)
 	return false;
 }
 
-/* hasp releases no lock whose lease is over, but Redis may think that it is not: its date was
- * set back, or another connection of the same owner has begun the lease again. */
+/* True if Redis may still have the lock: hasp releases no lock whose lease is over, but Redis'
+ * date was set back, or another connection of the same owner has begun the lease again. */
 static bool may_outlast_hasp(const struct try *t)
 {
 	return t->lease_ends <= world_now() && history.redis->machine.date_offset < 0;
 }
 
-/* A server was paused, or its network held up, and may have begun the lease when hasp had given
- * the try up. */
+/* True if a server was paused, or its network held up, and may have begun the lease when hasp
+ * had given the try up. */
 static bool may_vote_late(const struct try *t)
 {
 	for (size_t i = 0; i < history.world->nquorum; i++) {
@@ -408,8 +412,8 @@ static bool may_vote_late(const struct try *t)
 	return false;
 }
 
-/* A hasp was killed, or paused for longer than a lease, and has not released what its clients
- * had. */
+/* True if a hasp was killed, or paused for longer than a lease, and has not released the locks
+ * of its clients. */
 static bool may_be_left(const struct try *t)
 {
 	if (t->of_quorum && may_vote_late(t))
@@ -424,7 +428,7 @@ static bool may_be_left(const struct try *t)
 	return history.redis->machine.date_offset < 0;
 }
 
-/* The try must be gone from Redis that long after `at`. */
+/* Checks that the try is gone from Redis that long after `at`. */
 static void check_kept_after(struct try *t, int64_t at)
 {
 	t->over_at = at;
@@ -534,7 +538,7 @@ static void check_holders(struct try *t)
 	}
 }
 
-/* One connection got the same token twice: it may have had a further hold of the lock
+/* True if one connection got the same token twice because it had a further hold of the lock
  * throughout, from a try that a fault has kept hasp from undoing. */
 static bool may_be_one_lock(const struct try *o, const struct try *t)
 {
@@ -544,10 +548,9 @@ static bool may_be_one_lock(const struct try *o, const struct try *t)
 
 static void check_fence(struct try *t)
 {
-	/* Those that were granted before this one was asked for are known to somebody. (But an
-	 * owner that asks again may still have what it gave up waiting for: then its token is
-	 * that old one. And a further hold of a crowd of readers has the token of its first
-	 * one.) */
+	/* Tokens that were granted before this one was asked for are known. (But an owner that
+	 * asks again may still have the lock that it gave up waiting for: then it gets the old
+	 * token. And a further hold of a crowd of readers has the token of the first hold.) */
 	if (t->is_crowd && t->shared)
 		return;
 	for (struct list *at = history.tries.next; at != &history.tries; at = at->next) {
@@ -566,7 +569,7 @@ static void check_fence(struct try *t)
 	}
 }
 
-/* The answer is that its lease begins. */
+/* Returns until when the client surely has the lock, whose lease begins with this answer. */
 static int64_t sure_until(const struct try *t)
 {
 	int64_t us = t->lease_us * SURE_PERCENT / 100, kept;
@@ -580,14 +583,14 @@ static int64_t sure_until(const struct try *t)
 	return world_now() + us;
 }
 
-/* hasp was paused past the lease of the hold, and has forgotten the hold. */
+/* True if hasp was paused past the lease of the hold, and has forgotten the hold. */
 static bool is_forgotten(const struct try *t)
 {
 	return t->lease_ends <= world_now() && t->hasp->longest_pause >= t->lease_us / 2;
 }
 
-/* Since `t` was sent, a client of the same owner has released a hold that Redis had lost or
- * hasp had forgotten: Redis may have released the hold of `t` instead. */
+/* True if, since `t` was sent, a client of the same owner has released a hold that Redis had
+ * lost or hasp had forgotten: Redis may have released the hold of `t` instead. */
 static bool is_released_by_partner(const struct try *t)
 {
 	for (struct list *at = history.tries.next; at != &history.tries; at = at->next) {
@@ -639,7 +642,7 @@ void history_grant(struct try *t, int64_t fence)
 		check_order(t);
 }
 
-/* `is_gone`: in Redis, too, soon. */
+/* `is_gone`: the lock is soon gone in Redis, too. */
 static void set_over(struct try *t, bool is_gone)
 {
 	t->state = TRY_OVER;
@@ -685,7 +688,7 @@ void history_change_refused(struct try *t)
 	set_over(t, false);
 }
 
-/* Long after the answer was due? */
+/* Reports an answer that comes long after it was due. */
 static void check_time(const struct try *t, const char *what)
 {
 	int64_t due = t->sent + t->wait_us;
@@ -728,8 +731,8 @@ void history_give_up(struct try *t)
 
 void history_release(struct try *t)
 {
-	/* If it has lost the lock, it releases the one that a client of the same owner may
-	 * have. */
+	/* If the try has lost the lock, its release may free the lock of a client of the same
+	 * owner. */
 	for (struct list *at = history.tries.next; at != &history.tries && t->was_lost;
 	     at = at->next) {
 		struct try *o = container_of(at, struct try, node);

@@ -10,7 +10,7 @@
 #include "tests/sim/simnet.h"
 #include "tests/sim/world.h"
 
-/* How long it takes from when a loop has something to do until it does it. */
+/* How long a loop takes until it does what is due. */
 #define STEP_US_LEAST 5
 #define STEP_US_MOST (3 * MS)
 #define PRIORITIES (EV_MAXPRI - EV_MINPRI + 1)
@@ -20,7 +20,7 @@ struct pending {
 	int events;
 };
 
-/* Watchers of one kind that are active; watcher->active is the place, from 1. */
+/* Active watchers of one kind; watcher->active is the watcher's place, from 1. */
 struct watchers {
 	struct ev_watcher **v;
 	size_t n, cap;
@@ -124,7 +124,7 @@ static int by_arrival(const void *one, const void *other)
 	return at < bt ? -1 : at > bt;
 }
 
-/* As epoll reports them: the one that became ready first comes first. */
+/* Queues the sockets as epoll reports them: the one that became ready first comes first. */
 static void queue_sockets(struct ev_loop *loop)
 {
 	struct ev_io **ready = xcalloc(loop->ios.n + 1, sizeof(struct ev_io *));
@@ -179,7 +179,7 @@ static bool has_work(const struct ev_loop *loop)
 	return false;
 }
 
-/* When the next step is due, if nothing else happens. */
+/* Schedules the next step, if nothing else happens before. */
 static void schedule_step(struct ev_loop *loop)
 {
 	double first = INFINITY;
@@ -198,7 +198,7 @@ static void schedule_step(struct ev_loop *loop)
 		world_cancel(&loop->step);
 }
 
-/* What libev does before it waits. */
+/* Does what libev does before it waits. */
 static void before_wait(struct ev_loop *loop)
 {
 	queue_all(loop, &loop->prepares, EV_PREPARE);
@@ -361,7 +361,7 @@ void ev_invoke_pending(struct ev_loop *loop)
 				continue;
 			p.watcher->pending = 0;
 			p.watcher->cb(loop, p.watcher, p.events);
-			/* A callback may have queued what comes before. */
+			/* A callback may have queued a watcher of a higher priority. */
 			i = PRIORITIES - 1;
 		}
 	}

@@ -16,12 +16,12 @@
 
 struct machine;
 
-/* A socket that the loop watches may have become ready. */
+/* Call this when a socket that the loop watches may have become ready. */
 void loop_wake(struct ev_loop *loop);
 
-/* Has the loop been left by ev_break()? */
+/* True if ev_break() has ended the loop. */
 bool loop_is_over(const struct ev_loop *loop);
-/* All loops of a machine; calls with each. */
+/* Calls `call` with each loop of the machine. */
 void loops_each(const struct machine *m, void (*call)(void *arg, struct ev_loop *loop),
                 void *arg);
 /* The machine's loops begin to run, as threads that were started. */

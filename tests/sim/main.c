@@ -25,7 +25,7 @@ const struct model *const models[] = { &model_plain,     &model_rules,
 	                               &model_quorums,   &model_majorities,
 	                               &model_legacy,    NULL };
 
-static uint64_t running; /* seed, for the handler */
+static uint64_t running; /* the present seed, for the signal handler */
 
 /* hasp found a bug in itself, or the simulation did. */
 static void on_abort(int sig)

@@ -35,12 +35,12 @@ static struct walker {
 	struct app app;
 	size_t number, serial;
 	enum walker_state state;
-	bool takes_both; /* by MLOCK */
+	bool takes_both; /* the walker takes both locks by MLOCK */
 	int keys[2];
 	struct try *tries[2]; /* NULL: not asked for, or over */
 	int64_t waited_at; /* when it last waited for a lock while it may have had another */
-	unsigned circle; /* a bit for each key that its last DEADLOCK names, until its next walk
-	                  */
+	unsigned circle; /* a bit for each key in the walker's last DEADLOCK, until its next
+	                  * walk */
 } walkers[WALKERS];
 
 static struct simulation *simulation;
@@ -58,7 +58,8 @@ static void think(struct walker *w)
 
 /* --- asking ------------------------------------------------------------------------------- */
 
-/* With a name that is in Redis: as the value of a rule's lock, as the owner of MLOCK's. */
+/* Records the try with its name in Redis: the value of a rule's lock, or the owner of
+ * MLOCK's. */
 static void note_try(struct walker *w, int i, int wait_ms)
 {
 	struct try t = { .key = names[w->keys[i]],
@@ -111,14 +112,14 @@ static void begin_walk(struct walker *w)
 	note_try(w, 1, wait_ms);
 	app_call(&w->app, "MLOCK 2 %s %s WAIT %d AS %s", names[w->keys[0]], names[w->keys[1]],
 	         wait_ms, w->tries[0]->who);
-	/* Some do not wait for the answer. */
+	/* Some walkers do not wait for the answer. */
 	if (chance_one_in(10))
 		app_think(&w->app, chance_between(0, SHORT_WAIT_MS) * MS);
 }
 
 /* --- releasing ---------------------------------------------------------------------------- */
 
-/* It releases the lock first that it got last. */
+/* Releases first the lock that the walker got last. */
 static void release(struct walker *w)
 {
 	int i = w->tries[1] ? 1 : 0;
@@ -181,7 +182,8 @@ static bool others_wait(const struct walker *w)
 	return false;
 }
 
-/* Another of the circle was told, and still has its lock: it did not wait for `w` any more. */
+/* Another walker of the circle got DEADLOCK, and still has its lock: it did not wait for `w`
+ * any more. */
 static void check_told(struct walker *w, const char *error)
 {
 	for (int i = 0; i < KEYS; i++)

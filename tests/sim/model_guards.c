@@ -23,16 +23,16 @@
 #define THINK_MOST (500 * MS)
 #define COMPUTE_MOST (200 * MS)
 #define LEASE (600 * MS)
-#define LENGTH_MOST 2000 /* of a value, in bytes: the last write of it is left as it is */
+#define LENGTH_MOST 2000 /* a value of this many bytes is not changed any more */
 
 static const char *const names[KEYS] = { "mine:a",    "mine:b",    "mine:c",
 	                                 "checked:a", "checked:b", "mine:hash" };
 #define FIRST_CHECKED 3
-#define HASH 5 /* which is not read as the others are: its value is a field */
+#define HASH 5 /* index of the key whose value is in the field of a hash */
 
 enum outcome { OUTCOME_UNKNOWN, OUTCOME_WRITTEN, OUTCOME_REFUSED };
 
-/* By its number, which is its name. */
+/* An update; its number is its name. */
 struct update {
 	int keys[2]; /* -1: none */
 	enum outcome outcome;
@@ -57,15 +57,15 @@ static struct writer {
 	enum writer_state state;
 	enum how how;
 	int keys[2];
-	struct buf values[2]; /* as they were read */
-	size_t update; /* its number, while it writes */
-	size_t nreplies; /* that come before the one with the result */
-	bool is_new; /* it has read nothing over this connection */
-	bool is_first; /* this is its first read there */
+	struct buf values[2]; /* the values as they were read */
+	size_t update; /* number of the update, while the client writes */
+	size_t nreplies; /* number of replies before the one with the result */
+	bool is_new; /* the client has read nothing over this connection */
+	bool is_first; /* this is the client's first read over the connection */
 } writers[WRITERS];
 
 static struct simulation *simulation;
-static struct buf longest[KEYS]; /* of all values that were seen */
+static struct buf longest[KEYS]; /* the longest value of each key that any client has seen */
 static struct update *updates;
 static size_t nupdates;
 
@@ -182,7 +182,7 @@ static void read_keys(struct writer *w)
 		app_call(&w->app, "WATCH %s", names[w->keys[0]]);
 		app_call(&w->app, "GET %s", names[w->keys[0]]);
 	} else if (checked && is_new) {
-		/* It fails. (Later in a session, what was read before would still count.) */
+		/* The GETEX fails. (Later in a session, an earlier read would still count.) */
 		app_call(&w->app, "GETEX %s PX -1", names[w->keys[0]]);
 	} else {
 		app_call(&w->app, "GET %s", names[w->keys[0]]);
@@ -238,8 +238,8 @@ static void write_keys(struct writer *w)
 	}
 }
 
-/* An error of a guard, or of a GETEX that is wrong, says that the command was not run; of
- * any other, and of what was to follow it, nothing is known. */
+/* True for an error of a guard, or of a wrong GETEX, after which the command was not run. After
+ * any other error, it is not known what has run. */
 static bool is_refusal(const redisReply *r)
 {
 	return r->type == REDIS_REPLY_NIL ||
@@ -251,7 +251,7 @@ static bool is_refusal(const redisReply *r)
 
 static void on_read(struct writer *w, const redisReply *r)
 {
-	/* Some take an error for an empty value. */
+	/* Some clients take an error for an empty value. */
 	bool swallows = chance_one_in(3);
 
 	if (r->type == REDIS_REPLY_ERROR && w->how == WRITE_WATCHED) {
@@ -262,8 +262,8 @@ static void on_read(struct writer *w, const redisReply *r)
 		is_refusal(r) ? think(w) : app_hang_up(&w->app);
 		return;
 	}
-	/* It has waited in vain for one of the keys, and writes the other. (Later in a session
-	 * it may still have the guard under which it read that one before.) */
+	/* The client has waited in vain for one of the keys, and writes the other. (Later in a
+	 * session it may still have the guard under which it read the other key before.) */
 	if (r->type == REDIS_REPLY_ERROR && w->how == WRITE_SEVERAL && w->is_first) {
 		w->how = WRITE_SET;
 		w->keys[0] = w->keys[chance(2)];

@@ -28,7 +28,7 @@ static struct lock {
 	enum kind kind;
 	struct legacy *holder; /* NULL: no client surely has the lock */
 	int64_t sure_until;
-	char value[64]; /* the holder's */
+	char value[64]; /* the holder's value */
 	unsigned epoch; /* changes with the holder */
 	int64_t murky_until; /* a DECR of an earlier epoch may still take away another one's
 	                        part */
@@ -58,9 +58,9 @@ enum act {
 enum refusal { LOCKED, ZERO, NIL };
 
 static const struct {
-	const char *command, *rest; /* before and after the key */
+	const char *command, *rest; /* the parts before and after the key */
 	enum refusal refusal;
-	bool takes; /* a free lock */
+	bool takes; /* the command takes a free lock */
 } meddling[] = {
 	{ "SET", " x", LOCKED, true },          { "SET", " x XX PX 900", NIL, false },
 	{ "SET", " x KEEPTTL", LOCKED, true },  { "GETSET", " x", LOCKED, true },
@@ -76,14 +76,14 @@ static const struct {
 
 static struct legacy {
 	struct app client;
-	enum act act; /* that is not answered yet */
+	enum act act; /* the command that is not answered yet */
 	size_t how; /* index of meddling[] */
 	struct lock *lock;
-	unsigned epoch; /* the lock's when the command was sent */
+	unsigned epoch; /* the lock's epoch when the command was sent */
 	int64_t sent;
-	char value[64]; /* that it sent */
+	char value[64]; /* the value that the client sent */
 	unsigned nvalues;
-	bool added; /* it has counted up a counter of `added_epoch` */
+	bool added; /* the client has counted up a counter of `added_epoch` */
 	unsigned added_epoch;
 } clients[CLIENTS];
 
@@ -94,7 +94,7 @@ static bool is_sure(const struct lock *l)
 	return l->holder && world_now() < l->sure_until;
 }
 
-/* The lock has been one client's from when the command was sent until now. */
+/* True if the lock has been one client's from when the command was sent until now. */
 static bool was_sure(const struct legacy *p)
 {
 	return is_sure(p->lock) && p->lock->epoch == p->epoch;
@@ -240,14 +240,14 @@ static bool is_refused(const redisReply *r, enum refusal how)
 	                     : r->type == REDIS_REPLY_NIL;
 }
 
-/* Errors for which hasp has a reason that is not the lock: Redis is away, or the value no
- * number. */
+/* True for errors for which hasp has a reason that is not the lock: Redis is away, or the value
+ * is no number. */
 static bool is_failure(const redisReply *r)
 {
 	return r->type == REDIS_REPLY_ERROR && !is_locked(r);
 }
 
-/* Redis itself is asked, at this moment. */
+/* Checks the lock in Redis itself, at this moment. */
 static void check_lock(struct legacy *p)
 {
 	struct lock *l = p->lock;
@@ -279,7 +279,7 @@ static void check_meddling(struct legacy *p, const redisReply *r)
 		history_fail("meddled: %s runs %s on %s, which %s surely has",
 		             p->client.machine.name, meddling[p->how].command, p->lock->key,
 		             p->lock->holder->client.machine.name);
-	/* If the client has taken a free lock by that, it deletes the lock. */
+	/* If the client has taken a free lock by this command, it deletes the lock. */
 	if (meddling[p->how].takes && !is_refused(r, meddling[p->how].refusal)) {
 		p->act = CLEAN;
 		p->epoch = p->lock->epoch;
@@ -343,7 +343,7 @@ static void on_reply(struct app *c, const redisReply *r)
 	struct legacy *p = container_of(c, struct legacy, client);
 
 	check_reply(p, r);
-	if (c->unanswered) /* it cleans up */
+	if (c->unanswered) /* the client cleans up */
 		return;
 	p->act = NOTHING;
 	check_lock(p);

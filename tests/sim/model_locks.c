@@ -19,9 +19,9 @@
 #define LOCKERS 8
 #define THINK_MOST (400 * MS)
 #define WORK_MOST (300 * MS)
-/* In ms: what is not released is noticed. */
+/* In ms: so long that a missing release is noticed. */
 #define LONG_LEASE 20000
-/* The most that it may be: a server that has just begun counts after it. */
+/* The longest lease at a quorum: a server that has just begun counts after it. */
 #define QUORUM_LEASE 3000
 
 /* One way to lock a key. */
@@ -30,12 +30,12 @@ struct way {
 	const char *ask; /* %s: the key; then OPTIONS */
 	const char *release;
 	bool is_verb, shared, is_writer, is_fair, of_quorum, ends_with_connection;
-	bool again; /* its owner may ask again */
-	bool counts; /* and gives back each hold then */
-	bool in_multi; /* in a transaction */
+	bool again; /* the owner may ask again */
+	bool counts; /* the owner gives back each hold */
+	bool in_multi; /* the command is in a transaction */
 	int limit;
-	int rule_wait_ms; /* what the rule says; -1: the command names it */
-	int lease_ms; /* where the command names none: it is renewed then */
+	int rule_wait_ms; /* the rule's `wait`; -1: the command names it */
+	int lease_ms; /* the lease if the command names none: hasp then renews it */
 };
 
 /* clang-format off */
@@ -113,14 +113,14 @@ static struct locker {
 	struct app app;
 	enum locker_state state;
 	size_t number, serial;
-	const struct way *way; /* of its lock, or the last one */
+	const struct way *way; /* the way of the present lock, or of the last one */
 	struct try *try; /* NULL: none */
-	struct try *below; /* a writer's, of the read side; or NULL */
-	size_t holds; /* to give back */
-	int lease_ms; /* which a change sets */
-	size_t nreplies; /* that come before the one with the result */
-	bool names_owner; /* by AS */
-	bool leaves; /* hangs up at the end of what it thinks */
+	struct try *below; /* a writer's try for the read side; or NULL */
+	size_t holds; /* number of holds to give back */
+	int lease_ms; /* the lease that a change sets */
+	size_t nreplies; /* number of replies before the one with the result */
+	bool names_owner; /* the command names the owner by AS */
+	bool leaves; /* the client hangs up when it has thought */
 } lockers[LOCKERS];
 
 static struct simulation *simulation;
@@ -136,7 +136,7 @@ static void think(struct locker *l)
 	app_think(&l->app, chance_delay(0, THINK_MOST));
 }
 
-/* Changes a lock that it does not have: in vain, or the history is wrong. */
+/* Tries to change a lock that the client does not have, which must fail. */
 static void steal(struct locker *l)
 {
 	static const char *const by[] = {
@@ -203,13 +203,14 @@ static void ask(struct locker *l)
 	if (strcmp(k->ask, "SETNX") == 0 || k->in_multi)
 		lease_ms = 0;
 	t.is_renewed = !lease_ms && !k->in_multi;
-	/* hasp has no part in an expiry that the application names, if nothing waits. */
+	/* hasp does not recheck a grant whose expiry the application names, unless the rule has
+	 * `wait`. */
 	t.is_rechecked = k->is_verb || k->rule_wait_ms || (!lease_ms && !k->in_multi);
 	t.is_marked = k->in_multi;
 	t.lease_us = (lease_ms ? lease_ms : k->lease_ms) * MS;
 	l->names_owner = k->is_verb &&
 	                 (k->limit > 1 || k->shared || k->of_quorum || chance_one_in(2));
-	/* A dot at its end, so that no name begins another one. */
+	/* The name ends with a dot, so that no name is the beginning of another one. */
 	snprintf(t.who, sizeof(t.who), "c%zu.%zu.", l->number, ++l->serial);
 	if (k->counts && (crowded || chance_one_in(3))) {
 		/* One owner, of which each client has a hold: the history notices a hold that
@@ -236,7 +237,7 @@ static void ask(struct locker *l)
 		app_call(&l->app, "SET %s %s NX PX %d", k->key, t.who, lease_ms);
 	else
 		app_call(&l->app, "SET %s %s NX", k->key, t.who);
-	/* Some do not wait for the answer. */
+	/* Some clients do not wait for the answer. */
 	l->leaves = wait_ms && chance_one_in(12);
 	if (l->leaves)
 		app_think(&l->app, chance_between(0, wait_ms) * MS);
@@ -285,8 +286,8 @@ static void release(struct locker *l)
 {
 	l->state = LOCKER_RELEASES;
 	history_release(l->try);
-	/* Some do not wait for the answer: whether the release runs or hasp gives the hold back
-	 * at the end of the connection, it is given back once. */
+	/* Some clients do not wait for the answer: whether the release runs or hasp gives the
+	 * hold back at the end of the connection, it is given back once. */
 	l->leaves = l->try->is_crowd && chance_one_in(6);
 	if (l->leaves)
 		app_think(&l->app, chance_delay(0, WORK_MOST / 10));
@@ -539,7 +540,8 @@ static bool may_stay(struct slice key)
 	return slice_eq(key, SLICE_LIT("hasp:fence"));
 }
 
-/* Remembers further holds of a lock, and lasts for a minute longer: see add_hold.lua. */
+/* True for the keys that remember further holds of a lock, and last for a minute longer: see
+ * add_hold() in verbs.lua. */
 static bool may_stay_counted(struct slice key)
 {
 	return may_stay(key) || slice_starts(key, SLICE_LIT("hasp:owner:{"));

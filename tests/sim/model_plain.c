@@ -22,12 +22,12 @@
 static struct plain {
 	struct app client;
 	size_t number;
-	int value; /* its last one */
+	int value; /* the client's last value */
 	bool is_known; /* Redis has confirmed `value` */
 	bool reads;
-	size_t nleft; /* replies to its pipeline that it has not got; 0: no pipeline */
-	char stored[16]; /* how the last value begins that the pipeline has stored */
-	int64_t began; /* when it wrote the pipeline */
+	size_t nleft; /* replies to the pipeline that are still due; 0: no pipeline */
+	char stored[16]; /* beginning of the last value that the pipeline has stored */
+	int64_t began; /* when the client wrote the pipeline */
 } clients[CLIENTS];
 
 static struct simulation *simulation;

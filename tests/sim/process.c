@@ -14,7 +14,7 @@
 
 static void on_next(struct event *e);
 
-/* hasp reads its configuration from a file: one in memory. */
+/* Loads a configuration from memory, because hasp reads a file. */
 static struct config *load(const char *text)
 {
 	struct buf faults = BUF_INIT, warnings = BUF_INIT;
@@ -101,7 +101,7 @@ static void is_running(void *arg, struct ev_loop *loop)
 	*(size_t *)arg += loop_is_over(loop);
 }
 
-/* It has been down for long enough, or it drains. */
+/* The process has been down for long enough, or it drains. */
 static void on_next(struct event *e)
 {
 	struct process *p = container_of(e, struct process, next);
@@ -143,7 +143,7 @@ void process_kill(struct process *p, int64_t down_us)
 	struct machine *before = world_enter(&p->machine);
 
 	trace("is killed");
-	/* What it says while it is taken apart reaches nobody. */
+	/* Bytes that the process sends while it is taken apart arrive nowhere. */
 	simnet_each(&p->machine, cut, NULL);
 	for (size_t i = 0; i < p->nworkers; i++)
 		worker_stop(p->shared.workers[i]);

@@ -18,12 +18,12 @@ struct process {
 	struct config *config;
 	struct worker_shared shared;
 	struct listen_entry entry;
-	int port; /* of its first worker; the others have the next ones */
+	int port; /* port of the first worker; the others have the next ports */
 	size_t nworkers;
 	bool is_up;
 	uint64_t starts;
 	struct event next; /* it starts again, or has drained */
-	int64_t down_us; /* after the drain; -1: it does not start again */
+	int64_t down_us; /* time from the end to the next start; -1: there is none */
 };
 
 /* `ini`: the text of its file, without [hasp] and [upstream]. Clients connect to `port` +
@@ -31,10 +31,10 @@ struct process {
 void process_init(struct process *p, const char *name, int port, size_t nworkers,
                   int redis_port, const char *pooling, const char *ini);
 void process_start(struct process *p);
-/* As SIGTERM does; clients may go on until they come to rest. `down_us` after its end it is
- * started again; -1: it is not. */
+/* Acts as SIGTERM: clients may go on until they come to rest. The process starts again
+ * `down_us` after its end; -1: never. */
 void process_leave(struct process *p, int64_t down_us);
-/* As SIGKILL does: nothing is sent any more. */
+/* Acts as SIGKILL: nothing is sent any more. */
 void process_kill(struct process *p, int64_t down_us);
 void process_fini(struct process *p);
 

@@ -39,8 +39,8 @@ enum redis_type { REDIS_STRING, REDIS_LIST, REDIS_SET, REDIS_ZSET, REDIS_HASH };
  * sorted set by score and name. */
 struct redis_item {
 	struct slice name; /* owned */
-	struct slice value; /* owned: of a hash' field, else none */
-	double score; /* of a sorted set's member */
+	struct slice value; /* owned: the value of a hash' field, else none */
+	double score; /* score of a sorted set's member */
 };
 
 struct redis_items {
@@ -76,15 +76,15 @@ struct sim_redis {
 	uint64_t seed;
 	int64_t now_ms; /* when the command began that runs: until it ends, no key expires */
 	int64_t started_ms;
-	struct map databases[REDIS_DATABASES]; /* of redis_key */
-	struct list conns; /* in the order in which they came */
+	struct map databases[REDIS_DATABASES]; /* of struct redis_key */
+	struct list conns; /* in the order in which they connected */
 	int64_t last_conn_id;
 	unsigned nrestarts;
-	char *password; /* of the default user; NULL: none */
+	char *password; /* password of the default user; NULL: none */
 	struct lua_State *lua;
-	struct map scripts; /* of redis_script */
+	struct map scripts; /* of struct redis_script */
 	struct redis_call *script_caller; /* NULL: no script runs */
-	struct slice *script_argv; /* of the command that the script runs */
+	struct slice *script_argv; /* arguments of the command that the script runs */
 	int script_resp; /* see redis.setresp() */
 	int script_db;
 };
@@ -117,7 +117,7 @@ struct sim_redis_conn {
 	int resp;
 	int db;
 	bool logged_in;
-	bool closing; /* after the command that runs */
+	bool closing; /* closes after the command that runs */
 	bool receiving; /* its requests are being run */
 	enum redis_reply_mode reply_mode;
 	struct redis_items subscriptions[REDIS_SUBSCRIPTIONS];
@@ -143,14 +143,14 @@ enum {
 	REDIS_ADMIN = 1 << 4,
 	REDIS_NO_AUTH = 1 << 5, /* before the client has logged in, too */
 	REDIS_IN_SUBSCRIBED = 1 << 6, /* also while a RESP2 connection has subscriptions */
-	REDIS_MOVABLE = 1 << 7, /* other keys than first, last and step say */
-	REDIS_CONTAINER = 1 << 8, /* of subcommands */
+	REDIS_MOVABLE = 1 << 7, /* keys at other positions than first, last and step say */
+	REDIS_CONTAINER = 1 << 8, /* has subcommands */
 };
 
 /* A command that runs. */
 struct redis_call {
 	struct sim_redis *s;
-	struct sim_redis_conn *c; /* of a script: the one that called it */
+	struct sim_redis_conn *c; /* the connection; in a script that of its caller */
 	const struct redis_command *command;
 	int *db;
 	int resp;
@@ -160,12 +160,12 @@ struct redis_call {
 };
 
 struct redis_command {
-	const char *name; /* of a subcommand: `client|id` */
+	const char *name; /* name; of a subcommand: `client|id` */
 	int arity; /* as COMMAND says it */
 	unsigned flags;
-	int first, last, step; /* of its keys */
+	int first, last, step; /* positions of the keys */
 	void (*run)(struct redis_call *x); /* NULL: only its subcommands run */
-	int option; /* tells commands apart that have one `run` */
+	int option; /* distinguishes commands with the same `run` */
 };
 
 extern const struct redis_command redis_key_commands[], redis_string_commands[],

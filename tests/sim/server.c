@@ -45,7 +45,7 @@ static void connection_free(struct connection *c)
 	free(c);
 }
 
-/* Not freed here: Redis is still using it. */
+/* Do not free the connection here: Redis is still using it. */
 static void on_closed(void *arg)
 {
 	struct connection *c = arg;

@@ -20,16 +20,16 @@ struct server {
 	struct service service;
 	struct sim_redis *redis;
 	struct list connections;
-	struct event back; /* it is started again */
+	struct event back; /* when the server starts again */
 	int64_t data_lost_at; /* world_now(): its last restart without data; -1: never */
 	int port;
 };
 
 void server_start(struct server *s, const char *name, int port, uint64_t seed);
 void server_end(struct server *s);
-/* Ends it at once, and starts it again after `down_us`. */
+/* Ends the server at once, and starts it again after `down_us`. */
 void server_restart(struct server *s, bool keep_data, int64_t down_us);
-/* Is it up? */
+/* True if the server is up. */
 bool server_is_up(const struct server *s);
 /* Carries out a command at once, past the network, of words divided by single blanks, in which
  * `arg` takes the place of %s. The caller frees the reply. */

@@ -13,17 +13,17 @@
 #include "tests/sim/world.h"
 
 #define PORTS_MAX 16
-#define FIRST_FD 100 /* below are the process' own */
+#define FIRST_FD 100 /* descriptors below are the process' own */
 #define FDS_MAX 400
-/* One way, in microseconds. */
+/* Delay of a piece, in microseconds. */
 #define DELAY_LEAST 20
 #define DELAY_MOST (20 * MS)
-/* A sender must wait for the reader when so many bytes are under way. */
+/* A sender must wait for the reader when this many bytes are under way. */
 #define WINDOW (64 * 1024)
 
 enum piece_kind { PIECE_BYTES, PIECE_END, PIECE_RESET, PIECE_CONNECTED };
 
-/* Something on its way to an end. */
+/* A piece on its way to an end of a connection. */
 struct piece {
 	struct event arrival;
 	struct list node; /* in to->coming */
@@ -39,16 +39,16 @@ struct sock {
 	struct machine *machine;
 	struct sock *peer; /* NULL: not connected, or the peer is freed */
 	struct list coming; /* pieces */
-	int64_t last_arrival; /* of those that were ever sent to it */
-	struct buf in; /* arrived, not read */
+	int64_t last_arrival; /* arrival of the last piece that was ever sent to this end */
+	struct buf in; /* bytes that have arrived, and were not read */
 	bool at_end; /* the peer sends nothing more */
-	int error; /* errno of what broke it; 0: none */
+	int error; /* errno of the failure that broke the connection; 0: none */
 	bool connecting, connected, reset, shut, closed;
-	bool lost; /* it was cut: what is sent arrives nowhere */
+	bool lost; /* the connection was cut: sent bytes arrive nowhere */
 	/* An end with callbacks: */
 	const struct sock_ops *ops;
 	void *arg;
-	struct event input; /* calls them */
+	struct event input; /* runs the callbacks */
 	bool end_told;
 	char name[32];
 	/* A descriptor: */
@@ -67,7 +67,8 @@ static struct {
 	struct {
 		int port;
 		struct service *service;
-		struct sock *listener; /* hasp's; NULL: it has callbacks */
+		struct sock *listener; /* hasp's listening socket; NULL: the service has
+		                        * callbacks */
 	} ports[PORTS_MAX];
 	int numbers;
 	uint64_t readiness;
@@ -93,7 +94,7 @@ static struct sock *sock_new(struct machine *m)
 	return s;
 }
 
-/* Its memory stays until the next event: its owner may be in one of its callbacks. */
+/* Keeps the memory until the next event: the owner may be in one of its callbacks. */
 static void sock_bury(struct sock *s)
 {
 	struct list *node;
@@ -141,7 +142,7 @@ int sock_port(const struct sock *s)
 	return 10000 + s->number;
 }
 
-/* Something has changed by which the end may have become ready. */
+/* Call this when the end may have become ready. */
 void sock_wake(struct sock *s)
 {
 	if (s->closed)
@@ -297,7 +298,7 @@ void sock_close(struct sock *s)
 		simnet.fds[s->fd - FIRST_FD] = NULL;
 	s->fd = -1;
 	world_cancel(&s->input);
-	/* The one that is closed last frees both; what is on its way is lost with it. */
+	/* The end that is closed last frees both; pieces on their way are lost. */
 	if (!s->peer) {
 		sock_bury(s);
 	} else if (s->peer->closed) {

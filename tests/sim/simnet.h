@@ -25,7 +25,7 @@ struct machine;
 struct sock;
 
 struct sock_ops {
-	/* Bytes have arrived: the callee takes of `in` what it wants. */
+	/* Bytes have arrived: the callee takes as many from `in` as it wants. */
 	void (*on_input)(void *arg, struct buf *in);
 	/* sock_space() may have risen. May be NULL. */
 	void (*on_space)(void *arg);
@@ -34,17 +34,17 @@ struct sock_ops {
 	void (*on_end)(void *arg, bool reset);
 };
 
-/* What listens at a port. */
+/* A service that listens at a port. */
 struct service {
 	struct machine *machine;
 	/* A connection has come; NULL: it is hasp's, and accept4() takes it. */
 	void (*on_connection)(struct service *s, struct sock *end);
 	void *arg;
-	bool refuses; /* nothing listens just now */
+	bool refuses; /* the service does not listen just now */
 };
 
 void simnet_begin(void);
-void simnet_end(void); /* forgets what is left: nothing runs any more */
+void simnet_end(void); /* forgets the rest: nothing runs any more */
 
 void simnet_listen(int port, struct service *s);
 /* The service's descriptor, for hasp's acceptor. */
@@ -57,7 +57,7 @@ struct sock *simnet_connect(struct machine *m, int port);
 void sock_use(struct sock *s, const struct sock_ops *ops, void *arg, const char *name);
 /* Sends all bytes, also if they are more than sock_space(). */
 void sock_send(struct sock *s, struct slice bytes);
-/* How many bytes the peer's buffers take before it must read. */
+/* Returns how many bytes the peer's buffers take before it must read. */
 size_t sock_space(const struct sock *s);
 /* Calls on_input() soon if there are bytes that it has left in `in`. */
 void sock_wake(struct sock *s);
@@ -68,29 +68,30 @@ const char *sock_name(const struct sock *s);
 
 /* --- faults ------------------------------------------------------------------------------- */
 
-/* Each connection between machines, once: calls with an end on `m` (NULL: any). */
+/* Calls `call` once for each connection between machines, with an end on `m` (NULL: any). */
 void simnet_each(const struct machine *m, void (*call)(void *arg, struct sock *s), void *arg);
 size_t simnet_count(const struct machine *m);
-/* The `n`th of them, from 0, for chance to pick. */
+/* Returns the `n`th of these connections, from 0, for chance to pick. */
 struct sock *simnet_pick(const struct machine *m, size_t n);
-/* Has a peer of the machine ended their connection, which the machine may not know yet? */
+/* True if a peer of the machine has ended their connection, even if the machine does not know
+ * yet. */
 bool simnet_is_ended(const struct machine *m);
 struct machine *sock_machine(const struct sock *s);
 struct sock *sock_peer(const struct sock *s);
-/* Breaks the connection: both ends are reset, and of what is on its way a part is lost. */
+/* Breaks the connection: both ends are reset, and a part of the bytes on their way is lost. */
 void sock_cut(struct sock *s);
-/* Nothing arrives before `until`. */
+/* Lets nothing arrive before `until`. */
 void sock_stall(struct sock *s, int64_t until);
 
 /* --- descriptors, for loop.c and calls.c -------------------------------------------------- */
 
-/* EV_READ, EV_WRITE of what the descriptor is ready for. */
+/* Returns what the descriptor is ready for: EV_READ, EV_WRITE. */
 int simnet_ready(int fd);
 /* Orders descriptors by the time at which they became ready. */
 uint64_t simnet_ready_since(int fd);
 /* The loop has got its events: other descriptors come first now. */
 void simnet_reported(int fd);
-/* `loop` is woken when the descriptor becomes ready. */
+/* Wakes `loop` when the descriptor becomes ready. */
 void simnet_watch(int fd, struct ev_loop *loop);
 
 bool simnet_has(int fd); /* is it a descriptor of the simulation? */

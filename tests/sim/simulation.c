@@ -39,7 +39,7 @@ static void begin(struct simulation *s, uint64_t seed, const struct model *model
 	for (size_t i = 0; i < s->nquorum; i++) {
 		snprintf(name, sizeof(name), "vote%u", (unsigned)i);
 		server_start(&s->quorum[i], name, REDIS_PORT + 1 + (int)i, chance(UINT64_MAX));
-		/* Their clocks need not agree. */
+		/* The servers' clocks need not agree. */
 		s->quorum[i].machine.date_offset = chance_between(-2000, 2000) * MS;
 	}
 	s->model = model;
@@ -50,7 +50,7 @@ static void begin(struct simulation *s, uint64_t seed, const struct model *model
 		             model->nworkers, REDIS_PORT, i % 2 ? "session" : "shared",
 		             model->ini);
 		process_start(&s->hasps[i]);
-		/* It refuses locks until a majority counts. */
+		/* hasp refuses locks until a majority counts. */
 		if (model->nquorum)
 			machine_disturb(&s->hasps[i].machine,
 			                QUORUM_RESTART_DELAY + CONNECT_US);

@@ -7,7 +7,7 @@
  *        --> leases end --> is nothing left behind?
  *
  * A model is an application with the promises that hasp makes to it: what its clients do, and
- * what they note in the history (history.h), which decides whether that can have been.
+ * what they note in the history (history.h), which decides whether that is possible.
  */
 #ifndef HASP_TESTS_SIM_SIMULATION_H
 #define HASP_TESTS_SIM_SIMULATION_H
@@ -36,11 +36,11 @@ struct simulation {
 
 struct model {
 	const char *name;
-	const char *about; /* in a line */
-	const char *ini; /* of its hasps: sections besides [hasp] and [upstream] */
+	const char *about; /* description in one line */
+	const char *ini; /* sections of its hasps' files besides [hasp] and [upstream] */
 	size_t nhasps, nworkers;
 	size_t nquorum; /* servers of a quorum besides Redis; 0: no quorum */
-	bool needs_data; /* Redis never loses it */
+	bool needs_data; /* Redis never loses its data */
 	void (*begin)(struct simulation *s);
 	/* Names a client that has not left; NULL: all have. */
 	const char *(*who_hangs)(void);
@@ -58,7 +58,7 @@ struct simulation_opts {
 	bool quiet_world; /* no faults */
 };
 
-/* Of all seeds that were run. */
+/* The sums of all seeds that were run. */
 struct simulation_totals {
 	double seconds; /* of virtual time */
 	unsigned long long nfaults, ngrants; /* locks that clients got */

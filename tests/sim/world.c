@@ -97,7 +97,8 @@ void world_run(int64_t until, bool (*is_over)(void *arg), void *arg)
 		struct event *e = world.queue[1];
 		struct machine *before;
 		if (e->machine && e->machine->paused_until > e->at) {
-			/* What waited longest comes first when it goes on. */
+			/* The event that has waited longest comes first when the machine goes
+			 * on. */
 			enqueue(e, e->machine->paused_until, e->number);
 			continue;
 		}
@@ -264,7 +265,7 @@ void trace(const char *fmt, ...)
 		add_to_fingerprint(line, strlen(line));
 }
 
-/* The name of the script that has this SHA1 or this text; NULL: there is none. */
+/* Returns the name of the script that has this SHA1 or this text; NULL: there is none. */
 static const char *script_name(struct slice word)
 {
 	for (int id = 0; id < SCRIPT_COUNT; id++) {

@@ -27,15 +27,15 @@ struct machine {
 	int number; /* from 1; the process id of what runs on it */
 	int64_t paused_until; /* world_now(); in the past: it runs */
 	int64_t paused_since; /* world_now(): when its latest pause began */
-	int64_t longest_pause; /* in us */
-	int64_t date_offset; /* of its date, to the world's */
+	int64_t longest_pause; /* the longest pause, in us */
+	int64_t date_offset; /* offset of the machine's date from the world's */
 	int64_t died_at; /* world_now(): the hasp on it ended; -1: never */
 	int64_t disturbed_until; /* world_now(): until then a fault may have effects on it */
 };
 
 struct event {
 	void (*run)(struct event *e);
-	/* On which it happens; NULL: on none, so it cannot be paused. */
+	/* The machine on which the event happens; NULL: none, so it cannot be paused. */
 	struct machine *machine;
 	int64_t at;
 	uint64_t number; /* of two events of one time, the one scheduled first runs first */
@@ -64,9 +64,9 @@ void world_cancel(struct event *e);
 void world_run(int64_t until, bool (*is_over)(void *arg), void *arg);
 
 void machine_init(struct machine *m, const char *name);
-/* For `us` from now, or longer if it is paused for longer already. */
+/* Pauses the machine for `us` from now, unless it is paused for longer already. */
 void machine_pause(struct machine *m, int64_t us);
-/* A fault has hit it, from which it will have recovered after `us`. */
+/* Records that a fault has hit the machine, which will have recovered after `us`. */
 void machine_disturb(struct machine *m, int64_t us);
 
 /* The machine whose code runs now: the date, the process id and the loops that it makes are
@@ -76,13 +76,13 @@ struct machine *world_enter(struct machine *m); /* returns the one before */
 
 /* --- chance ------------------------------------------------------------------------------- */
 
-/* From 0 to n - 1. */
+/* Returns a number from 0 to n - 1. */
 uint64_t chance(uint64_t n);
-/* From `least` to `most`. */
+/* Returns a number from `least` to `most`. */
 int64_t chance_between(int64_t least, int64_t most);
 /* True once in `n` times. */
 bool chance_one_in(uint64_t n);
-/* Mostly near `least`, rarely near `most`: as delays are. */
+/* Returns a delay: mostly near `least`, rarely near `most`. */
 int64_t chance_delay(int64_t least, int64_t most);
 /* The bytes of hasp's random_bytes(). They come from a sequence of their own: how often hasp
  * calls does not change the chances above. */
