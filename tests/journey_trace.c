@@ -24,19 +24,19 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Untouched pages cost nothing. */
+/* Pages that are never touched take no memory. */
 #define EVENTS_MAX ((size_t)4 << 20)
 #define TEXT_MAX 96
 
 enum { ENTER = 'E', LEAVE = 'L', READ = 'R', WRITE = 'W' };
 
-/* As tests/journey unpacks it: no padding. */
+/* Without padding: tests/journey unpacks it. */
 struct event {
 	uint64_t ns; /* CLOCK_MONOTONIC */
-	uint64_t address; /* of the function; ENTER and LEAVE */
-	uint64_t nbytes; /* READ and WRITE */
+	uint64_t address; /* the function's; of ENTER and LEAVE */
+	uint64_t nbytes; /* of READ and WRITE */
 	uint32_t thread;
-	uint16_t port; /* of the socket's peer; 0: not TCP */
+	uint16_t port; /* the port of the socket's peer; 0: not TCP */
 	char kind;
 	uint8_t ntext;
 	char text[TEXT_MAX]; /* the first bytes that were read or written */
@@ -95,7 +95,7 @@ UNTRACED static void note_bytes(char kind, int fd, const void *p, ssize_t n)
 	memcpy(e->text, p, e->ntext);
 }
 
-/* Of several pieces the first one's beginning is shown. */
+/* Notes only the beginning of the first piece. */
 UNTRACED static void note_pieces(char kind, int fd, const struct iovec *iov, ssize_t n)
 {
 	struct event *e = n > 0 ? next_event(kind) : NULL;
@@ -137,7 +137,7 @@ void __cyg_profile_func_exit(void *function, void *caller)
 
 static long (*real_syscall)(long, ...);
 
-/* As the C library's, it takes six arguments, whether they were given or not. */
+/* Like the C library's syscall(), passes on six arguments, whether there are so many or not. */
 UNTRACED long syscall(long number, ...)
 {
 	long a[6], n;

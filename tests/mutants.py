@@ -18,10 +18,10 @@ SWAPS = {"<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "==", "&&
 DROPPED = "(dropped)"
 TYPES = {"struct", "enum", "union", "const", "static", "unsigned", "int", "char", "double", "void", "_Static_assert"}
 CAST = re.compile(r"\( (const )?(struct |enum |unsigned )?\w+[ *]*\)")
-# (With the address sanitizer, no freelist keeps a block.)
+# freelist_fini is among them because, with the address sanitizer, freelists keep no blocks.
 UNTOUCHED = re.compile(r"\b(HASP_ASSERT|assert|fatal\w*|va_\w+|freelist_fini|log_(?!in\b|limit)\w+) ?\(|#|^\(void\) ?\w+$")
 LOGS = re.compile(r"^log_(?!in$|limit)|_log(_|$)")
-# `a < b ? a : b` and `if (a < b) b = a;` are the same with <=, and xcalloc() of no element is one of one.
+# `a < b ? a : b` and `if (a < b) b = a;` do the same with <=. xcalloc() allocates one element for none.
 EQUIVALENT = re.compile(r"([^\s()]+)\s[<>]=?\s([^\s()]+)\s\?\s(\1\s+:\s\2|\2\s+:\s\1)(?![\w.\[(-])|xcalloc\(1\b")
 
 
@@ -37,11 +37,11 @@ def flat(text):
 class Mutant:
     file: str
     function: str
-    line: int           # of the change
-    lines: range        # of the whole expression: where the compiler rejects it
+    line: int           # line of the change
+    lines: range        # lines of the whole expression, in which the compiler may report an error
     start: int
     end: int
-    kind: str           # of the place: "value", "truth", "statement", "jump"
+    kind: str           # what is changed: "value", "truth", "statement", "jump"
     before: str
     after: str
     number: int = 0
@@ -75,7 +75,7 @@ class Function:
         return self.tokens[i][0] if 0 <= i < len(self.tokens) else ""
 
     def skip(self, i, ends):
-        """The first of `ends` from token i on that is in no bracket of its own."""
+        """Returns the first token from i on that is in `ends`, and not in brackets opened after i."""
         depth = 0
         while i < len(self.tokens) and (depth or self.word(i) not in ends):
             depth += (self.word(i) in "([{") - (self.word(i) in ")]}")
@@ -132,7 +132,7 @@ class Function:
         return not (before == ")" and CAST.fullmatch(" ".join(t[0] for t in self.tokens[begin:i])))
 
     def mutate(self, i, end, place):
-        """The tokens [i, end) are a whole expression."""
+        """Adds the mutants of the tokens [i, end), which are a whole expression."""
         if i >= end:
             return
         text = self.text[self.tokens[i][1]:self.tokens[end - 1][2]]

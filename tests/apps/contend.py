@@ -8,10 +8,10 @@
     PARTIES                 how many runs begin together
     WORK_MS, LEASE_MS       how long each write takes, and a lease
 
-What they guard is a counter that each reads, thinks about, and writes. They also say
-when they come and go. Prints how often they were inside, and how often somebody else was
-there already, of this kind or another. Of the kinds in READERS, many may be there together, who
-write nothing: they meet only writers, and must see no other count.
+The lock protects a counter, which each thread reads and, after WORK_MS, writes. Redis also counts
+the threads that have the lock. Prints how often this program's threads got the lock, and how often
+another thread, of any kind, had it then. Threads of the kinds in READERS may have it together: they
+write nothing, and only a writer beside them, or a counter that changes, is a fault.
 """
 
 import os
@@ -62,7 +62,7 @@ def worker(times, entered, met):
                 return
             met.append(read(r) if READS else write(r))
             entered.append(1)
-            # (What a reader of Redisson's is told says whether it was the last one.)
+            # For a reader, Redisson's unlock() returns only whether it was the last reader.
             if not lock.unlock() and not READS:
                 return
 

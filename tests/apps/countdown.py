@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The counter of the tutorials: each of a hundred threads takes one from it.
+"""The counter of the tutorials: each of a hundred threads takes a number from it.
 
     REDIS_HOST, REDIS_PORT  where Redis is
     THREADS                 how many, with a connection each
     LOCKED                  0: without taking the lock
 
-Says that it is ready, and begins when there is a number. Each reads the number, prints it,
-writes one less. The printer is a list in Redis, so that all workers have the same.
+Reports that it is ready, and begins when the counter exists. Each thread reads the counter, prints
+its number, and writes one less. The "printer" is a list in Redis, which all threads share.
 countdown.php and countdown.js do the same.
 """
 

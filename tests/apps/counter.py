@@ -4,20 +4,20 @@
   REDIS_HOST, REDIS_PORT  where Redis is
   WORKERS, ROUNDS, KEYS   processes, rounds of all of them together, counters
   THINK_US                how long the application thinks, at most
-  LOG                     a file to which each round is told, see below
+  LOG                     a file that gets a line for each event, see below
 
-The counters counter:0 ... are there already. What it tells, a line for each event, so that who
-counted what is known however it ends:
+The counters counter:0 ... exist already. The file shows who counted what, even if this program is
+killed:
 
   p PID                   a worker begins
-  s KEY NUMBER            it is about to write this
-  k KEY NUMBER            that was acknowledged
+  s KEY NUMBER            it is about to write this number
+  k KEY NUMBER            Redis acknowledged the write
   r KEY                   the read was refused
   w KEY NUMBER            the write was refused: nothing was written
-  u KEY NUMBER            the write failed in another way: who knows
+  u KEY NUMBER            the write failed in another way: perhaps Redis has the number
 
-counter.php, counter.rb and counter.js do the same. No client connects again by itself between
-read and write; after an error it is the application that does.
+counter.php, counter.rb and counter.js do the same. No client library reconnects by itself
+between read and write; the application does, after an error.
 """
 
 import os

@@ -51,7 +51,7 @@ def begin(r):
         return
     while int(r.get(KEY) or 0) >= PLACES:
         time.sleep(0.001)
-    time.sleep(LOOKED_UP)  # what is to be exported
+    time.sleep(LOOKED_UP)  # looking up what it will export
     r.incr(KEY)
 
 

@@ -7,7 +7,7 @@
 
 Prints the replies of one fixed conversation of two owners. Then workers that
 lock with the scripts and workers that lock with SETNX and DEL contend for the
-same key; what they guard is a counter that each reads, thinks about, and writes.
+same key, which protects a counter that each reads and, a moment later, writes.
 """
 
 import multiprocessing

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Lock clients of several kinds, each with what it sends and nothing else.
+"""Lock clients of several kinds: each sends the same commands as the real library.
 
-    lock()    tries until it has the lock, at most `timeout` seconds; whether it has
-    unlock()  whether it had it
+    lock()    tries for at most `timeout` seconds; returns whether it got the lock
+    unlock()  returns whether it still had the lock
 
 `r` is a redis-py client of its own whose replies are str.
 """
@@ -118,7 +118,7 @@ else
     return 0
 end"""
 
-    # Its Extend(), with WithSetNXOnExtend().
+    # redsync's Extend(), with WithSetNXOnExtend().
     TOUCH = """if redis.call("GET", KEYS[1]) == ARGV[1] then
     return redis.call("PEXPIRE", KEYS[1], ARGV[2])
 elseif redis.call("SET", KEYS[1], ARGV[1], "PX", ARGV[2], "NX") then
@@ -240,8 +240,8 @@ class Nextcloud(Polled):
 
 
 class Watched(Redsync):
-    """As the same, but released as was usual before there were scripts, and as
-    StackExchange.Redis does it: WATCH, GET, MULTI, DEL, EXEC."""
+    """As Redsync, but releases without a script, as StackExchange.Redis does: WATCH, GET, MULTI,
+    DEL, EXEC."""
 
     def unlock(self):
         with self.r.pipeline() as transaction:

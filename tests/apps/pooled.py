@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A service whose client has a connection pool: one connection takes the lock, another lets go.
+"""A service whose client has a connection pool: one connection takes the lock, another releases it.
 
     REDIS_HOST, REDIS_PORT  where Redis is
-    CLIENT_NAME             what the pool's connections call themselves, if anything
+    CLIENT_NAME             the name of the pool's connections, if they have one
 
-It watches its data while it works, which keeps the connection that took the lock
-busy, so that the pool gives out another for the DEL. Prints what the DEL was
-answered, and the expiry of what it left (-2: nothing).
+While the service works, it watches its data, which keeps the connection that took the
+lock busy; so the pool uses another connection for the DEL. Prints the reply to the DEL,
+and the lock's expiry after it (-2: the lock is gone).
 """
 
 import os

@@ -4,12 +4,12 @@
 A lock is a hash at its name; its field `<uuid of the client>:<thread>` counts the
 holds. Every act is a script that is sent by EVAL:
 
-    try     if the lock is free or mine: one hold more, a new lease, nil; else what
-            the holder has left in ms
-    unlock  one hold less. While some are left: a new lease, 0. The last one: the lock
-            goes, the channel is told `0`, 1. Not mine: nil. The answer stays for a while in
-            the call's latch, so that a call that is sent again is answered the same.
-    renew   if mine, a new lease: the watchdog's, every third of it
+    try     if the lock is free or the caller's: adds a hold, renews the lease, returns nil;
+            otherwise returns the rest of the holder's lease in ms
+    unlock  takes a hold away. If holds are left: renews the lease, returns 0. Otherwise
+            deletes the lock, publishes `0`, returns 1. Not the caller's lock: returns nil.
+            The call's latch keeps the answer for a while, for a call that is sent again.
+    renew   if the lock is the caller's, renews the lease: the watchdog does every third of it
 
 A waiter subscribes to the channel, tries again, and sleeps until a message or until the
 holder's time is over. Channel and latch have the name in braces, unless it has a brace.

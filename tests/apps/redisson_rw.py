@@ -3,8 +3,8 @@
 
 A lock is a hash at its name. `mode` is `read` or `write`; a reader's field is `<uuid>:<thread>`, the
 writer's `<uuid>:<thread>:write`; each counts holds. Each hold of a reader has a key for its time-out,
-`{name}:<uuid>:<thread>:rwlock_timeout:<n>`. Every act is a script that is sent by EVAL. What tells the
-others is `0` for a reader that was the last one, `1` for a writer.
+`{name}:<uuid>:<thread>:rwlock_timeout:<n>`. Every act is a script that is sent by EVAL. A release publishes
+`0` if it was the last reader's, `1` if it was the writer's.
 """
 
 from redisson import LATCH_MS, WATCHDOG_MS, RLock, prefixed

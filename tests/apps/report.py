@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A bank whose report is read all the time, by many, while transfers go from account to account.
+"""A bank: many readers add up all accounts again and again, while transfers change them.
 
     REDIS_HOST, REDIS_PORT  where Redis is
-    HOW                     plain: nobody waits for anybody
+    HOW                     plain: without a lock
                             sides: LOCK ... SHARED for a report, EXCLUSIVE for a transfer, of hasp
     READERS, TIMES          how many readers, and how many reports each makes
 
-Each has a connection of its own, as a process would. A report reads one account after the other.
-Prints how many reports there were, how many of them had a wrong sum, and how many were made at once
-at most: readers need not wait for readers.
+Each reader has a connection of its own, as a process would. A report reads the accounts one by one.
+Prints how many reports there were, how many of them had a wrong sum, and how many were made at the
+same time at most: readers need not wait for readers.
 """
 
 import os

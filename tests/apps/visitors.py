@@ -5,12 +5,12 @@
   REDIS_CA                the authority that signed its certificate; none: without TLS
   PREFIX                  put before every key
   VISITORS                how many, each with a connection of its own
-  OPEN                    a file: the shop is open for as long as it is there
+  OPEN                    a file: the shop is open as long as the file exists
 
-Each has a key of its own for its basket, which must be what it has put there; the pages are counted
-by INCR, which each visitor must see rise. Prints how many commands were sent, how many errors there
-were, and how many answers that cannot be true. Connections are made again by the library alone,
-which tries once more what it sent when the other side was closing: what comes twice does no harm.
+Each visitor has a key for its basket, which must keep what the visitor has put there; the pages are
+counted by INCR, and each visitor must see the count rise. Prints the number of commands, of errors, and
+of answers that cannot be true. Only the client library reconnects; it repeats a command during
+which the connection was closed, so each command may harmlessly run twice.
 """
 
 import os

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The build that is measured.
+"""The build that the benchmarks measure.
 
-HASP names its binary; the load generators are then taken from the same build. Without HASP it is
-one of this tree, made or brought up to date when it is first asked for: that at the top, where
-there is one, else build/bench.
+HASP names its binary; the load generators are then taken from the same build. Without HASP, it is
+the build at the top of this tree if there is one, otherwise that in build/bench; it is made or
+brought up to date at the first use.
 """
 
 import functools

@@ -61,7 +61,7 @@ static const char compare_and_delete[] =
 	"if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) end "
 	"return 0";
 
-/* Redisson's, as it sends them. */
+/* Redisson's scripts, as it sends them. */
 static const char redisson_lock[] = "if ((redis.call('exists', KEYS[1]) == 0) or "
 				    "(redis.call('hexists', KEYS[1], ARGV[2]) == 1)) then "
 				    "redis.call('hincrby', KEYS[1], ARGV[2], 1); "
@@ -92,13 +92,13 @@ struct conn {
 
 struct client {
 	struct conn commands, messages;
-	enum act act; /* of the request that is in flight */
+	enum act act; /* what the request in flight does */
 	struct buf requests[2]; /* by act */
-	bool holding; /* sleeps with the lock */
-	struct list sleeping; /* in load.sleepers */
-	uint64_t due_ns; /* with that */
+	bool holding; /* holds the lock, and sleeps before it releases it */
+	struct list sleeping; /* in load.sleepers while the client sleeps */
+	uint64_t due_ns; /* when it wakes */
 	bool subscribed; /* redisson: SUBSCRIBE is answered */
-	bool woken; /* redisson: a release was told since it began to try */
+	bool woken; /* redisson: a message of a release came since the last try began */
 	uint64_t grants;
 };
 
@@ -108,18 +108,18 @@ struct load {
 	struct addrinfo *to;
 	int epoll, timer;
 	struct client *clients;
-	int nclients, nactive; /* that are not done yet */
+	int nclients, nactive; /* `nactive`: those that are not done yet */
 	struct list sleepers; /* by due_ns */
 	uint64_t armed_ns; /* when the timer fires; 0: it does not */
-	bool over; /* the time is */
-	struct client *last; /* the one that had the lock */
-	uint64_t passed; /* times it was another one than before */
+	bool over; /* the measured time is over */
+	struct client *last; /* the client that had the lock last */
+	uint64_t passed; /* how often the lock went to another client than the last one */
 	struct slice acquire_sha, release_sha;
 };
 
 /* --- what is sent --------------------------------------------------------------- */
 
-/* Returns its SHA1. */
+/* Loads the script into Redis. Returns its SHA1. */
 static struct slice load_script(const struct addrinfo *to, const char *text)
 {
 	struct slice argv[] = { SLICE_LIT("SCRIPT"), SLICE_LIT("LOAD"), slice_str(text) };
@@ -215,7 +215,7 @@ static void sleep_for(struct load *load, struct client *c, uint64_t ns)
 	struct list *at = load->sleepers.prev;
 
 	c->due_ns = now_ns() + ns;
-	/* Nearly always the last. */
+	/* The new sleeper nearly always belongs at the end. */
 	while (at != &load->sleepers &&
 	       container_of(at, struct client, sleeping)->due_ns > c->due_ns)
 		at = at->prev;
@@ -235,7 +235,7 @@ static void subscribe(struct load *load, struct client *c)
 	buf_release(&out);
 }
 
-/* `left_ms`: of the holder's lease. */
+/* `left_ms`: time left of the holder's lease. */
 static void refused(struct load *load, struct client *c, uint64_t left_ms)
 {
 	if (load->over)
@@ -553,7 +553,7 @@ int main(int argc, char **argv)
 		fail(argv[1], gai_strerror(error));
 	load.epoll = epoll_create1(EPOLL_CLOEXEC);
 	load.timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-	/* It is never read: being set again makes it news again. */
+	/* Nobody reads the timer: epoll reports it again each time it is set. */
 	if (epoll_ctl(load.epoll, EPOLL_CTL_ADD, load.timer, &e) < 0)
 		fail("epoll_ctl", strerror(errno));
 	list_init(&load.sleepers);

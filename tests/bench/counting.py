@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""hasp under callgrind and strace, which count what it does whatever else the machine does."""
+"""hasp under callgrind and strace, whose counts do not depend on the machine's other load."""
 
 import pathlib
 import re
@@ -18,8 +18,8 @@ TOOLS = {
 
 
 class Counted:
-    """hasp under a tool that counts, from start to end. `rules`: more sections of its file;
-    `discover`: it only watches."""
+    """hasp under a tool that counts from hasp's start to its end. `rules`: more sections of hasp's
+    file; `discover`: hasp runs with --discover."""
 
     def __init__(self, redis, what, pooling="shared", rules="", discover=False):
         tool, self.pattern = TOOLS[what]

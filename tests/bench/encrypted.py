@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What subjects.py has, where clients encrypt: hasp, and its peers as proxies that end TLS.
+"""The subjects of a benchmark whose clients use TLS: hasp, and its peers as proxies that end TLS.
 
     with Encrypted(sides) as encrypted:
         encrypted.redis, encrypted.subjects     # a Redis, and as SUBJECTS: by name, makers

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A Redis and a hasp that are measured from outside, and what loads them."""
+"""A Redis and a hasp that a benchmark measures from outside, and the load generators."""
 
 import subprocess
 
@@ -7,7 +7,7 @@ from build import program
 from subjects import cpu_seconds
 from harness import Hasp, RedisServer, until
 
-# The statistics that a benchmark reads from Redis.
+# The commands by which a benchmark itself asks Redis; they do not count.
 OURS = frozenset(("info", "config|resetstat", "config", "ping"))
 
 
@@ -41,7 +41,7 @@ class House:
         except BaseException:
             self._remove_redis()
             raise
-        # Only then does it know which commands may share a link.
+        # Only now does hasp know which commands may share a link.
         until(lambda: "upstream_up" in self.hasp.log, "hasp to know Redis")
         self.client = self.redis.client()
 

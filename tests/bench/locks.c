@@ -56,12 +56,12 @@
 #define STEP_NS 10000
 #define LATENCIES 100000
 
-/* What is sent in a round, one behind the other's answer. */
+/* The requests of a round, each sent when the one before is answered. */
 #define STEPS_MAX 5
 
 struct client {
 	int fd;
-	size_t step; /* of the request that is in flight */
+	size_t step; /* index of the request that is in flight */
 	struct buf requests[STEPS_MAX];
 	char reply[REPLY_MAX];
 	size_t nreply;
@@ -76,26 +76,26 @@ struct load {
 	struct commands *commands; /* NULL unless `calls` */
 	struct addrinfo *to;
 	int epoll;
-	uint64_t left, done; /* rounds to begin; requests answered */
+	uint64_t left, done; /* `left`: rounds to begin; `done`: requests answered */
 	int inflight;
 	uint32_t latencies[LATENCIES];
 };
 
 struct kind {
 	const char *name;
-	const char *prefix; /* of the keys */
+	const char *prefix; /* beginning of the keys' names */
 	void (*write)(const struct load *load, struct client *c, struct slice key,
 	              struct slice token);
 	size_t nsteps;
-	const char *answers[STEPS_MAX]; /* NULL: any integer > 0 */
-	bool has_value; /* before it begins */
+	const char *answers[STEPS_MAX]; /* the expected replies; NULL: any integer > 0 */
+	bool has_value; /* the key has a value before the load begins */
 };
 
 /* --- what is sent --------------------------------------------------------------- */
 
 static const struct slice lease = SLICE_LIT("30000"), value = SLICE_LIT("xxx");
 
-/* Redis has the script from here on. Fills in its SHA1. */
+/* Loads the script into Redis, and fills in its SHA1. */
 static void load_script(int fd, struct slice text, char sha1[static SHA1_HEX + 1])
 {
 	struct slice argv[] = { SLICE_LIT("SCRIPT"), SLICE_LIT("LOAD"), text };
@@ -289,7 +289,7 @@ static void write_script(const struct client *c, struct buf *out, const char *sc
 static void write_gozero(const struct load *load, struct client *c, struct slice key,
                          struct slice token)
 {
-	/* 16 random letters */
+	/* the token's last 16 characters */
 	struct slice args[] = { key, slice_of(token.p + token.n - 16, 16), lease };
 
 	(void)load;
@@ -340,7 +340,7 @@ static void write_word(struct buf *out, const char *word)
 	resp_write_request(out, &(struct slice){ word, strlen(word) }, 1);
 }
 
-/* In as many writes as there are steps. */
+/* Spreads the transaction's commands over as many writes as the kind has steps. */
 static void write_transaction(const struct load *load, struct client *c, struct slice key,
                               struct slice token)
 {
@@ -424,7 +424,7 @@ static void write_requests(const struct load *load, struct client *c, int n)
 	char name[64], owner[96];
 
 	snprintf(name, sizeof(name), "%s:%06d", load->kind->prefix, n);
-	/* As long as the owner that hasp would name. */
+	/* As long as an owner's name that hasp makes. */
 	snprintf(owner, sizeof(owner), "connection:127.0.0.1:%05d/0/%032d", n, n);
 	load->kind->write(load, c, slice_str(name), slice_str(owner));
 	if (load->kind->has_value)
@@ -435,7 +435,7 @@ static void write_requests(const struct load *load, struct client *c, int n)
 
 static void send_next(struct load *load, struct client *c)
 {
-	/* What was begun is ended. */
+	/* A round that was begun is finished. */
 	if (c->step == 0 && load->left == 0)
 		return;
 	if (c->step == 0)
@@ -446,7 +446,8 @@ static void send_next(struct load *load, struct client *c)
 	write_all(c->fd, buf_slice(&c->requests[c->step]));
 }
 
-/* 1: it is the one that is expected; 0: there is more to come; -1: it is not. */
+/* Returns 1 if the reply is the expected one, 0 if it is incomplete, -1 if it is another
+ * one. */
 static int judge(const struct load *load, const struct client *c)
 {
 	const char *expected = load->kind->answers[c->step];

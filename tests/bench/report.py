@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The results of the benchmarks as markdown tables, that of tests/bench/run also as an SVG plot."""
+"""Writes results of benchmarks as Markdown tables, and those of tests/bench/run also as an SVG plot."""
 
 from html import escape
 

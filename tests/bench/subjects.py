@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What is measured: hasp, its peers, and no proxy at all, each in front of one Redis.
+"""The subjects of the benchmarks: hasp, its peers, and no proxy at all, each in front of one Redis.
 
 Every subject has an address, the process' number (None: there is no proxy), options for
-redis-benchmark, and stop(), which returns what was wrong with the process, or None. Ports are the kernel's
-choice; files live in a temporary directory. build.py tells which hasp is measured.
+redis-benchmark, and stop(), which returns the process' fault, or None. The kernel chooses the
+ports; files are in a temporary directory. build.py says which hasp is measured.
 """
 
 import contextlib
@@ -66,11 +66,11 @@ class Direct:
 
 
 class Left(Exception):
-    """A program that should listen has exited, perhaps because another process has its port."""
+    """A program exited before it listened, perhaps because another process has its port."""
 
 
 class Peer:
-    """A proxy of others, in the foreground, that listens on a port given to it. `settings` are
+    """Another project's proxy, in the foreground, which listens on a port that we choose. `settings` are
     filled into `config`, too."""
 
     options = ()
@@ -120,7 +120,7 @@ class Peer:
 
 LOCKS = "tests/bench/locks"
 
-# What tests/bench/locks sends is for these.
+# The keys of tests/bench/locks have these rules.
 RULES = """
 [lock bench]
 pattern = bench:*
@@ -162,7 +162,7 @@ class Ours:
             config = f"[hasp]\nlisten = 127.0.0.1:0\n[upstream]\npooling = {pooling}\n"
             arguments = ("--discover", f"{host}:{port}")
         self.hasp = Hasp(config, binary=binary or program("hasp"), options=arguments)
-        # Only then hasp knows which commands may share a link.
+        # Only now does hasp know which commands may share a link.
         until(lambda: self.hasp.log.count("upstream_up") >= workers, "hasp to know Redis")
         self.address, self.pid, self.options = self.hasp.address, self.hasp.pid, ()
 

@@ -22,10 +22,10 @@
 
 struct played_node {
 	struct node node;
-	char address[32]; /* in the map */
+	char address[32]; /* as in the map */
 	char path[80];
 	int listener; /* listening socket; -1: the node is down */
-	int fd; /* -1: no connection was accepted */
+	int fd; /* the connection from hasp; -1: none was accepted */
 	enum node_health health;
 };
 
@@ -41,8 +41,8 @@ struct cluster_fixture {
 	struct link_user user;
 	unsigned nrefreshed; /* how often the session asked for a new map */
 	unsigned nverified; /* how often the session asked for a node's own view, */
-	const struct node *unverified; /* and the last of these nodes; NULL: none since the last
-	                                  question */
+	const struct node *unverified; /* and the last of these nodes; NULL: it has asked for
+	                                * none since the test last looked */
 
 	/* Calls of the user's callbacks. */
 	struct buf bytes;

@@ -14,8 +14,9 @@
 struct fake_cluster {
 	struct topology topology;
 	struct fake_redis *a, *b;
-	bool b_is_gone; /* no map: the nodes of keys are unknown */
-	const char *moved; /* this key is served by the first; NULL: none is */
+	bool b_is_gone; /* there is no map: the node of each key is unknown */
+	const char *moved; /* the first node serves this key, whatever it begins with; NULL: no
+	                    * key was moved */
 };
 
 /* `a`: initialised; gets the jobs for all nodes. */

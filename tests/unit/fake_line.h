@@ -23,7 +23,7 @@ struct fake_line {
 struct client {
 	struct waiter *waiter; /* NULL: it has ended */
 	const char *told; /* "ready", "granted", "timed out", "overdue", "lost"; "": nothing */
-	long long fence; /* with "granted" */
+	long long fence; /* the lock's token, with "granted" */
 	double since;
 	bool stays; /* the client does not end its waiter at a grant or time-out */
 };
@@ -39,8 +39,8 @@ void client_leave(struct client *c);
 const char *client_told(struct client *c);
 /* Sends an attempt, for which the waiter is ready. */
 void client_send(struct client *c);
-/* Redis answers that it is queued, in that place; the lock is held for 3 s more. The lock is of
- * the layout `count`, so that Redisson's channel counts. */
+/* Redis answers that the attempt is queued, in that place; the lock is held for 3 s more. The
+ * lock has the layout `count`, so that messages on Redisson's channel count. */
 void client_queued(struct client *c, const char *key, int place);
 /* Redis answers late that the client has the lock. */
 void client_answered_late(struct client *c, const char *key);

@@ -26,8 +26,8 @@ struct fake_redis {
 	double now;
 	struct timers timers;
 	struct control *control;
-	struct node node; /* with that control */
-	struct topology topology; /* of that node alone */
+	struct node node; /* has that control */
+	struct topology topology; /* has only that node */
 	struct script_jobs *script_jobs;
 };
 
@@ -37,7 +37,8 @@ extern const struct proof_secret fake_redis_secret;
 /* A call without an answer yet. */
 struct fake_call {
 	int db;
-	enum script_id script; /* SCRIPT_COUNT: none, but the one word in `args` */
+	enum script_id script; /* SCRIPT_COUNT: the call is no script's, but the one word in
+	                        * `args` */
 	bool eval; /* the script's text was sent */
 	const char *args; /* the keys and arguments, each behind a blank; the secret of its
 	                   * database as `secret` */
@@ -53,7 +54,7 @@ void fake_redis_advance(struct fake_redis *f, double seconds);
 
 /* --- hasp's own connection --- */
 
-size_t fake_redis_ncalls(const struct fake_redis *f); /* not answered */
+size_t fake_redis_ncalls(const struct fake_redis *f); /* number of calls without an answer */
 /* Returns the oldest call without an answer; fails if there is none, or if it is another
  * script's. */
 struct fake_call fake_redis_next(const struct fake_redis *f, enum script_id script);

@@ -19,7 +19,7 @@ static double stopped_clock(void *arg)
 	return HOLD_NOW;
 }
 
-/* They never run. */
+/* No test runs these timers. */
 static struct timers timers;
 
 struct holds *hold_table_new(void)

@@ -37,10 +37,10 @@ extern const struct rule rule_by_value, rule_by_address, rule_by_connection;
 /* The request of a call that takes the lock "lock" under `rule` if the reply is +OK. */
 struct lock_request *pending_take(struct hold_fixture *f, const struct rule *rule,
                                   const char *ticket);
-/* As above, and sends the call. */
+/* As pending_take(), and sends the call. */
 struct pending_request *sent_take(struct hold_fixture *f, const struct rule *rule,
                                   const char *ticket);
-/* As above, of another call, and sends it. */
+/* As sent_take(), for the call `call`. */
 struct pending_request *sent_call(struct hold_fixture *f, const struct rule *rule,
                                   const struct lock_call *call);
 

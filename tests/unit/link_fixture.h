@@ -29,7 +29,7 @@ struct guest {
 struct link_fixture {
 	struct surroundings at;
 	int server; /* the server's end; -1: not accepted, or closed */
-	struct link *link; /* NULL: never was, or freed */
+	struct link *link; /* NULL: not created yet, or freed */
 	struct link_user user;
 
 	/* Calls of the owner's callbacks. */
@@ -42,10 +42,10 @@ struct link_fixture {
 	size_t inflight;
 	char reason[128];
 
-	/* Reactions of the owner. */
+	/* How the owner reacts. */
 	bool is_late;
 	bool drops_errors;
-	bool takes_frames; /* that begin with "message", and pushes */
+	bool takes_frames; /* it consumes frames that begin with "message", and pushes */
 	bool closes_on_bytes;
 	bool closes_on_reply;
 	bool turns_opaque_on_reply;
@@ -100,7 +100,8 @@ void assert_server_reads(struct link_fixture *f, const char *expected);
 
 #define SERVER_SENDS(f, literal) server_sends(f, SLICE_LIT(literal))
 
-/* The server's answer in every two parts, and byte by byte. */
+/* Repeats a statement for each place where the server's answer may be cut, and once for byte by
+ * byte. */
 #define AT_EVERY_SPLIT(stream, cut) for (size_t cut = 0; cut <= sizeof(stream) - 1; cut++)
 
 /* --- what was told ---------------------------------------------------------- */
@@ -108,8 +109,8 @@ void assert_server_reads(struct link_fixture *f, const char *expected);
 void assert_buf(const struct buf *b, const char *expected);
 void assert_seen(struct link_fixture *f, const char *bytes, const char *told);
 void assert_guest(const struct guest *g, const char *bytes, const char *told);
-/* After `prepare` the server sends `stream`: whole, byte by byte and at every split the
- * owner must see the same. */
+/* After `prepare`, the server sends `stream`; checks that the owner sees the same whether the
+ * stream comes whole, byte by byte or cut at any place. */
 void assert_sees(struct link_fixture *f, void (*prepare)(struct link_fixture *f),
                  struct slice stream, const char *bytes, const char *told);
 /* Checks that the user got one callback that the link is down. */

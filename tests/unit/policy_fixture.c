@@ -85,7 +85,7 @@ int policy_set_up(void **state)
 	return 0;
 }
 
-/* As far as nobody has sent it. */
+/* Frees what the latest decision owns, unless its command was sent. */
 static void drop_decision(struct policy_fixture *f)
 {
 	if (f->d.pending)

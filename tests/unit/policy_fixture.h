@@ -23,7 +23,7 @@ struct policy_fixture {
 	struct tracker_client *watched;
 	bool may_be_optimistic, must_log_in, needs_wait_ping;
 	struct rewrite_opts opts;
-	struct decision d; /* the latest; its `pending` until it is sent */
+	struct decision d; /* the latest decision; owns `pending` until the command is sent */
 	/* The latest command. */
 	struct context x;
 	struct command_info what;

@@ -127,7 +127,7 @@ void on_done(void *arg, const struct quorum_result *r)
 	f->is_done = true;
 	f->op = NULL;
 	f->result = *r;
-	/* As client/quorum_op.c does. */
+	/* As client/quorum_op.c does with a result. */
 	if (f->lock_request && r->verdict != QUORUM_UNREACHED)
 		voted_apply(f->holds, &f->owner, f->lock_request, &r->lock);
 	else

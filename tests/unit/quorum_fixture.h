@@ -25,15 +25,16 @@ struct fake_quorum {
 	struct timers timers;
 	struct quorum *q;
 	struct stats *stats;
-	struct section_stats *section; /* results of the client's requests */
+	struct section_stats *section; /* counts of the client's requests */
 	struct holds *holds;
 	struct hold_owner owner;
-	struct quorum_op *op; /* of the last ask(), until it ends */
-	struct lock_request *lock_request; /* of a LOCK */
-	struct list calls[SERVERS]; /* sent and not answered, oldest first */
-	size_t nsent; /* in all */
+	struct quorum_op *op; /* what the last ask() began; NULL: it has ended */
+	struct lock_request *lock_request; /* NULL unless the client asked for a LOCK */
+	struct list calls[SERVERS]; /* calls that the server has not answered, oldest first */
+	size_t nsent; /* number of calls sent to all servers since the start */
 	bool is_done;
-	struct quorum_result result; /* of the last request; its slices are void */
+	struct quorum_result result; /* of the client's last request; its slices are no longer
+	                              * valid */
 };
 
 /* Values of the lock: this client's and another one's. */

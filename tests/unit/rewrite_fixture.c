@@ -36,7 +36,7 @@ struct line {
 	struct resp_view view;
 };
 
-/* Of the last rewriting: its words are what `call` points to. */
+/* The command line of the last rewriting: `call` points into its words. */
 static struct line last;
 
 struct verbs verbs(enum reentrant_mode layout)

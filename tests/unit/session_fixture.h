@@ -22,14 +22,14 @@ void answer(struct session *s, struct pending_request *r, struct slice frame);
 /* Sends the request, which is pending, or kept until EXEC. */
 struct pending_request *sent(struct session *s, struct pending_request *r);
 struct pending_request *sent_select(struct session *s, int db);
-/* `user` "": the default one. */
+/* `user`: "": the default user. */
 struct pending_request *sent_auth(struct session *s, const char *user);
-/* NULL: not given. */
+/* `user`, `name`: NULL: the HELLO does not contain it. */
 struct pending_request *sent_hello(struct session *s, uint8_t proto, const char *user,
                                    const char *name);
 struct pending_request *sent_name(struct session *s, const char *name);
 struct pending_request *sent_reset(struct session *s);
-/* NULL: its reply changes nothing. */
+/* `r`: NULL: EXEC's reply changes nothing. */
 struct pending_request *sent_exec(struct session *s);
 /* Queues a command that changes nothing: only its position in the transaction matters. */
 void sent_other(struct session *s);

@@ -118,8 +118,6 @@ static void assert_replaced(const char *line, const char *key, const char *reque
 	assert_true(slice_eq(last.reply, slice_str(reply)));
 }
 
-/* --- */
-
 TEST(test_multi_goes_with_the_first_key_to_its_node)
 {
 	assert_passes("get a");

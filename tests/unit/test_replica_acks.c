@@ -31,7 +31,7 @@ struct call {
 struct control {
 	bool up;
 	struct list calls; /* calls without an answer, oldest first */
-	struct buf words; /* words of the calls that the test has not read */
+	struct buf words; /* the calls that the test has not read, as words */
 	unsigned nreconnects;
 };
 

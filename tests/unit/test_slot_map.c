@@ -322,7 +322,7 @@ TEST(a_slot_is_on_its_way_until_it_has_arrived)
 TEST(a_node_has_a_port_and_a_host_of_at_most_255_bytes)
 {
 	static const struct {
-		const char *address, *named; /* NULL: none */
+		const char *address, *named; /* `named`: NULL: the address is not valid */
 	} rows[] = {
 		{ "h:1", "h:1" },         { "h:65535", "h:65535" },
 		{ "h:00001", "h:1" },     { "::1:7", "[::1]:7" },
@@ -354,7 +354,7 @@ TEST(slots_on_their_way_are_read_from_whole_words)
 {
 	static const struct {
 		const char *word;
-		int slot; /* -1: none */
+		int slot; /* -1: the word names no slot */
 		size_t nnamed;
 	} rows[] = {
 		{ "[0->-4567]", 0, 2 },

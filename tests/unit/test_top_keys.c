@@ -77,7 +77,8 @@ static void on_key(void *arg, const struct top_key *key, const struct top_key_co
 	c->ntold++;
 }
 
-/* `all`: additions to each table; `tables`: their number. */
+/* Checks the reported counts against `c`. `all` is the number of additions to each table,
+ * `tables` the number of tables. */
 static void check(const struct counted *c, uint64_t all, size_t tables)
 {
 	for (size_t i = 0; i < KEYS; i++) {

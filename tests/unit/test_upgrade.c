@@ -181,7 +181,7 @@ TEST(new_process_that_serves_takes_over)
 	start_self(f, "serves");
 	pid = f->u.pid;
 	await_word(f);
-	/* The old process may look late. */
+	/* The old process looks after the deadline; the new one was ready in time. */
 	assert_int_equal(upgrade_poll(&f->u, START + 2 * DEADLINE), UPGRADE_READY);
 	assert_int_equal(f->u.pid, pid);
 	assert_int_equal(waitpid(pid, NULL, WNOHANG), 0);

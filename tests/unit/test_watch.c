@@ -20,9 +20,9 @@ struct fixture {
 		struct watch watch;
 		struct fixture *of;
 		int peer;
-		void (*then)(struct one *o); /* called by the watch's callback; NULL: nothing */
+		void (*then)(struct one *o); /* called by on_ready(); NULL: nothing */
 	} ones[MANY];
-	size_t served[2 * MANY]; /* indices of those served, in order */
+	size_t served[2 * MANY]; /* indices of the watches called, in order */
 	size_t nserved;
 	int events; /* events of the last call */
 };

@@ -169,7 +169,7 @@ TEST_WITH(test_a_waiter_is_counted_for_its_own_lock_only, NULL, NULL)
 	rows[0].key = SLICE_LIT("cart:2");
 	rows[1].section = &stock;
 	rows[2].db = 4;
-	/* Two long keys with the same beginning. */
+	/* A longer key with the same beginning is another lock. */
 	rows[3].key_len = 1000;
 	assert_int_equal(waiters_for_cart(rows, 4), 0);
 	rows[0].key = SLICE_LIT("cart:0");
@@ -296,7 +296,8 @@ TEST(test_nobody_waits_for_a_worker_that_stands_still_for_longer_than_that)
 
 #define SHORT_MS 300
 
-/* Takes longer than that, in many steps. `arg` is a double, the time of the first step. */
+/* Takes longer than one_stands_still() may, in many steps. `arg` is a double, the time of the
+ * first step. */
 static bool take_longer_than_that(const struct worker_view *w, void *arg,
                                   struct worker_answer *a)
 {

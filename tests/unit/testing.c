@@ -23,7 +23,7 @@ int run_registered_tests(void)
 	return _cmocka_run_group_tests("tests", tests, ntests, group_set_up, group_tear_down);
 }
 
-/* test_upgrade has its own. */
+/* test_upgrade.c has a main() of its own. */
 __attribute__((weak)) int main(int argc, char **argv)
 {
 	(void)argc, (void)argv;

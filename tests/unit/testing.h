@@ -20,7 +20,7 @@
 #include <cmocka.h>
 
 void register_test(const struct CMUnitTest *test);
-/* main()'s part: runs all tests, and returns the number of those that failed. */
+/* Runs all tests for main(). Returns the number of tests that failed. */
 int run_registered_tests(void);
 
 /* Functions that cmocka calls before the first test and after the last one, or NULL. */

@@ -153,7 +153,7 @@ static void write_pem(char path[static 32], EVP_PKEY *key, X509 *certificate)
 	fclose(file);
 }
 
-/* One that signs itself; nobody checks it here. */
+/* Its certificate is signed by its own key; no test verifies it. */
 static struct tls_context *make_context(void)
 {
 	EVP_PKEY *key = EVP_EC_gen("P-256");

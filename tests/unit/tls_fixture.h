@@ -23,43 +23,43 @@ struct tls_fixture {
 	struct account_share share;
 	struct tls_context *context;
 	struct stream stream;
-	size_t chunk; /* that the owner reads at once */
-	size_t pause_at; /* it pauses when it has so much; 0: never */
-	struct buf got; /* that it has read */
-	int reads; /* how often it was to read */
-	int ends; /* how often it was told of the end */
-	ssize_t end; /* what the last read returned then */
+	size_t chunk; /* how many bytes the owner reads at once */
+	size_t pause_at; /* the owner pauses after so many bytes; 0: never */
+	struct buf got; /* what the owner has read */
+	int reads; /* how often the stream was readable */
+	int ends; /* how often the owner read an end or an error */
+	ssize_t end; /* result of the read that found the end */
 	/* The client. */
 	int fd;
 	SSL_CTX *client_context;
 	SSL *client;
 	BIO *in, *out;
 	bool bytewise;
-	struct buf read; /* that it has decrypted */
-	bool closed; /* it has read the end */
+	struct buf read; /* what the client has decrypted */
+	bool closed; /* the client has read TLS' end */
 };
 
-/* Of cmocka. */
+/* For cmocka. */
 int tls_fixture_setup(void **state);
 int tls_fixture_teardown(void **state);
 
-/* So many turns of the loop. */
+/* Runs the loop this many times. */
 void tls_fixture_run(struct tls_fixture *f, int turns);
-/* Until both have done the handshake. */
+/* Runs both sides until the handshake is done. */
 void shake_hands(struct tls_fixture *f);
-/* Bytes that tell where they are. To be freed. */
+/* Returns `n` bytes that depend on their positions; the caller frees them. */
 char *pattern(size_t n);
-/* The client encrypts. */
+/* The client encrypts the bytes, for client_flush() to send. */
 void client_write(struct tls_fixture *f, const char *p, size_t n);
-/* What it has encrypted goes to the socket, as much as that takes. Returns if that was all. */
+/* Sends what the client has encrypted. Returns false if the socket did not take all of it. */
 bool client_flush(struct tls_fixture *f);
-/* What the socket has is decrypted. */
+/* The client decrypts what the socket has received. */
 void client_fetch(struct tls_fixture *f);
-/* Both go on until the owner has read so much. */
+/* Runs both sides until the owner has read `n` bytes. */
 void until_got(struct tls_fixture *f, size_t n);
-/* The same of the client. */
+/* Runs both sides until the client has read `n` bytes. */
 void until_read(struct tls_fixture *f, size_t n);
-/* Until the owner was told of the end. */
+/* Runs the loop until the owner has read the end. */
 void until_end(struct tls_fixture *f);
 
 #endif

@@ -8,16 +8,18 @@
 
 #include "base/slice.h"
 
-/* `run` is the test's own: where the stream stands, and what was made of it. */
+/* What a test does with the stream; `run` is its own state: how far it has scanned, and what it
+ * found. */
 struct ways {
 	void (*begin)(void *run);
 	/* The first `upto` bytes of the stream have arrived. */
 	void (*arrive)(void *run, struct slice stream, size_t upto);
-	/* All of them have; `how`, and where it was `cut`, is for the message of a failure. */
+	/* All bytes have arrived: checks the result. `how` and `cut` say in a failure's message
+	 * how they arrived. */
 	void (*end)(void *run, struct slice stream, const char *how, size_t cut);
 };
 
-/* Whole, byte by byte and at every split. */
+/* Feeds the stream whole, byte by byte and cut in two at every place. */
 static inline void ways_try(const struct ways *w, void *run, struct slice stream)
 {
 	w->begin(run);

@@ -8,7 +8,7 @@
 #include "resp/request.h"
 #include "tests/unit/testing.h"
 
-/* The script of a call; NULL: the request is none. */
+/* Returns the script that a request calls; NULL: it calls none. */
 static const struct script *script_of(const struct request_args *args)
 {
 	bool evalsha = slice_eq(args->argv[0], SLICE_LIT("EVALSHA"));
@@ -23,7 +23,7 @@ static const struct script *script_of(const struct request_args *args)
 	return NULL;
 }
 
-/* No other argument has as many digits. */
+/* The secret is the only argument with so many digits. */
 static bool is_secret(struct slice arg)
 {
 	size_t n = 0;

@@ -20,7 +20,7 @@ void workers_start(struct workers *w)
 
 void workers_end(struct workers *w)
 {
-	/* (A test that failed has not.) */
+	/* A test that failed may have left a worker standing still. */
 	if (w->asking)
 		workers_go_on(w);
 	for (size_t i = 0; i < WORKERS; i++)

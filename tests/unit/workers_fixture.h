@@ -19,19 +19,19 @@
 struct workers {
 	struct config *config;
 	struct worker_shared shared;
-	/* Worker 1 stands still between the two. */
+	/* `stuck` is posted when worker 1 stands still, `go_on` when it may go on. */
 	sem_t stuck, go_on;
 	pthread_t asker;
 	bool asking; /* `asker` runs: worker 1 stands still, or is about to */
 };
 
 void workers_start(struct workers *w);
-/* Stops and joins all of them, also one that stands still. */
+/* Stops and joins all workers, also one that stands still. */
 void workers_end(struct workers *w);
 
-/* From its return on worker 1 does nothing. */
+/* When this returns, worker 1 stands still. */
 void workers_stop_one(struct workers *w);
-/* It goes on. */
+/* Worker 1 goes on. */
 void workers_go_on(struct workers *w);
 
 #endif
