@@ -269,6 +269,8 @@ static bool do_act(struct client *c, const struct op_action *a, const struct op_
 		client_park(c, CLIENT_PARKED_ACK);
 		c->ask = replica_ask_new(c->env->replica_acks, &out->lock, &out->terms,
 		                         on_acked, c);
+		if (c->eof)
+			client_close(c, "hung up before replicas had its lock");
 		break;
 	case OP_ANSWER:
 		send_answer(c, a, out);

@@ -172,6 +172,19 @@ def test_lock_of_a_client_that_hangs_up_while_replicas_are_asked_is_undone(start
             until(lambda: not plain.exists(key_of(take)), "it to be undone")  # noqa: B023
 
 
+@pytest.mark.parametrize("take", [("LOCK", KEY), ("SETNX", LOCK, "v")], ids=str)
+def test_lock_of_a_client_that_hangs_up_before_replicas_are_asked_is_undone_at_once(start, replicas, plain, take):
+    hasp = start(rule(on_disconnect="release") + verbs(on_disconnect="release"), "replicas_ack = 2",
+                 f"replicas_ack_timeout = {LONG}")
+    before = calls(plain, "evalsha")
+    with replicas[0].frozen():
+        with hasp.connect() as one:
+            one.send(encode(*take))
+        until(lambda: calls(plain, "evalsha") > before, "it to be taken")
+        until(lambda: not plain.exists(key_of(take)), "it to be undone")
+        until(lambda: is_waited(plain), "replicas to be asked all the same")
+
+
 def test_commands_behind_wait_and_others_do_not(start, replicas, plain):
     hasp = start(None, "replicas_ack = 2", f"replicas_ack_timeout = {LONG}")
     with hasp.connect() as one, hasp.connect() as other:
