@@ -37,6 +37,7 @@ def pytest_configure(config):
     config.addinivalue_line("markers", "unless_encrypted: not through TLS")
     config.addinivalue_line("markers", "core: what hasp is made for; the files that schedule.CORE names")
     config.addinivalue_line("markers", "basic: the files that schedule.BASIC names")
+    config.addinivalue_line("markers", "sanitized: contrib/check runs it with the sanitizers")
     config.addinivalue_line("markers", "further_row: a row of a parametrized test, but not its first")
     config.addinivalue_line("markers", "covers: the options, verbs and log events that it is about")
     config.addinivalue_line("markers", "nightly: too long for each commit, or about the tests themselves")
@@ -113,25 +114,37 @@ def pooling():
 
 
 @pytest.fixture
-def start_hasp(redis_server, pooling, everything_encrypted):
-    """start_hasp(rules, upstream=..., option=value ...) starts a hasp in front of `redis_server`.
+def configured(redis_server, pooling, everything_encrypted):
+    """configured(rules, upstream=..., option=value ...) returns the text of a file for a hasp in front
+    of `redis_server`, and the authority that its clients trust, or None.
 
     `rules` are further sections of the file; the keyword arguments are options of [hasp].
     `upstream` is another address, or the lines of [upstream], such as those of a topology of the
-    harness. The test fails if a hasp crashed, left a sanitizer's report or did not end.
+    harness.
     """
-    started = []
-
-    def start(rules="", upstream=None, pooling=pooling, env=None, within=(), **options):
+    def configure(rules="", upstream=None, pooling=pooling, **options):
         encrypts = everything_encrypted if "listen" not in options and "listen_tls" not in options else None
         options = {"listen": "127.0.0.1:0", **(encrypts.options if encrypts else {}), **options}
         lines = [f"{name} = {value}" for name, value in options.items()]
         where = upstream or f"unix:{redis_server.unix}"
-        config = "\n".join([
+        return "\n".join([
             "[hasp]", *lines,
             "[upstream]", f"pooling = {pooling}", where if " = " in where.split("\n")[0] else f"address = {where}",
-            rules, ""])
-        started.append(Hasp(config, env=env, within=within, authority=encrypts and encrypts.authority))
+            rules, ""]), encrypts and encrypts.authority
+
+    return configure
+
+
+@pytest.fixture
+def start_hasp(reused_redis, configured):
+    """start_hasp(...) starts a hasp, see `configured`. Redis has no connections of earlier tests'
+    hasps. The test fails if a hasp crashed, left a sanitizer's report or did not end."""
+    started = []
+
+    def start(*rules, env=None, within=(), **options):
+        reused_redis.hasps.drop()
+        config, authority = configured(*rules, **options)
+        started.append(Hasp(config, env=env, within=within, authority=authority))
         return started[-1]
 
     yield start
@@ -148,11 +161,28 @@ def start_hasp(redis_server, pooling, everything_encrypted):
 
 
 @pytest.fixture
-def clients(start_hasp):
-    """clients(n, sections, ...) starts hasp and opens n connections to it."""
+def share_hasp(reused_redis, configured):
+    """As start_hasp, but for a test that uses nothing of hasp but connections. The process may have
+    served earlier tests."""
+    taken = []
+
+    def share(*rules, **options):
+        taken.append(reused_redis.hasps.take(*configured(*rules, **options)))
+        return taken[-1]
+
+    yield share
+
+    faults = list(filter(None, map(reused_redis.hasps.put_back, taken)))
+    if faults:
+        pytest.fail("\n".join(faults), pytrace=False)
+
+
+@pytest.fixture
+def clients(share_hasp):
+    """clients(n, sections, ...) opens n connections to a hasp."""
     with contextlib.ExitStack() as stack:
         def start(n, sections=VERBS, **options):
-            hasp = start_hasp(sections, **options)
+            hasp = share_hasp(sections, **options)
             return [stack.enter_context(hasp.connect()) for _ in range(n)]
 
         yield start
@@ -165,12 +195,12 @@ def hasp(start_hasp):
 
 
 @pytest.fixture
-def pair(start_hasp):
-    """pair(sections) starts hasp and opens two connections to it."""
+def pair(share_hasp):
+    """pair(sections) opens two connections to a hasp."""
     connections = []
 
     def start(sections=rule(), **options):
-        hasp = start_hasp(sections, **options)
+        hasp = share_hasp(sections, **options)
         connections.extend([hasp.connect(), hasp.connect()])
         return connections[-2:]
 
@@ -196,10 +226,10 @@ def three(start_hasp):
 
 
 @pytest.fixture
-def sides(redis_server, start_hasp):
-    """sides(sections) starts hasp; clients of Redis and of hasp, see harness/interop.py."""
+def sides(redis_server, share_hasp):
+    """sides(sections) returns clients of Redis and of hasp, see harness/interop.py."""
     with contextlib.ExitStack() as stack:
-        yield lambda config, **options: Sides(redis_server, start_hasp(config, **options), stack)
+        yield lambda config, **options: Sides(redis_server, share_hasp(config, **options), stack)
 
 
 @pytest.fixture

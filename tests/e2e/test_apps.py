@@ -89,10 +89,10 @@ def test_balance_through_hasp_gets_the_expiry_with_the_count(start_hasp):
     assert (result["balance"], result["gave_up"]) == (0, 0)
 
 
-def test_incr_of_redis_py_takes_the_lock_as_incr_does(start_hasp, redis_server):
+def test_incr_of_redis_py_takes_the_lock_as_incr_does(share_hasp, redis_server):
     """redis-py sends INCRBY by 1. The lock gets an expiry although its holder died before
     EXPIRE."""
-    hasp = start_hasp(lock_rule(lease="1h"))
+    hasp = share_hasp(lock_rule(lease="1h"))
     with contextlib.closing(hasp.client()) as holder, contextlib.closing(hasp.client()) as loser:
         assert holder.incr("lock:n") == 1
         assert redis_server.client().pttl("lock:n") > 0
@@ -100,8 +100,8 @@ def test_incr_of_redis_py_takes_the_lock_as_incr_does(start_hasp, redis_server):
         assert (holder.delete("lock:n"), loser.incr("lock:n")) == (1, 1)
 
 
-def test_losers_of_incr_are_counted_and_take_nothing_from_the_holder(start_hasp):
-    hasp = start_hasp(lock_rule())
+def test_losers_of_incr_are_counted_and_take_nothing_from_the_holder(share_hasp):
+    hasp = share_hasp(lock_rule())
     with hasp.connect() as holder, hasp.connect() as loser:
         assert holder.call("INCR", "lock:n") == b":1\r\n"
         assert holder.call("EXPIRE", "lock:n", 10) == b":1\r\n"
@@ -140,8 +140,8 @@ def test_holders_over_one_connection_exclude_each_other(start_hasp, owner, clien
     assert result["reentered"] == 0
 
 
-def test_value_owner_s_late_del_spares_the_next_holder_s_lock(redis_server, start_hasp):
-    hasp = start_hasp(lock_rule(owner="value"))
+def test_value_owner_s_late_del_spares_the_next_holder_s_lock(redis_server, share_hasp):
+    hasp = share_hasp(lock_rule(owner="value"))
     with hasp.connect() as late, hasp.connect() as holder:
         assert late.call("SET", "lock:n", "late", "PX", 1000, "NX") == b"+OK\r\n"
         until(lambda: not redis_server.client().exists("lock:n"), "the lock to expire")
@@ -150,15 +150,15 @@ def test_value_owner_s_late_del_spares_the_next_holder_s_lock(redis_server, star
         assert redis_server.client().get("lock:n") == "holder"
 
 
-def test_value_owner_s_del_from_a_connection_that_stored_nothing_may_be_redis_own(start_hasp):
-    hasp = start_hasp(lock_rule(owner="value", foreign_del="allow"))
+def test_value_owner_s_del_from_a_connection_that_stored_nothing_may_be_redis_own(share_hasp):
+    hasp = share_hasp(lock_rule(owner="value", foreign_del="allow"))
     with hasp.connect() as holder, hasp.connect() as other:
         assert holder.call("SET", "lock:n", "holder", "PX", 10000, "NX") == b"+OK\r\n"
         assert other.call("DEL", "lock:n") == b":1\r\n"
 
 
-def test_value_owner_s_refused_set_is_not_what_a_del_is_compared_with(start_hasp):
-    hasp = start_hasp(lock_rule(owner="value"))
+def test_value_owner_s_refused_set_is_not_what_a_del_is_compared_with(share_hasp):
+    hasp = share_hasp(lock_rule(owner="value"))
     with hasp.connect() as node:
         assert node.call("SET", "lock:n", "first", "PX", 10000, "NX") == b"+OK\r\n"
         assert node.call("SET", "lock:n", "second", "PX", 10000, "NX") == b"$-1\r\n"

@@ -265,9 +265,9 @@ def test_quiet_tells_faults(tmp_path):
     assert result.returncode == 1 and result.stderr.startswith(f"{path}:2: ") and not result.stdout
 
 
-def test_hasp_works_with_a_server_that_was_checked(check, start_hasp):
+def test_hasp_works_with_a_server_that_was_checked(check, share_hasp):
     check()
-    with start_hasp(rule()).connect() as one:
+    with share_hasp(rule()).connect() as one:
         assert one.call("SET", "lock:a", 1) == OK
 
 

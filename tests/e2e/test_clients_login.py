@@ -166,8 +166,8 @@ def test_long_command_is_taken_when_the_password_is_gone(start_hasp, protected):
 # --- is a login required? -------------------------------------------------------------------
 
 
-def test_script_that_answers_noauth_changes_nothing_for_others(start_hasp, plain):
-    hasp = start_hasp()
+def test_script_that_answers_noauth_changes_nothing_for_others(share_hasp, plain):
+    hasp = share_hasp()
     with served(hasp) as one, served(hasp) as other:
         before = len(clients(plain))
         assert one.call("EVAL", "return redis.error_reply('NOAUTH hi')", 0) == b"-NOAUTH hi\r\n"
@@ -226,16 +226,16 @@ def test_links_are_shared_again_when_the_password_is_gone(start_hasp, protected,
 # --- the user goes ---------------------------------------------------------------------------
 
 
-def test_idle_client_is_closed_when_its_user_is_deleted(start_hasp, plain, alice):
-    hasp = start_hasp()
+def test_idle_client_is_closed_when_its_user_is_deleted(share_hasp, plain, alice):
+    hasp = share_hasp()
     with served(hasp, *alice) as one, served(hasp, *alice) as other, served(hasp) as third:
         plain.execute_command("ACL", "DELUSER", "alice")
         assert one.at_end() and other.at_end()
         assert third.call("PING") == PONG
 
 
-def test_locks_of_a_user_that_is_deleted_are_given_up(start_hasp, plain, alice):
-    hasp = start_hasp(rule(on_disconnect="release"))
+def test_locks_of_a_user_that_is_deleted_are_given_up(share_hasp, plain, alice):
+    hasp = share_hasp(rule(on_disconnect="release"))
     with served(hasp, *alice) as one:
         assert one.call("SETNX", "lock:1", "v") == ONE
         plain.execute_command("ACL", "DELUSER", "alice")
@@ -243,8 +243,8 @@ def test_locks_of_a_user_that_is_deleted_are_given_up(start_hasp, plain, alice):
         assert one.at_end()
 
 
-def test_lock_is_not_handed_to_a_waiter_whose_user_is_deleted(start_hasp, plain, alice):
-    hasp = start_hasp("[verbs]")
+def test_lock_is_not_handed_to_a_waiter_whose_user_is_deleted(share_hasp, plain, alice):
+    hasp = share_hasp("[verbs]")
     with served(hasp) as holder, served(hasp, *alice) as waiter, served(hasp) as last:
         assert holder.call("LOCK", "l").startswith(b":")
         waiter.send(encode("LOCK", "l", "WAIT", 60000))
@@ -260,8 +260,8 @@ def test_lock_is_not_handed_to_a_waiter_whose_user_is_deleted(start_hasp, plain,
 @pytest.mark.parametrize("command, replies", [
     (("SUBSCRIBE", "a"), 1), (("PSUBSCRIBE", "a", "b"), 2), (("UNSUBSCRIBE",), 1)])
 @pytest.mark.parametrize("login", [("AUTH", "wrong"), ("HELLO", 3, "AUTH", "default", "wrong")])
-def test_login_is_answered_when_only_acknowledgements_of_subscriptions_were_due(start_hasp, command, replies, login):
-    with start_hasp().connect() as one:
+def test_login_is_answered_when_only_acknowledgements_of_subscriptions_were_due(share_hasp, command, replies, login):
+    with share_hasp().connect() as one:
         one.send(encode(*command) + encode(*login) + encode("PING"))
         for _ in range(replies):
             assert command[0].lower().encode() in one.read()
@@ -279,8 +279,8 @@ CHANGES = [("ACL", "SETUSER", "alice", "resetpass", ">q"), ("ACL", "SETUSER", "a
 @pytest.mark.parametrize("command, reply", [
     (("AUTH", "default", "any"), OK), (("MULTI",), OK), (("SELECT", 3), OK), (("CLIENT", "ID"), b":"),
     (("CLIENT", "SETNAME", "n"), OK), (("HELLO", 3), b"%"), (("WATCH", "k"), OK)])
-def test_client_goes_on_when_its_login_would_be_refused_by_now(start_hasp, plain, alice, change, command, reply):
-    with served(start_hasp(), *alice) as one:
+def test_client_goes_on_when_its_login_would_be_refused_by_now(share_hasp, plain, alice, change, command, reply):
+    with served(share_hasp(), *alice) as one:
         plain.execute_command(*change)
         assert one.call(*command).startswith(reply)
         for n in range(4):
@@ -288,8 +288,8 @@ def test_client_goes_on_when_its_login_would_be_refused_by_now(start_hasp, plain
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_auth_needs_no_earlier_login_though_others_share_the_link(start_hasp, plain, alice, change):
-    hasp = start_hasp()
+def test_auth_needs_no_earlier_login_though_others_share_the_link(share_hasp, plain, alice, change):
+    hasp = share_hasp()
     plain.execute_command("ACL", "SETUSER", "bob", "on", ">b", "~*", "&*", "+@all")
     with served(hasp, *alice) as one, served(hasp, *alice) as other:
         plain.execute_command(*change)
@@ -311,9 +311,9 @@ def test_password_that_is_no_longer_needed_does_no_harm(start_hasp, protected):
             assert connection.call("EXEC").startswith(b"*1")
 
 
-def test_user_that_may_not_select_stays_in_the_database_that_was_selected_before(start_hasp, plain):
+def test_user_that_may_not_select_stays_in_the_database_that_was_selected_before(share_hasp, plain):
     plain.execute_command("ACL", "SETUSER", "limited", "on", ">p", "~*", "&*", "+@all", "-select", "-client|setname")
-    with served(start_hasp()) as one:
+    with served(share_hasp()) as one:
         assert one.call("SELECT", 9) == OK
         assert one.call("CLIENT", "SETNAME", "me") == OK
         assert one.call("SET", "k", "nine") == OK
@@ -352,16 +352,16 @@ def served_past(hasp):
 # --- there are bounds --------------------------------------------------------------------------
 
 
-def test_one_client_with_many_logins_leaves_few_links(start_hasp, plain):
-    with served(start_hasp()) as one:
+def test_one_client_with_many_logins_leaves_few_links(share_hasp, plain):
+    with served(share_hasp()) as one:
         for n in range(200):
             assert pipeline(one, ("AUTH", "default", f"p{n}"), ("GET", "k")) == [OK, NIL]
             assert one.call("GET", "k") == NIL
             assert len(clients(plain)) < 30
 
 
-def test_clients_with_more_logins_than_there_are_links_are_all_served(start_hasp, plain, pooling):
-    hasp = start_hasp()
+def test_clients_with_more_logins_than_there_are_links_are_all_served(share_hasp, plain, pooling):
+    hasp = share_hasp()
     connections = [served(hasp, "AUTH", "default", f"p{n}") for n in range(100)]
     for n, connection in enumerate(connections):
         assert connection.call("SET", f"k{n}", n) == OK
@@ -371,8 +371,8 @@ def test_clients_with_more_logins_than_there_are_links_are_all_served(start_hasp
     until(lambda: len(clients(plain)) < 100, "their own links to go")
 
 
-def test_name_is_seen_in_client_list(start_hasp, plain):
-    hasp = start_hasp()
+def test_name_is_seen_in_client_list(share_hasp, plain):
+    hasp = share_hasp()
     with served(hasp) as one, served(hasp) as other:
         for connection, name in ((one, "bull:queue"), (other, "other")):
             assert connection.call("CLIENT", "SETNAME", name) == OK
@@ -397,8 +397,8 @@ def test_name_leaves_client_list_with_the_client(start_hasp, plain):
         assert stays.call("GET", "k") == bulk("v")
 
 
-def test_more_names_than_there_are_links_are_known_all_the_same(start_hasp, plain):
-    hasp = start_hasp()
+def test_more_names_than_there_are_links_are_known_all_the_same(share_hasp, plain):
+    hasp = share_hasp()
     connections = [served(hasp) for _ in range(60)]
     for n, connection in enumerate(connections):
         assert connection.call("CLIENT", "SETNAME", f"n{n}") == OK

@@ -148,10 +148,10 @@ def test_error_names_the_holder_as_the_log_does(hasp, parties, plain):
 
 
 @covers("deadlock")
-def test_error_names_no_key_and_no_holder_that_the_clients_user_may_not_see(start_hasp, plain):
+def test_error_names_no_key_and_no_holder_that_the_clients_user_may_not_see(share_hasp, plain):
     for user, keys in ("app", ["~a*", "~hasp:*"]), ("other", ["~*"]):
         plain.execute_command("ACL", "SETUSER", user, "on", ">pw", *keys, "&*", "+@all")
-    hasp = start_hasp(SECTIONS)
+    hasp = share_hasp(SECTIONS)
     with hasp.connect() as one, hasp.connect() as two, hasp.connect() as three:
         for connection, user, key in (one, "app", "a1"), (two, "other", "secret:2"), (three, "other", "a3"):
             assert connection.call("AUTH", user, "pw") == OK

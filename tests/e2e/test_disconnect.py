@@ -62,8 +62,8 @@ ENDINGS = [close, close_hard, close_half, quit_, be_killed, break_the_protocol]
 @covers("on_disconnect")
 @BOTH
 @pytest.mark.parametrize("end", ENDINGS)
-def test_on_disconnect_release_frees_at_once(start_hasp, plain, end):
-    hasp = start_hasp(rule(lease="30s", on_disconnect="release") + verbs(lease="30s", on_disconnect="release"))
+def test_on_disconnect_release_frees_at_once(share_hasp, plain, end):
+    hasp = share_hasp(rule(lease="30s", on_disconnect="release") + verbs(lease="30s", on_disconnect="release"))
     one = hasp.connect()
     one.call("SETNX", KEY, "v")
     one.call("SET", "lock:2", "v", "NX", "EX", 60)
@@ -76,16 +76,16 @@ def test_on_disconnect_release_frees_at_once(start_hasp, plain, end):
 
 
 @pytest.mark.parametrize("owner", ["address", "name", "user", "value"])
-def test_on_disconnect_release_with_every_owner(start_hasp, plain, owner):
-    with start_hasp(rule(lease="30s", on_disconnect="release", owner=owner)).connect() as one:
+def test_on_disconnect_release_with_every_owner(share_hasp, plain, owner):
+    with share_hasp(rule(lease="30s", on_disconnect="release", owner=owner)).connect() as one:
         one.call("CLIENT", "SETNAME", "me")
         one.call("SETNX", KEY, "v")
     assert gone(plain, KEY)
 
 
-def test_on_disconnect_expire_leaves_the_lock_for_its_lease(start_hasp, plain):
+def test_on_disconnect_expire_leaves_the_lock_for_its_lease(share_hasp, plain):
     released = "[lock released]\npattern = released\non_disconnect = release\n"
-    hasp = start_hasp(rule(lease="30s") + verbs(lease="30s") + released)
+    hasp = share_hasp(rule(lease="30s") + verbs(lease="30s") + released)
     with hasp.connect() as one:
         one.call("SETNX", KEY, "v")
         one.call("LOCK", "k")
@@ -97,8 +97,8 @@ def test_on_disconnect_expire_leaves_the_lock_for_its_lease(start_hasp, plain):
     assert plain.pttl(KEY) > 0 and plain.pttl("k") > 0
 
 
-def test_release_does_not_free_what_is_anothers_by_now(start_hasp, plain):
-    hasp = start_hasp(rule(lease="30s", on_disconnect="release"))
+def test_release_does_not_free_what_is_anothers_by_now(share_hasp, plain):
+    hasp = share_hasp(rule(lease="30s", on_disconnect="release"))
     with hasp.connect() as other:
         with hasp.connect() as one:
             one.call("SETNX", KEY, "v")
@@ -110,12 +110,12 @@ def test_release_does_not_free_what_is_anothers_by_now(start_hasp, plain):
 
 
 @pytest.mark.parametrize("owner", ["connection", "address"])
-def test_release_leaves_what_others_have_counted(start_hasp, plain, owner):
+def test_release_leaves_what_others_have_counted(share_hasp, plain, owner):
     """Readers increment, and a writer waits until the counter is gone; each reader uses another
     hasp."""
     file = rule(lease="30s", on_disconnect="release", owner=owner)
-    with start_hasp(file).connect() as other:
-        with start_hasp(file).connect() as one:
+    with share_hasp(file).connect() as other:
+        with share_hasp(file).connect() as one:
             assert one.call("INCRBY", KEY, 1) == ONE
             assert one.call("SETNX", "lock:2", "v") == ONE
             assert other.call("INCRBY", KEY, 1) == b":2\r\n"
@@ -125,8 +125,8 @@ def test_release_leaves_what_others_have_counted(start_hasp, plain, owner):
         assert other.call("DECR", KEY) == ZERO
 
 
-def test_release_deletes_what_its_owner_alone_has_counted(start_hasp, plain):
-    hasp = start_hasp(rule(lease="30s", on_disconnect="release"))
+def test_release_deletes_what_its_owner_alone_has_counted(share_hasp, plain):
+    hasp = share_hasp(rule(lease="30s", on_disconnect="release"))
     with hasp.connect() as other:
         with hasp.connect() as one:
             assert pipeline(one, ("INCR", KEY), ("INCR", KEY), ("DECR", KEY), ("INCR", KEY))[-1] == b":2\r\n"
@@ -138,9 +138,9 @@ def test_release_deletes_what_its_owner_alone_has_counted(start_hasp, plain):
 @pytest.mark.parametrize("lock, unlock", [
     ("LOCK k AS bob", "UNLOCK k AS bob"), ("LOCK k SHARED AS bob", "UNLOCK k AS bob"),
     ("MLOCK 2 k l AS bob", "MUNLOCK 2 k l AS bob")])
-def test_release_of_an_owner_with_several_connections(start_hasp, plain, lock, unlock):
+def test_release_of_an_owner_with_several_connections(share_hasp, plain, lock, unlock):
     """Each connection releases its own hold, whichever took the lock first."""
-    hasp = start_hasp(verbs(lease="30s", on_disconnect="release"))
+    hasp = share_hasp(verbs(lease="30s", on_disconnect="release"))
     with hasp.connect() as other:
         with hasp.connect() as one:
             for c in (one, other):
@@ -150,24 +150,24 @@ def test_release_of_an_owner_with_several_connections(start_hasp, plain, lock, u
         assert gone(plain, "k", "l")
 
 
-def test_release_in_another_database(start_hasp, redis_server):
-    with start_hasp(rule(lease="30s", on_disconnect="release")).connect() as one:
+def test_release_in_another_database(share_hasp, redis_server):
+    with share_hasp(rule(lease="30s", on_disconnect="release")).connect() as one:
         one.call("SELECT", 3)
         one.call("SETNX", KEY, "v")
     with redis_server.client(db=3) as third:
         assert gone(third, KEY, SIDE)
 
 
-def test_release_although_the_scripts_were_lost(start_hasp, plain):
-    with start_hasp(rule(lease="30s", on_disconnect="release")).connect() as one:
+def test_release_although_the_scripts_were_lost(share_hasp, plain):
+    with share_hasp(rule(lease="30s", on_disconnect="release")).connect() as one:
         one.call("SETNX", KEY, "v")
         plain.script_flush()
     assert gone(plain, KEY, SIDE)
 
 
 @BOTH
-def test_release_of_a_thousand_locks(start_hasp, plain):
-    with start_hasp(rule(lease="30s", on_disconnect="release")).connect() as one:
+def test_release_of_a_thousand_locks(share_hasp, plain):
+    with share_hasp(rule(lease="30s", on_disconnect="release")).connect() as one:
         assert set(pipeline(one, *(("SETNX", f"lock:{n}", "v") for n in range(1000)))) == {ONE}
     until(lambda: plain.dbsize() == 0, "all of them to go")
 

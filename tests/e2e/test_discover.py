@@ -441,9 +441,9 @@ def test_console_shows_a_file_of_what_was_found_so_far(console, tmp_path):
     assert sorted(hasp.end().sections) == ["lock early", "lock late"]
 
 
-def test_console_of_a_hasp_that_does_not_discover_has_no_such_file(start_hasp, tmp_path):
+def test_console_of_a_hasp_that_does_not_discover_has_no_such_file(share_hasp, tmp_path):
     path = tmp_path / "admin.sock"
-    start_hasp(f"[admin]\nlisten = unix:{path}\n").is_up()
+    share_hasp(f"[admin]\nlisten = unix:{path}\n").is_up()
     with Connection(str(path)) as admin:
         assert admin.call("SHOW", "DISCOVERED") == (
             b"-ERR hasp does not discover: use --discover or a section [discover]\r\n")

@@ -60,8 +60,8 @@ def connect(start_hasp):
 
 @covers("renew")
 @pytest.mark.parametrize("kind", KEPT)
-def test_work_beyond_the_expiry_is_not_overlapped(start_hasp, plain, connect, kind):
-    hasp = start_hasp(by_value())
+def test_work_beyond_the_expiry_is_not_overlapped(share_hasp, plain, connect, kind):
+    hasp = share_hasp(by_value())
     mine, yours = (kind(connect(hasp), KEY, lease_ms=LEASE_MS) for _ in range(2))
     assert mine.lock(timeout=0)
     for _ in range(2):
@@ -83,8 +83,8 @@ def test_applications_meet_no_more_when_their_work_outlives_the_lease(redis_serv
 
 @covers("on_disconnect")
 @pytest.mark.parametrize("kind", IDIOMS)
-def test_dead_owner_s_lock_is_free_at_once(start_hasp, plain, connect, kind):
-    hasp = start_hasp(by_value())
+def test_dead_owner_s_lock_is_free_at_once(share_hasp, plain, connect, kind):
+    hasp = share_hasp(by_value())
     client = connect(hasp)
     assert kind(client, KEY, lease_ms=LONG_MS).lock(timeout=0)
     assert plain.pttl(KEY) > LONG_MS // 2
@@ -94,8 +94,8 @@ def test_dead_owner_s_lock_is_free_at_once(start_hasp, plain, connect, kind):
 
 
 @pytest.mark.parametrize("kind", [Redsync, Redlock])
-def test_extension_by_a_library_counts(start_hasp, plain, connect, kind):
-    hasp = start_hasp(by_value())
+def test_extension_by_a_library_counts(share_hasp, plain, connect, kind):
+    hasp = share_hasp(by_value())
     lock = kind(connect(hasp), KEY, lease_ms=LEASE_MS)
     assert lock.lock(timeout=0)
     lock.lease_ms = 2 * LEASE_MS
@@ -121,8 +121,8 @@ def test_redis_py_s_lock_is_kept_until_its_script_releases_it(start_hasp, plain,
     assert "lock_lost" not in hasp.log
 
 
-def test_redsync_s_extend_takes_a_lock_that_is_gone(start_hasp, plain, connect):
-    lock = Redsync(connect(start_hasp(by_value())), KEY, lease_ms=LEASE_MS)
+def test_redsync_s_extend_takes_a_lock_that_is_gone(share_hasp, plain, connect):
+    lock = Redsync(connect(share_hasp(by_value())), KEY, lease_ms=LEASE_MS)
     assert lock.lock(timeout=0)
     plain.delete(KEY)
     assert lock.extend() == 1
@@ -176,8 +176,8 @@ def test_lost_lock_of_a_script_is_logged(start_hasp, plain, past):
         assert of(hasp, "hasp_lock_lost_total", "locks") == 1
 
 
-def test_on_lost_close_closes_a_script_s_owner(start_hasp, plain):
-    with start_hasp(by_value(on_lost="close")).connect() as one:
+def test_on_lost_close_closes_a_script_s_owner(share_hasp, plain):
+    with share_hasp(by_value(on_lost="close")).connect() as one:
         assert one.call("EVAL", TAKE, 1, KEY, "mine", LEASE_MS) == OK
         plain.delete(KEY)
         assert one.at_end()
@@ -195,15 +195,15 @@ def test_lock_without_an_expiry_gets_the_rule_s_lease(start_hasp, plain, renew):
     until(lambda: is_released(hasp), "the release")
 
 
-def test_renew_unleased_leaves_a_script_s_expiry_alone(start_hasp, plain):
-    with start_hasp(by_value(renew="unleased")).connect() as one:
+def test_renew_unleased_leaves_a_script_s_expiry_alone(share_hasp, plain):
+    with share_hasp(by_value(renew="unleased")).connect() as one:
         assert one.call("EVAL", TAKE, 1, KEY, "mine", LEASE_MS) == OK
         assert held(one) == {KEY: "mine"}
         assert runs_out(plain, KEY)
 
 
-def test_script_may_extend_its_lock_and_is_renewed_with_the_new_lease(start_hasp, plain):
-    with start_hasp(by_value()).connect() as one:
+def test_script_may_extend_its_lock_and_is_renewed_with_the_new_lease(share_hasp, plain):
+    with share_hasp(by_value()).connect() as one:
         assert one.call("EVAL", TAKE, 1, KEY, "mine", LEASE_MS) == OK
         assert one.call("EVAL", EXTEND, 1, KEY, "mine", 2 * LEASE_MS) == ONE
         assert one.call("EVAL", LOOK, 1, KEY) == bulk("mine")
@@ -211,16 +211,16 @@ def test_script_may_extend_its_lock_and_is_renewed_with_the_new_lease(start_hasp
         until(lambda: plain.pttl(KEY) > 2 * LEASE_MS - LEASE_MS // 4, "a renewal")
 
 
-def test_script_may_shorten_its_lock(start_hasp, plain):
-    with start_hasp(by_value()).connect() as one:
+def test_script_may_shorten_its_lock(share_hasp, plain):
+    with share_hasp(by_value()).connect() as one:
         assert one.call("EVAL", TAKE, 1, KEY, "mine", LEASE_MS) == OK
         # hasp would renew it a second before that.
         assert one.call("EVAL", EXTEND, 1, KEY, "mine", LEASE_MS - 1000) == ONE
         assert runs_out(plain, KEY)
 
 
-def test_look_by_a_script_leaves_the_lease_alone(start_hasp, plain):
-    with start_hasp(by_value()).connect() as one:
+def test_look_by_a_script_leaves_the_lease_alone(share_hasp, plain):
+    with share_hasp(by_value()).connect() as one:
         assert one.call("EVAL", TAKE, 1, KEY, "mine", LEASE_MS) == OK
         until(lambda: plain.pttl(KEY) < LEASE_MS - 200, "a part of the lease to pass")
         assert one.call("EVAL", LOOK, 1, KEY) == bulk("mine")
@@ -248,22 +248,22 @@ def test_script_replaces_its_value(start_hasp, plain):
     ("redis.call('rpush', KEYS[1], ARGV[1])", ["mine"]),
     ("redis.call('set', 'elsewhere', ARGV[1])", ["mine"]),
 ])
-def test_other_values_make_no_hold(start_hasp, plain, script, args):
-    with start_hasp(by_value()).connect() as one:
+def test_other_values_make_no_hold(share_hasp, plain, script, args):
+    with share_hasp(by_value()).connect() as one:
         one.call("EVAL", script, 1, KEY, *args)
         assert held(one) == {}
     assert plain.dbsize() == 1
 
 
-def test_hash_that_becomes_a_string_makes_no_hold(start_hasp, plain):
+def test_hash_that_becomes_a_string_makes_no_hold(share_hasp, plain):
     plain.hset(KEY, "field", "value")
-    with start_hasp(by_value()).connect() as one:
+    with share_hasp(by_value()).connect() as one:
         assert one.call("EVAL", REPLACE, 1, KEY, "", "mine", LEASE_MS) == OK
         assert held(one) == {}
 
 
-def test_script_on_a_free_key_that_stays_free_makes_no_hold(start_hasp):
-    with start_hasp(by_value()).connect() as one:
+def test_script_on_a_free_key_that_stays_free_makes_no_hold(share_hasp):
+    with share_hasp(by_value()).connect() as one:
         assert one.call("EVAL", RELEASE, 1, KEY, "mine") == ZERO
         assert held(one) == {}
 
@@ -289,17 +289,17 @@ def test_script_of_several_locks_is_not_followed(start_hasp, plain):
     until(lambda: sorted(plain.keys()) == [KEY, "lock:2", "other"], "its end")
 
 
-def test_function_is_followed(start_hasp, plain):
+def test_function_is_followed(share_hasp, plain):
     plain.function_load("#!lua name=locks\nredis.register_function('take', function(keys, args) "
                         "return redis.call('set', keys[1], args[1], 'nx', 'px', args[2]) end)", replace=True)
-    with start_hasp(by_value()).connect() as one:
+    with share_hasp(by_value()).connect() as one:
         assert one.call("FCALL", "take", 1, KEY, "mine", LEASE_MS) == OK
         assert held(one) == {KEY: "mine"}
 
 
-def test_record_of_an_earlier_try_does_not_keep_a_script_s_lock(start_hasp, plain):
+def test_record_of_an_earlier_try_does_not_keep_a_script_s_lock(share_hasp, plain):
     """The first owner took the lock by SET, and its script left hasp's record of that."""
-    hasp = start_hasp(by_value())
+    hasp = share_hasp(by_value())
     with hasp.connect() as one:
         assert one.call("SET", KEY, "first", "NX", "PX", LONG_MS) == OK
         assert one.call("EVAL", RELEASE, 1, KEY, "first") == ONE
@@ -309,16 +309,16 @@ def test_record_of_an_earlier_try_does_not_keep_a_script_s_lock(start_hasp, plai
     until(lambda: not plain.exists(KEY), "the release")
 
 
-def test_commands_behind_a_script_know_its_lock(start_hasp, plain):
-    with start_hasp(by_value()).connect() as one:
+def test_commands_behind_a_script_know_its_lock(share_hasp, plain):
+    with share_hasp(by_value()).connect() as one:
         assert pipeline(one, ("EVAL", TAKE, 1, KEY, "mine", LEASE_MS), ("PEXPIRE", KEY, 2 * LEASE_MS), ("DEL", KEY),
                         ("EVAL", TAKE, 1, KEY, "again", LEASE_MS), ("EVAL", RELEASE, 1, KEY, "again"),
                         ("SETNX", KEY, "third")) == [OK, ONE, ONE, OK, ONE, ONE]
         assert held(one) == {KEY: "third"}
 
 
-def test_waiter_gets_what_a_script_took_and_released(start_hasp, plain, pool):
-    hasp = start_hasp(by_value(wait="20s"))
+def test_waiter_gets_what_a_script_took_and_released(share_hasp, plain, pool):
+    hasp = share_hasp(by_value(wait="20s"))
     with hasp.connect() as one, hasp.connect() as other:
         assert one.call("EVAL", TAKE, 1, KEY, "mine", LEASE_MS) == OK
         waiting = pool.submit(other.call, "SETNX", KEY, "yours")
@@ -360,8 +360,8 @@ CONVERSATION = [
 
 @pytest.mark.parametrize("proto", [2, 3])
 @pytest.mark.parametrize("at_once", [False, True])
-def test_replies_are_redis_own_byte_for_byte(redis_server, start_hasp, proto, at_once):
-    hasp = start_hasp(by_value())
+def test_replies_are_redis_own_byte_for_byte(redis_server, share_hasp, proto, at_once):
+    hasp = share_hasp(by_value())
 
     def converse(server):
         with server.connect() as one:
@@ -383,16 +383,16 @@ def is_unread(plain):
     return lambda: not {"cmdstat_get", "cmdstat_pttl"} & plain.info("commandstats").keys()
 
 
-def test_reads_of_hasp_are_seen_in_redis_statistics(start_hasp, is_unread):
+def test_reads_of_hasp_are_seen_in_redis_statistics(share_hasp, is_unread):
     """If hasp read anything, the tests below would see it."""
-    with start_hasp(by_value()).connect() as one:
+    with share_hasp(by_value()).connect() as one:
         assert one.call("EVAL", TAKE, 1, KEY, "mine", LEASE_MS) == OK
         assert held(one) == {KEY: "mine"}
     assert not is_unread()
 
 
-def test_scripts_in_multi_are_not_followed(start_hasp, is_unread):
-    with start_hasp(by_value()).connect() as one:
+def test_scripts_in_multi_are_not_followed(share_hasp, is_unread):
+    with share_hasp(by_value()).connect() as one:
         assert pipeline(one, ("MULTI",), ("EVAL", TAKE, 1, KEY, "mine", LEASE_MS), ("EXEC",)) \
             == [OK, QUEUED, b"*1\r\n" + OK]
         assert held(one) == {}
@@ -400,8 +400,8 @@ def test_scripts_in_multi_are_not_followed(start_hasp, is_unread):
 
 
 @pytest.mark.parametrize("mode", ["OFF", "SKIP"])
-def test_client_reply_is_not_disturbed(start_hasp, is_unread, mode):
-    with start_hasp(by_value()).connect() as one:
+def test_client_reply_is_not_disturbed(share_hasp, is_unread, mode):
+    with share_hasp(by_value()).connect() as one:
         one.send(b"".join(encode(*command) for command in [
             ("CLIENT", "REPLY", mode), ("EVAL", TAKE, 1, KEY, "mine", LEASE_MS), ("CLIENT", "REPLY", "ON"),
             ("EVAL", TAKE, 1, "lock:2", "mine", LEASE_MS), ("PING",)]))
@@ -410,8 +410,8 @@ def test_client_reply_is_not_disturbed(start_hasp, is_unread, mode):
 
 
 @pytest.mark.parametrize("options", [[], ["OPTIN"], ["BCAST"]])
-def test_client_tracking_reports_only_what_the_client_reads(start_hasp, plain, is_unread, options):
-    with start_hasp(by_value()).connect() as one:
+def test_client_tracking_reports_only_what_the_client_reads(share_hasp, plain, is_unread, options):
+    with share_hasp(by_value()).connect() as one:
         one.call("HELLO", 3)
         assert one.call("CLIENT", "TRACKING", "ON", *options) == OK
         if options == ["OPTIN"]:
@@ -423,15 +423,15 @@ def test_client_tracking_reports_only_what_the_client_reads(start_hasp, plain, i
         assert one.call("EVAL", TAKE, 1, "other:1", "mine", LEASE_MS) == OK
 
 
-def test_asking_is_for_the_client_s_own_command(start_hasp, is_unread):
-    with start_hasp(by_value()).connect() as one:
+def test_asking_is_for_the_client_s_own_command(share_hasp, is_unread):
+    with share_hasp(by_value()).connect() as one:
         assert one.call("ASKING")[:1] == b"-"
         assert one.call("EVAL", TAKE, 1, KEY, "mine", LEASE_MS) == OK
     assert is_unread()
 
 
-def test_subscribed_client_s_scripts_are_not_followed(start_hasp, plain, is_unread):
-    with start_hasp(by_value()).connect() as one:
+def test_subscribed_client_s_scripts_are_not_followed(share_hasp, plain, is_unread):
+    with share_hasp(by_value()).connect() as one:
         assert one.call("SUBSCRIBE", "news").startswith(b"*3\r\n")
         assert one.call("EVAL", TAKE, 1, KEY, "mine", LEASE_MS)[:1] == b"-"
         plain.publish("news", "x")
@@ -439,9 +439,9 @@ def test_subscribed_client_s_scripts_are_not_followed(start_hasp, plain, is_unre
     assert is_unread()
 
 
-def test_script_right_behind_a_subscription_is_not_followed(start_hasp, is_unread):
+def test_script_right_behind_a_subscription_is_not_followed(share_hasp, is_unread):
     """Redis refuses all three; a message may come between their answers."""
-    with start_hasp(by_value()).connect() as one:
+    with share_hasp(by_value()).connect() as one:
         subscribed, refused = pipeline(one, ("SUBSCRIBE", "news"), ("EVAL", TAKE, 1, KEY, "mine", LEASE_MS))
         assert subscribed.startswith(b"*3\r\n")
         assert refused[:1] == b"-"
@@ -471,8 +471,8 @@ def test_commands_that_end_replies_come_behind_hasp_s_reads(redis_server, start_
     assert through == converse(redis_server)
 
 
-def test_messages_come_between_the_replies_of_a_resp3_client(start_hasp):
-    hasp = start_hasp(by_value())
+def test_messages_come_between_the_replies_of_a_resp3_client(share_hasp):
+    hasp = share_hasp(by_value())
     with hasp.connect() as one, hasp.connect() as other:
         one.call("HELLO", 3)
         assert one.call("SUBSCRIBE", "news")[:1] == b">"
@@ -484,10 +484,10 @@ def test_messages_come_between_the_replies_of_a_resp3_client(start_hasp):
 
 
 @pytest.mark.parametrize("may", ["+eval", "+eval +set +get", "+eval +set +pttl"])
-def test_user_that_may_not_read_sees_no_more_than_redis_answers(redis_server, start_hasp, plain, may):
+def test_user_that_may_not_read_sees_no_more_than_redis_answers(redis_server, share_hasp, plain, may):
     plain.execute_command("ACL", "SETUSER", "eve", "on", ">pw", "resetkeys", "~lock:*", "-@all", "+auth", *may.split())
     try:
-        with start_hasp(by_value()).connect() as one, redis_server.connect() as direct:
+        with share_hasp(by_value()).connect() as one, redis_server.connect() as direct:
             for connection in (one, direct):
                 assert connection.call("AUTH", "eve", "pw") == OK
             replies = [connection.call("EVAL", TAKE, 1, key, "mine", LEASE_MS)

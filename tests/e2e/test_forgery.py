@@ -23,8 +23,8 @@ def polls(plain):
 
 
 @TAKES
-def test_a_published_message_grants_no_lock(start_hasp, plain, take, give):
-    hasp = start_hasp(RULE + VERBS)
+def test_a_published_message_grants_no_lock(share_hasp, plain, take, give):
+    hasp = share_hasp(RULE + VERBS)
     with hasp.connect() as one, hasp.connect() as other:
         assert one.call(*take) in TAKEN
         stand(plain, other, *take)
@@ -43,9 +43,9 @@ def test_a_published_message_grants_no_lock(start_hasp, plain, take, give):
 
 
 @TAKES
-def test_a_forged_entry_writes_nothing(start_hasp, plain, take, give):
+def test_a_forged_entry_writes_nothing(share_hasp, plain, take, give):
     """Neither with hasp's permissions nor with those of the client that releases the lock."""
-    hasp = start_hasp(RULE + VERBS)
+    hasp = share_hasp(RULE + VERBS)
     with hasp.connect() as one, hasp.connect() as other:
         assert one.call(*take) in TAKEN
         stand(plain, other, *take)
@@ -62,8 +62,8 @@ def test_a_forged_entry_writes_nothing(start_hasp, plain, take, give):
         nobody_waits(plain, take[1])
 
 
-def test_an_entry_of_another_lock_is_worth_nothing(start_hasp, plain):
-    hasp = start_hasp(VERBS)
+def test_an_entry_of_another_lock_is_worth_nothing(share_hasp, plain):
+    hasp = share_hasp(VERBS)
     with hasp.connect() as one, hasp.connect() as other, hasp.connect() as evil:
         assert one.call("LOCK", KEY) == FENCE
         stand(plain, other, "LOCK", KEY, "WAIT", 60000)
@@ -79,8 +79,8 @@ def test_an_entry_of_another_lock_is_worth_nothing(start_hasp, plain):
         assert other.read() == FENCE
 
 
-def test_an_entry_of_another_database_is_worth_nothing(start_hasp, plain, redis_server):
-    hasp = start_hasp(VERBS)
+def test_an_entry_of_another_database_is_worth_nothing(share_hasp, plain, redis_server):
+    hasp = share_hasp(VERBS)
     with hasp.connect() as one, hasp.connect() as other, hasp.connect() as evil, redis_server.client(db=1) as elsewhere:
         assert one.call("LOCK", KEY) == FENCE
         stand(plain, other, "LOCK", KEY, "WAIT", 60000)
@@ -103,8 +103,8 @@ def test_an_entry_of_another_database_is_worth_nothing(start_hasp, plain, redis_
 
 
 @TAKES
-def test_hasps_hand_locks_to_each_other(start_hasp, plain, take, give):
-    hasps = [start_hasp(RULE + VERBS) for _ in range(2)]
+def test_hasps_hand_locks_to_each_other(share_hasp, plain, take, give):
+    hasps = [share_hasp(RULE + VERBS) for _ in range(2)]
     ones = [hasps[n % 2].connect() for n in range(6)]
     assert ones[0].call(*take) in TAKEN
     for one in ones[1:]:
@@ -118,8 +118,8 @@ def test_hasps_hand_locks_to_each_other(start_hasp, plain, take, give):
         one.close()
 
 
-def test_of_one_owner_at_two_hasps_both_have_the_lock(start_hasp, plain):
-    hasps = [start_hasp(verbs(owner="name")) for _ in range(2)]
+def test_of_one_owner_at_two_hasps_both_have_the_lock(share_hasp, plain):
+    hasps = [share_hasp(verbs(owner="name")) for _ in range(2)]
     with hasps[0].connect() as one, hasps[0].connect() as other, hasps[1].connect() as third:
         for connection, name in ((one, "one"), (other, "other"), (third, "other")):
             assert connection.call("CLIENT", "SETNAME", name) == OK
@@ -133,10 +133,10 @@ def test_of_one_owner_at_two_hasps_both_have_the_lock(start_hasp, plain):
 
 @pytest.mark.parametrize("command", [("DEL", LOCK), ("RPUSH", LOCK, "x"), ("EVAL", "return 1", 1, LOCK)])
 @pytest.mark.parametrize("block", [False, True], ids=["alone", "in MULTI"])
-def test_what_redis_refuses_makes_hasp_ask_nothing(start_hasp, plain, command, block):
+def test_what_redis_refuses_makes_hasp_ask_nothing(share_hasp, plain, command, block):
     """hasp may read every key; this client may read none of these."""
     plain.execute_command("ACL", "SETUSER", "weak", "on", ">p", "~other", "&*", "+@all")
-    hasp = start_hasp(rule(wait="60s", pattern="ruled:*") + VERBS)
+    hasp = share_hasp(rule(wait="60s", pattern="ruled:*") + VERBS)
     with hasp.connect() as one, hasp.connect() as other, hasp.connect() as weak:
         assert one.call("LOCK", LOCK, "PX", 3600000) == FENCE
         stand(plain, other, "LOCK", LOCK, "WAIT", 60000)

@@ -496,9 +496,9 @@ def test_replica_syncs_and_follows_through_hasp(start_hasp, redis_server, plain,
         assert plain.wait(1, 5000) == 1  # it acknowledges, too
 
 
-def test_end_of_bad_requests_that_wait_for_their_link_to_log_in(start_hasp, redis_server):
+def test_end_of_bad_requests_that_wait_for_their_link_to_log_in(share_hasp, redis_server):
     """The requests and the end of the connection have all arrived when the client may go on."""
-    hasp = start_hasp()
+    hasp = share_hasp()
     with hasp.connect() as one, hasp.connect() as other:
         for client in one, other:
             assert client.call("SELECT", 1) == OK and client.call("GET", "k") == NIL

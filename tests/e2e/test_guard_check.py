@@ -33,14 +33,14 @@ def has_changed(reply, key=KEY):
 
 
 @pytest.fixture
-def one(start_hasp):
-    with start_hasp(check()).connect() as connection:
+def one(share_hasp):
+    with share_hasp(check()).connect() as connection:
         yield connection
 
 
 @covers("strategy")
-def test_write_of_what_has_changed_is_refused(start_hasp, plain):
-    hasp = start_hasp(check())
+def test_write_of_what_has_changed_is_refused(share_hasp, plain):
+    hasp = share_hasp(check())
     plain.set(KEY, 5)
     with hasp.connect() as one, hasp.connect() as other:
         # Neither client waits for the other.
@@ -400,8 +400,8 @@ def test_transaction_that_does_not_watch_what_it_read_is_refused(one, plain, com
     assert not plain.exists(KEY)
 
 
-def test_transaction_with_guards_of_both_strategies_is_refused(start_hasp, plain):
-    hasp = start_hasp(check() + guard().replace("guard stock", "guard lock").replace("stock:*", "lock:*"))
+def test_transaction_with_guards_of_both_strategies_is_refused(share_hasp, plain):
+    hasp = share_hasp(check() + guard().replace("guard stock", "guard lock").replace("stock:*", "lock:*"))
     with hasp.connect() as one:
         one.call("GET", KEY)
         assert b"strategies" in one.call("MSET", KEY, 1, "lock:1", 1)
@@ -425,8 +425,8 @@ def test_readers_and_writers_share_links(start_hasp, plain, read):
         assert len(plain.client_list()) == links
 
 
-def test_redis_py_retries_until_nothing_is_lost(start_hasp, plain):
-    hasp = start_hasp(check())
+def test_redis_py_retries_until_nothing_is_lost(share_hasp, plain):
+    hasp = share_hasp(check())
     with hasp.client() as a, hasp.client() as b:
         for client, other in ((a, b), (b, a)) * 10:
             value = int(client.get(KEY) or 0)
@@ -466,8 +466,8 @@ def test_nothing_is_refused_where_it_is_only_observed(start_hasp):
         assert observed(hasp, "guard=stock")["lost_updates"] == 1
 
 
-def test_reads_of_clients_that_are_excepted_are_not_kept(start_hasp, plain):
-    hasp = start_hasp(check(**{"except": "name:report-*"}))
+def test_reads_of_clients_that_are_excepted_are_not_kept(share_hasp, plain):
+    hasp = share_hasp(check(**{"except": "name:report-*"}))
     with hasp.connect() as one:
         one.call("CLIENT", "SETNAME", "report-1")
         one.call("GET", KEY)

@@ -14,8 +14,8 @@ from harness.marks import covers
 from harness.replies import NIL, OK, ONE, QUEUED, WRONGTYPE, ZERO, bulk
 
 
-def test_reader_is_alone_until_it_has_written(start_hasp, plain):
-    hasp = start_hasp(guard())
+def test_reader_is_alone_until_it_has_written(share_hasp, plain):
+    hasp = share_hasp(guard())
     plain.set(KEY, 5)
     with hasp.connect() as one, hasp.connect() as other:
         assert one.call("GET", KEY) == bulk("5")
@@ -26,8 +26,8 @@ def test_reader_is_alone_until_it_has_written(start_hasp, plain):
     assert plain.keys() == [KEY]
 
 
-def test_writer_that_was_paused_past_its_lease_is_refused(start_hasp, plain):
-    hasp = start_hasp(guard(lease="3s"))
+def test_writer_that_was_paused_past_its_lease_is_refused(share_hasp, plain):
+    hasp = share_hasp(guard(lease="3s"))
     with hasp.connect() as one, hasp.connect() as other:
         assert one.call("GET", KEY) == NIL
         until(lambda: not plain.exists(GUARD), "the lease to end")
@@ -40,10 +40,10 @@ def test_writer_that_was_paused_past_its_lease_is_refused(start_hasp, plain):
         assert one.call("SET", KEY, "one") == OK
 
 
-def test_writer_is_refused_also_when_nobody_else_wrote(start_hasp, plain):
+def test_writer_is_refused_also_when_nobody_else_wrote(share_hasp, plain):
     """A client whose lease has ended cannot know whether another client wrote, and hasp does not
     check."""
-    hasp = start_hasp(guard(lease="2s"))
+    hasp = share_hasp(guard(lease="2s"))
     with hasp.connect() as one:
         assert one.call("GET", KEY) == NIL
         until(lambda: not plain.exists(GUARD), "the lease to end")
@@ -51,8 +51,8 @@ def test_writer_is_refused_also_when_nobody_else_wrote(start_hasp, plain):
         assert one.call("SET", KEY, 1) == OK  # it has read nothing since it was told
 
 
-def test_reading_again_refreshes(start_hasp, plain):
-    hasp = start_hasp(guard(lease="60s"))
+def test_reading_again_refreshes(share_hasp, plain):
+    hasp = share_hasp(guard(lease="60s"))
     with hasp.connect() as one:
         one.call("GET", KEY)
         plain.pexpire(GUARD, 1000)
@@ -60,8 +60,8 @@ def test_reading_again_refreshes(start_hasp, plain):
         assert plain.pttl(GUARD) > 50_000
 
 
-def test_blind_write_waits_for_the_reader(start_hasp, plain):
-    hasp = start_hasp(guard())
+def test_blind_write_waits_for_the_reader(share_hasp, plain):
+    hasp = share_hasp(guard())
     with hasp.connect() as one, hasp.connect() as blind:
         assert one.call("GET", KEY) == NIL
         stands(plain, blind, "SET", KEY, "blind")
@@ -90,9 +90,9 @@ def test_newcomer_stays_behind_the_waiters_when_a_lease_ended(start_hasp, plain)
     assert plain.keys() == [KEY]
 
 
-def test_reply_to_a_read_that_waited_is_the_one_behind_the_guard(start_hasp, plain):
+def test_reply_to_a_read_that_waited_is_the_one_behind_the_guard(share_hasp, plain):
     """The client gets the reply of the read after the guard, not an earlier one."""
-    hasp = start_hasp(guard())
+    hasp = share_hasp(guard())
     plain.set(KEY, "x" * 1_000_000)
     with hasp.connect() as one, hasp.connect() as other:
         assert one.call("GET", KEY) == bulk("x" * 1_000_000)
@@ -103,8 +103,8 @@ def test_reply_to_a_read_that_waited_is_the_one_behind_the_guard(start_hasp, pla
 
 
 @pytest.mark.parametrize("command", [("GET", KEY), ("SET", KEY, 1), ("ZSCORE", KEY, "m")])
-def test_wait_that_is_too_long_is_an_error_and_nothing_is_run(start_hasp, plain, command):
-    hasp = start_hasp(guard(wait="50ms"))
+def test_wait_that_is_too_long_is_an_error_and_nothing_is_run(share_hasp, plain, command):
+    hasp = share_hasp(guard(wait="50ms"))
     with hasp.connect() as one, hasp.connect() as other:
         assert one.call("GET", KEY) == NIL
         assert is_locked(other.call(*command))
@@ -113,16 +113,16 @@ def test_wait_that_is_too_long_is_an_error_and_nothing_is_run(start_hasp, plain,
 
 
 @pytest.mark.parametrize("command", [("GET", KEY), ("SET", KEY, 1)])
-def test_nobody_waits_with_wait_0(start_hasp, plain, command):
-    hasp = start_hasp(guard(wait="0"))
+def test_nobody_waits_with_wait_0(share_hasp, plain, command):
+    hasp = share_hasp(guard(wait="0"))
     with hasp.connect() as one, hasp.connect() as other:
         one.call("GET", KEY)
         assert is_locked(other.call(*command))
         assert not plain.exists(f"hasp:queue:{GUARD}:")
 
 
-def test_hanging_up_frees_the_guard_at_once(start_hasp, plain):
-    hasp = start_hasp(guard(lease="60s"))
+def test_hanging_up_frees_the_guard_at_once(share_hasp, plain):
+    hasp = share_hasp(guard(lease="60s"))
     with hasp.connect() as other:
         with hasp.connect() as one:
             one.call("GET", KEY)
@@ -131,16 +131,16 @@ def test_hanging_up_frees_the_guard_at_once(start_hasp, plain):
     until(lambda: not plain.exists(GUARD), "the guard to be released")
 
 
-def test_guard_outlives_its_connection_when_told_to(start_hasp, plain):
-    hasp = start_hasp(guard(lease="60s", on_disconnect="expire", wait="0"))
+def test_guard_outlives_its_connection_when_told_to(share_hasp, plain):
+    hasp = share_hasp(guard(lease="60s", on_disconnect="expire", wait="0"))
     with hasp.connect() as other:
         with hasp.connect() as one:
             one.call("GET", KEY)
         assert is_locked(other.call("GET", KEY))
 
 
-def test_waiter_that_hangs_up_leaves_the_line(start_hasp, plain):
-    hasp = start_hasp(guard(lease="60s"))
+def test_waiter_that_hangs_up_leaves_the_line(share_hasp, plain):
+    hasp = share_hasp(guard(lease="60s"))
     with hasp.connect() as one, hasp.connect() as third:
         one.call("GET", KEY)
         with hasp.connect() as other:
@@ -151,8 +151,8 @@ def test_waiter_that_hangs_up_leaves_the_line(start_hasp, plain):
         assert third.read() == bulk("1")
 
 
-def test_error_of_the_command_keeps_the_readers_guard(start_hasp, plain):
-    hasp = start_hasp(guard())
+def test_error_of_the_command_keeps_the_readers_guard(share_hasp, plain):
+    hasp = share_hasp(guard())
     plain.set(KEY, "text")
     with hasp.connect() as one:
         assert one.call("GET", KEY) == bulk("text")
@@ -162,8 +162,8 @@ def test_error_of_the_command_keeps_the_readers_guard(start_hasp, plain):
         assert not plain.exists(GUARD)
 
 
-def test_read_that_fails_takes_no_guard(start_hasp, plain):
-    hasp = start_hasp(guard(lease="60s"))
+def test_read_that_fails_takes_no_guard(share_hasp, plain):
+    hasp = share_hasp(guard(lease="60s"))
     plain.lpush(KEY, 1)
     with hasp.connect() as one:
         assert one.call("GET", KEY).startswith(b"-WRONGTYPE")
@@ -171,9 +171,9 @@ def test_read_that_fails_takes_no_guard(start_hasp, plain):
 
 
 @pytest.mark.parametrize("flushed", [False, True])
-def test_client_caching_speaks_of_the_guarded_read_behind_it(start_hasp, plain, flushed):
+def test_client_caching_speaks_of_the_guarded_read_behind_it(share_hasp, plain, flushed):
     """CLIENT CACHING applies to the guarded read after it, not to a script that Redis lacks."""
-    hasp = is_ready(start_hasp(guard()), plain)
+    hasp = is_ready(share_hasp(guard()), plain)
     plain.set(KEY, 1)
     with hasp.connect() as one:
         one.call("HELLO", 3)
@@ -187,8 +187,8 @@ def test_client_caching_speaks_of_the_guarded_read_behind_it(start_hasp, plain, 
 
 
 @covers("release_on")
-def test_write_that_does_not_release_keeps_the_guard(start_hasp, plain):
-    hasp = start_hasp(guard(release_on="HSET"))
+def test_write_that_does_not_release_keeps_the_guard(share_hasp, plain):
+    hasp = share_hasp(guard(release_on="HSET"))
     with hasp.connect() as one:
         one.call("HGETALL", KEY)
         assert one.call("HDEL", KEY, "f") == ZERO
@@ -197,8 +197,8 @@ def test_write_that_does_not_release_keeps_the_guard(start_hasp, plain):
         assert not plain.exists(GUARD)
 
 
-def test_keys_of_several_are_taken_together(start_hasp, plain):
-    hasp = start_hasp(guard(wait="50ms"))
+def test_keys_of_several_are_taken_together(share_hasp, plain):
+    hasp = share_hasp(guard(wait="50ms"))
     with hasp.connect() as one, hasp.connect() as other:
         one.call("GET", "stock:2")
         assert is_locked(other.call("MGET", "stock:3", "stock:2", "free", "stock:1"), "stock:2")
@@ -214,8 +214,8 @@ def test_keys_of_several_are_taken_together(start_hasp, plain):
         assert plain.keys("hasp:guard:*") == []
 
 
-def test_command_that_waits_for_several_guards_gets_them_all(start_hasp, plain):
-    hasp = start_hasp(guard())
+def test_command_that_waits_for_several_guards_gets_them_all(share_hasp, plain):
+    hasp = share_hasp(guard())
     with hasp.connect() as one, hasp.connect() as two, hasp.connect() as other:
         one.call("GET", "stock:1")
         two.call("GET", "stock:2")
@@ -229,8 +229,8 @@ def test_command_that_waits_for_several_guards_gets_them_all(start_hasp, plain):
     assert plain.keys() == ["stock:1"]
 
 
-def test_lost_key_among_several_is_named(start_hasp, plain):
-    hasp = start_hasp(guard())
+def test_lost_key_among_several_is_named(share_hasp, plain):
+    hasp = share_hasp(guard())
     with hasp.connect() as one:
         one.call("MGET", "stock:1", "stock:2")
         plain.delete("hasp:guard:{stock:2}")
@@ -239,8 +239,8 @@ def test_lost_key_among_several_is_named(start_hasp, plain):
         assert one.call("MSET", "stock:1", 1, "stock:2", 2) == OK
 
 
-def test_reply_that_lua_cannot_hold_is_redis_own(start_hasp, plain):
-    hasp = start_hasp(guard())
+def test_reply_that_lua_cannot_hold_is_redis_own(share_hasp, plain):
+    hasp = share_hasp(guard())
     plain.zadd(KEY, {"m": 1.5})
     with hasp.connect() as one, hasp.connect() as other:
         assert one.call("HELLO", 3)[:1] == b"%"
@@ -250,8 +250,8 @@ def test_reply_that_lua_cannot_hold_is_redis_own(start_hasp, plain):
         assert other.read() == NIL
 
 
-def test_pipelined_commands_come_in_order(start_hasp, plain):
-    hasp = start_hasp(guard())
+def test_pipelined_commands_come_in_order(share_hasp, plain):
+    hasp = share_hasp(guard())
     with hasp.connect() as one:
         one.send(b"".join(encode(*c) for c in [
             ("GET", KEY), ("SET", KEY, 1), ("PING",), ("GET", KEY), ("GET", "other"), ("SET", KEY, 2),
@@ -260,8 +260,8 @@ def test_pipelined_commands_come_in_order(start_hasp, plain):
         assert [one.read() for _ in expected] == expected
 
 
-def test_missing_scripts_are_made_good(start_hasp, plain):
-    hasp = start_hasp(guard())
+def test_missing_scripts_are_made_good(share_hasp, plain):
+    hasp = share_hasp(guard())
     with hasp.connect() as one, hasp.connect() as other:
         plain.script_flush()
         one.call("GET", KEY)
@@ -271,15 +271,15 @@ def test_missing_scripts_are_made_good(start_hasp, plain):
         assert other.read() == bulk("1")
 
 
-def test_connections_of_one_name_are_guarded_from_each_other(start_hasp, plain):
-    hasp = start_hasp(guard(lease="60s"))
+def test_connections_of_one_name_are_guarded_from_each_other(share_hasp, plain):
+    hasp = share_hasp(guard(lease="60s"))
     with named(hasp, "app") as one, named(hasp, "app") as two:
         assert one.call("GET", KEY) == NIL
         stands(plain, two, "SET", KEY, 2)
 
 
-def test_rules_keys_are_not_guarded(start_hasp, plain):
-    hasp = start_hasp("[lock l]\npattern = stock:lock\n" + guard())
+def test_rules_keys_are_not_guarded(share_hasp, plain):
+    hasp = share_hasp("[lock l]\npattern = stock:lock\n" + guard())
     with hasp.connect() as one, hasp.connect() as other:
         assert one.call("GET", "stock:lock") == NIL
         assert other.call("SET", "stock:lock", 1, "NX") == OK
@@ -300,8 +300,8 @@ def test_client_that_hangs_up_while_its_read_is_under_way_leaves_no_guard(start_
     until(lambda: not plain.exists(GUARD), "the guard to be released")
 
 
-def test_other_databases_keys_are_others(start_hasp, plain):
-    hasp = start_hasp(guard(wait="0"))
+def test_other_databases_keys_are_others(share_hasp, plain):
+    hasp = share_hasp(guard(wait="0"))
     with hasp.connect() as one, hasp.connect() as other:
         one.call("GET", KEY)
         other.call("SELECT", 1)
@@ -310,8 +310,8 @@ def test_other_databases_keys_are_others(start_hasp, plain):
 
 @pytest.mark.parametrize("which, how", [("name", ("CLIENT", "SETNAME", "reporting-1")),
                                         ("user", ("AUTH", "reporting-1", "pw"))])
-def test_exempt_readers_take_no_guard(start_hasp, plain, which, how):
-    hasp = start_hasp(guard(**{"except": f"{which}:reporting-*"}, wait="0"))
+def test_exempt_readers_take_no_guard(share_hasp, plain, which, how):
+    hasp = share_hasp(guard(**{"except": f"{which}:reporting-*"}, wait="0"))
     plain.execute_command("ACL", "SETUSER", "reporting-1", "on", ">pw", "~*", "+@all", "&*")
     with hasp.connect() as report, hasp.connect() as one:
         assert report.call(*how) == OK
@@ -324,9 +324,9 @@ def test_exempt_readers_take_no_guard(start_hasp, plain, which, how):
 
 
 @covers("except")
-def test_listener_of_readers_takes_no_guard(start_hasp, plain, tmp_path):
+def test_listener_of_readers_takes_no_guard(share_hasp, plain, tmp_path):
     reports = f"unix:{tmp_path}/reports"
-    hasp = start_hasp(guard(**{"except": f"listener:{reports}"}, wait="0"),
+    hasp = share_hasp(guard(**{"except": f"listener:{reports}"}, wait="0"),
                       listen=f"127.0.0.1:0 {reports}")
     with Connection(f"{tmp_path}/reports") as report, hasp.connect() as one:
         assert one.call("GET", KEY) == NIL
@@ -345,8 +345,8 @@ UNUSUAL = [
 
 
 @pytest.mark.parametrize("command", UNUSUAL)
-def test_unusual_write_waits_for_the_reader(start_hasp, plain, command):
-    hasp = start_hasp(guard())
+def test_unusual_write_waits_for_the_reader(share_hasp, plain, command):
+    hasp = share_hasp(guard())
     with held(hasp) as one, hasp.connect() as blind:
         stands(plain, blind, *command)
         assert one.call("DEL", KEY) == ZERO
@@ -356,8 +356,8 @@ def test_unusual_write_waits_for_the_reader(start_hasp, plain, command):
 
 
 @pytest.mark.parametrize("command", UNUSUAL)
-def test_unusual_write_is_refused_when_the_guard_is_lost(start_hasp, plain, command):
-    hasp = start_hasp(guard())
+def test_unusual_write_is_refused_when_the_guard_is_lost(share_hasp, plain, command):
+    hasp = share_hasp(guard())
     with held(hasp) as one:
         plain.delete(GUARD)
         assert is_lost(one.call(*command))
@@ -365,8 +365,8 @@ def test_unusual_write_is_refused_when_the_guard_is_lost(start_hasp, plain, comm
         assert not one.call(*command).startswith(b"-")
 
 
-def test_unusual_write_releases(start_hasp, plain):
-    hasp = start_hasp(guard())
+def test_unusual_write_releases(share_hasp, plain):
+    hasp = share_hasp(guard())
     with held(hasp) as one, hasp.connect() as other:
         stands(plain, other, "GET", KEY)
         assert one.call("INCRBY", KEY, 9007199254740993) == b":9007199254740993\r\n"
@@ -374,16 +374,16 @@ def test_unusual_write_releases(start_hasp, plain):
         assert plain.exists(GUARD)
 
 
-def test_script_of_the_application_keeps_the_guard(start_hasp, plain):
+def test_script_of_the_application_keeps_the_guard(share_hasp, plain):
     """The script may only have read the key."""
-    hasp = start_hasp(guard())
+    hasp = share_hasp(guard())
     with held(hasp) as one:
         assert one.call("EVAL", "return redis.call('GET', KEYS[1])", 1, KEY) == NIL
         assert plain.exists(GUARD)
 
 
-def test_error_of_an_unusual_write_is_its_own(start_hasp, plain):
-    hasp = start_hasp(guard())
+def test_error_of_an_unusual_write_is_its_own(share_hasp, plain):
+    hasp = share_hasp(guard())
     with held(hasp) as one:
         assert one.call("INCR", KEY) == ONE
         assert one.call("INCR", KEY, "x") == b"-ERR wrong number of arguments for 'incr' command\r\n"
@@ -395,8 +395,8 @@ def test_error_of_an_unusual_write_is_its_own(start_hasp, plain):
 
 # --- MULTI ---
 
-def test_transaction_is_fenced_as_a_whole(start_hasp, plain):
-    hasp = start_hasp(guard())
+def test_transaction_is_fenced_as_a_whole(share_hasp, plain):
+    hasp = share_hasp(guard())
     with hasp.connect() as one:
         one.call("MGET", KEY, "stock:2")
         assert transact(one, ("SET", KEY, 1), ("SET", "other", 1), ("SET", "stock:2", 1)) == [
@@ -409,8 +409,8 @@ def test_transaction_is_fenced_as_a_whole(start_hasp, plain):
         assert one.call("GET", "other") == bulk("1")
 
 
-def test_blind_transaction_waits_for_the_reader(start_hasp, plain):
-    hasp = start_hasp(guard())
+def test_blind_transaction_waits_for_the_reader(share_hasp, plain):
+    hasp = share_hasp(guard())
     with held(hasp) as one, hasp.connect() as blind:
         blind.send(b"".join(encode(*c) for c in [
             ("MULTI",), ("SET", KEY, "blind"), ("INCR", "n"), ("EXEC",), ("PING",)]))
@@ -423,8 +423,8 @@ def test_blind_transaction_waits_for_the_reader(start_hasp, plain):
     until(lambda: plain.keys("hasp:*") == [], "the release")
 
 
-def test_transaction_that_waits_too_long_is_not_carried_out(start_hasp, plain):
-    hasp = start_hasp(guard(wait="50ms"))
+def test_transaction_that_waits_too_long_is_not_carried_out(share_hasp, plain):
+    hasp = share_hasp(guard(wait="50ms"))
     with held(hasp) as one, hasp.connect() as blind:
         assert is_locked(transact(blind, ("SET", "other", 1), ("SET", KEY, 1))[-1])
         assert plain.keys("other") == []
@@ -432,8 +432,8 @@ def test_transaction_that_waits_too_long_is_not_carried_out(start_hasp, plain):
         assert one.call("SET", KEY, 1) == OK
 
 
-def test_reading_in_a_transaction_takes_the_guard(start_hasp, plain):
-    hasp = start_hasp(guard())
+def test_reading_in_a_transaction_takes_the_guard(share_hasp, plain):
+    hasp = share_hasp(guard())
     with hasp.connect() as one, hasp.connect() as other:
         assert transact(one, ("GET", KEY), ("GET", "stock:2"))[-1] == b"*2\r\n" + 2 * NIL
         stands(plain, other, "GET", KEY)
@@ -452,8 +452,8 @@ def test_transaction_without_guarded_keys_has_nobody_listen(start_hasp, plain):
         assert len(plain.pubsub_channels()) == 1
 
 
-def test_command_refused_in_a_transaction_aborts_it(start_hasp, plain):
-    hasp = start_hasp(guard())
+def test_command_refused_in_a_transaction_aborts_it(share_hasp, plain):
+    hasp = share_hasp(guard())
     with held(hasp) as one:
         replies = transact(one, ("SET", KEY, 1), ("NOSUCH",))
         assert replies[2].startswith(b"-ERR unknown command")
@@ -462,16 +462,16 @@ def test_command_refused_in_a_transaction_aborts_it(start_hasp, plain):
         assert one.call("SET", KEY, 1) == OK
 
 
-def test_discarded_transaction_keeps_the_guard(start_hasp, plain):
-    hasp = start_hasp(guard())
+def test_discarded_transaction_keeps_the_guard(share_hasp, plain):
+    hasp = share_hasp(guard())
     with held(hasp) as one:
         assert [one.call(*c) for c in (("MULTI",), ("SET", KEY, 1), ("DISCARD",))] == [OK, QUEUED, OK]
         assert plain.exists(GUARD)
         assert one.call("SET", KEY, 1) == OK
 
 
-def test_application_that_watches_is_fenced_too(start_hasp, plain):
-    hasp = start_hasp(guard())
+def test_application_that_watches_is_fenced_too(share_hasp, plain):
+    hasp = share_hasp(guard())
     with hasp.connect() as one:
         def begin():
             assert one.call("WATCH", KEY) == OK
@@ -499,8 +499,8 @@ def test_application_that_watches_is_fenced_too(start_hasp, plain):
         assert transact(one, ("SET", KEY, 3))[-1] == b"*1\r\n+OK\r\n"
 
 
-def test_missing_scripts_are_made_good_in_transactions(start_hasp, plain):
-    hasp = start_hasp(guard())
+def test_missing_scripts_are_made_good_in_transactions(share_hasp, plain):
+    hasp = share_hasp(guard())
     with hasp.connect() as one:
         for act in (lambda: transact(one, ("GET", KEY))[-1], lambda: transact(one, ("SET", KEY, 1))[-1],
                     lambda: one.call("INCR", KEY)):
@@ -509,16 +509,16 @@ def test_missing_scripts_are_made_good_in_transactions(start_hasp, plain):
     assert plain.get(KEY) == "2"
 
 
-def test_transaction_behind_select_is_refused(start_hasp, plain):
-    hasp = start_hasp(guard())
+def test_transaction_behind_select_is_refused(share_hasp, plain):
+    hasp = share_hasp(guard())
     with hasp.connect() as one:
         assert transact(one, ("SELECT", 1), ("SET", KEY, 1))[-1].startswith(b"-ERR hasp: ")
         assert one.call("GET", KEY) == NIL
 
 
 @covers("acquire_on")
-def test_store_frees_only_what_it_wrote(start_hasp, plain):
-    hasp = start_hasp(guard(acquire_on="SMEMBERS"))
+def test_store_frees_only_what_it_wrote(share_hasp, plain):
+    hasp = share_hasp(guard(acquire_on="SMEMBERS"))
     with hasp.connect() as one:
         one.call("SMEMBERS", "stock:1")
         one.call("SMEMBERS", "stock:2")

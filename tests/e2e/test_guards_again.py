@@ -13,8 +13,8 @@ from harness.replies import EXECABORT, NIL, OK, ONE, PONG, WRONGTYPE, bulk
 SECOND = "stock:2"
 
 
-def test_key_that_was_lost_is_not_had_again_by_waiting_for_another(start_hasp, plain):
-    hasp = start_hasp(guard(wait="50ms", lease="60s"))
+def test_key_that_was_lost_is_not_had_again_by_waiting_for_another(share_hasp, plain):
+    hasp = share_hasp(guard(wait="50ms", lease="60s"))
     with hasp.connect() as one, hasp.connect() as other, hasp.connect() as third:
         assert one.call("GET", KEY) == NIL
         plain.delete(GUARD)
@@ -26,9 +26,9 @@ def test_key_that_was_lost_is_not_had_again_by_waiting_for_another(start_hasp, p
         assert plain.get(KEY) == "other"
 
 
-def test_guard_that_comes_when_nobody_waits_any_more_makes_nothing_good(start_hasp, plain):
+def test_guard_that_comes_when_nobody_waits_any_more_makes_nothing_good(share_hasp, plain):
     """Redis granted the guard to a client that, as far as it knows, had left the queue."""
-    hasp = start_hasp(guard(wait="200ms", lease="60s"))
+    hasp = share_hasp(guard(wait="200ms", lease="60s"))
     with hasp.connect() as one, hasp.connect() as other:
         assert one.call("GET", KEY) == NIL
         overtake(plain)
@@ -41,8 +41,8 @@ def test_guard_that_comes_when_nobody_waits_any_more_makes_nothing_good(start_ha
         assert plain.get(KEY) == "other"
 
 
-def test_wait_in_vain_for_a_second_key_keeps_the_first(start_hasp, plain):
-    hasp = start_hasp(guard(wait="50ms", lease="60s"))
+def test_wait_in_vain_for_a_second_key_keeps_the_first(share_hasp, plain):
+    hasp = share_hasp(guard(wait="50ms", lease="60s"))
     with hasp.connect() as one, hasp.connect() as other:
         assert one.call("GET", KEY) == NIL
         assert other.call("GET", SECOND) == NIL
@@ -70,8 +70,8 @@ def test_outcome_that_is_not_known_is_told_though_more_is_on_its_way(start_hasp,
             relay.holds_back = None
 
 
-def test_read_in_a_transaction_that_is_refused_makes_nothing_good(start_hasp, plain):
-    hasp = start_hasp(guard(lease="60s"))
+def test_read_in_a_transaction_that_is_refused_makes_nothing_good(share_hasp, plain):
+    hasp = share_hasp(guard(lease="60s"))
     with hasp.connect() as one:
         assert one.call("GET", KEY) == NIL
         overtake(plain)
@@ -85,9 +85,9 @@ FAILING = pytest.mark.parametrize("command", [("HGET", KEY, "f"), ("XRANGE", KEY
 
 
 @FAILING
-def test_read_that_fails_makes_nothing_good(start_hasp, plain, command):
-    hasp = start_hasp(guard(acquire_on="GET HGET XRANGE", wait="60s", lease="60s"))
-    other = start_hasp(guard(lease="60s"))
+def test_read_that_fails_makes_nothing_good(share_hasp, plain, command):
+    hasp = share_hasp(guard(acquire_on="GET HGET XRANGE", wait="60s", lease="60s"))
+    other = share_hasp(guard(lease="60s"))
     with hasp.connect() as one, other.connect() as first:
         assert one.call("GET", KEY) == NIL
         plain.delete(GUARD)
@@ -100,8 +100,8 @@ def test_read_that_fails_makes_nothing_good(start_hasp, plain, command):
 
 
 @FAILING
-def test_read_that_fails_at_once_makes_nothing_good(start_hasp, plain, command):
-    hasp = start_hasp(guard(acquire_on="GET HGET XRANGE", lease="60s"))
+def test_read_that_fails_at_once_makes_nothing_good(share_hasp, plain, command):
+    hasp = share_hasp(guard(acquire_on="GET HGET XRANGE", lease="60s"))
     with hasp.connect() as one:
         assert one.call("GET", KEY) == NIL
         overtake(plain)
@@ -111,9 +111,9 @@ def test_read_that_fails_at_once_makes_nothing_good(start_hasp, plain, command):
 
 
 @pytest.mark.parametrize("allowed, answer", [("+", WRONGTYPE), ("-", b"-NOPERM ")])
-def test_write_that_reads_and_fails_is_answered_in_redis_words(start_hasp, plain, allowed, answer):
+def test_write_that_reads_and_fails_is_answered_in_redis_words(share_hasp, plain, allowed, answer):
     """No script can run the command, because it replies with RESP3 sets."""
-    hasp = start_hasp(guard(acquire_on="SPOP", lease="60s"))
+    hasp = share_hasp(guard(acquire_on="SPOP", lease="60s"))
     plain.set(KEY, "no set")
     with hasp.connect() as one:
         one.call("HELLO", 3)
@@ -123,10 +123,10 @@ def test_write_that_reads_and_fails_is_answered_in_redis_words(start_hasp, plain
 
 
 @pytest.mark.parametrize("command", [("XRANGE", KEY, "-", "+"), ("MULTI",)])
-def test_guard_that_nobody_came_for_makes_nothing_good(start_hasp, plain, command):
+def test_guard_that_nobody_came_for_makes_nothing_good(share_hasp, plain, command):
     """Redis handed the guard to an attempt that had been given up; then a read of the same client
     fails."""
-    hasp = start_hasp(guard(acquire_on="GET XRANGE", lease="60s"))
+    hasp = share_hasp(guard(acquire_on="GET XRANGE", lease="60s"))
     with hasp.connect() as one:
         assert one.call("GET", KEY) == NIL
         token = plain.get(GUARD)
@@ -140,9 +140,9 @@ def test_guard_that_nobody_came_for_makes_nothing_good(start_hasp, plain, comman
         assert plain.get(KEY) == "other"
 
 
-def test_guard_is_released_by_a_command_that_waited_and_failed(start_hasp, plain):
-    hasp = start_hasp(guard(wait="60s", lease="60s"))
-    other = start_hasp(guard(lease="60s"))
+def test_guard_is_released_by_a_command_that_waited_and_failed(share_hasp, plain):
+    hasp = share_hasp(guard(wait="60s", lease="60s"))
+    other = share_hasp(guard(lease="60s"))
     with hasp.connect() as one, other.connect() as first:
         assert first.call("GET", KEY) == NIL
         stands(plain, one, "INCR", KEY)
@@ -151,8 +151,8 @@ def test_guard_is_released_by_a_command_that_waited_and_failed(start_hasp, plain
         until(lambda: not plain.exists(GUARD), "the guard to be released")
 
 
-def test_client_that_gave_up_waiting_for_a_second_key_keeps_no_guard(start_hasp, plain):
-    hasp = start_hasp(guard(wait="50ms", lease="60s"))
+def test_client_that_gave_up_waiting_for_a_second_key_keeps_no_guard(share_hasp, plain):
+    hasp = share_hasp(guard(wait="50ms", lease="60s"))
     with hasp.connect() as one, hasp.connect() as other:
         assert other.call("GET", SECOND) == NIL
         assert is_locked(one.call("MGET", KEY, SECOND), SECOND)
@@ -160,8 +160,8 @@ def test_client_that_gave_up_waiting_for_a_second_key_keeps_no_guard(start_hasp,
 
 
 @pytest.mark.parametrize("command", [("HGETALL", KEY), ("ZSCORE", KEY, "m")])
-def test_read_that_fails_behind_its_guard_leaves_none(start_hasp, plain, command):
-    hasp = start_hasp(guard(lease="60s"))
+def test_read_that_fails_behind_its_guard_leaves_none(share_hasp, plain, command):
+    hasp = share_hasp(guard(lease="60s"))
     plain.set(KEY, "text")
     with hasp.connect() as one:
         one.call("HELLO", 3)
@@ -169,8 +169,8 @@ def test_read_that_fails_behind_its_guard_leaves_none(start_hasp, plain, command
         nothing_left(plain)
 
 
-def test_read_that_fails_behind_its_guard_does_not_make_good_what_was_lost(start_hasp, plain):
-    hasp = start_hasp(guard(lease="60s"))
+def test_read_that_fails_behind_its_guard_does_not_make_good_what_was_lost(share_hasp, plain):
+    hasp = share_hasp(guard(lease="60s"))
     with hasp.connect() as one:
         one.call("HELLO", 3)
         assert one.call("HGETALL", KEY) == b"%0\r\n"
@@ -180,8 +180,8 @@ def test_read_that_fails_behind_its_guard_does_not_make_good_what_was_lost(start
         assert plain.get(KEY) == "other"
 
 
-def test_read_that_fails_behind_its_guard_keeps_what_was_not_lost(start_hasp, plain):
-    hasp = start_hasp(guard(lease="60s"))
+def test_read_that_fails_behind_its_guard_keeps_what_was_not_lost(share_hasp, plain):
+    hasp = share_hasp(guard(lease="60s"))
     plain.set(KEY, "text")
     with hasp.connect() as one:
         one.call("HELLO", 3)
@@ -192,8 +192,8 @@ def test_read_that_fails_behind_its_guard_keeps_what_was_not_lost(start_hasp, pl
     nothing_left(plain)
 
 
-def test_read_that_fails_is_no_read(start_hasp, plain):
-    hasp = start_hasp(guard(lease="60s"))
+def test_read_that_fails_is_no_read(share_hasp, plain):
+    hasp = share_hasp(guard(lease="60s"))
     plain.lpush(KEY, 1)
     with hasp.connect() as one:
         assert one.call("GET", KEY) == WRONGTYPE
@@ -201,8 +201,8 @@ def test_read_that_fails_is_no_read(start_hasp, plain):
         assert plain.keys("hasp:*") == []
 
 
-def test_writer_that_reads_is_checked_for_what_it_read_before(start_hasp, plain):
-    hasp = start_hasp(guard(acquire_on="BITFIELD"))
+def test_writer_that_reads_is_checked_for_what_it_read_before(share_hasp, plain):
+    hasp = share_hasp(guard(acquire_on="BITFIELD"))
     with hasp.connect() as one:
         assert one.call("BITFIELD", KEY, "GET", "u8", 0) == b"*1\r\n:0\r\n"
         overtake(plain, value="\x07")

@@ -16,8 +16,8 @@ SECOND = "stock:2"
 # --- many keys, strange keys -----------------------------------------------------
 
 
-def test_keys_beyond_what_is_remembered(start_hasp, plain):
-    hasp = start_hasp(guard())
+def test_keys_beyond_what_is_remembered(share_hasp, plain):
+    hasp = share_hasp(guard())
     with hasp.connect() as one:
         for n in range(1024):
             assert one.call("GET", f"stock:{n + 1000}") == NIL
@@ -28,9 +28,9 @@ def test_keys_beyond_what_is_remembered(start_hasp, plain):
         assert is_lost(one.call("SET", "stock:0", 1), "stock:0")
 
 
-def test_client_that_has_read_too_many_keys_to_remember_is_told_once(start_hasp):
+def test_client_that_has_read_too_many_keys_to_remember_is_told_once(share_hasp):
     """hasp no longer knows whether the client had read the key that it writes now."""
-    hasp = start_hasp(guard())
+    hasp = share_hasp(guard())
     with hasp.connect() as one:
         for n in range(1030):
             assert one.call("GET", f"stock:{n + 1000}") == NIL
@@ -38,10 +38,10 @@ def test_client_that_has_read_too_many_keys_to_remember_is_told_once(start_hasp)
         assert [one.call("SET", KEY, n) for n in range(3)] == 3 * [OK]
 
 
-def test_names_that_look_the_same_are_told_apart(start_hasp, plain):
+def test_names_that_look_the_same_are_told_apart(share_hasp, plain):
     """Errors show only the beginnings of the names."""
     first, second = "stock:" + 150 * "x" + "1", "stock:" + 150 * "x" + "2"
-    hasp = start_hasp(guard())
+    hasp = share_hasp(guard())
     with hasp.connect() as one:
         assert one.call("MGET", first, second) == b"*2\r\n" + 2 * NIL
         overtake(plain, second)
@@ -52,8 +52,8 @@ def test_names_that_look_the_same_are_told_apart(start_hasp, plain):
 
 @pytest.mark.parametrize("command", [("SINTERSTORE", KEY, KEY, "free"), ("SUNIONSTORE", KEY, "free", KEY),
                                      ("RENAME", KEY, KEY), ("SORT", KEY, "STORE", KEY)])
-def test_key_that_is_read_and_written_by_one_command_is_released(start_hasp, plain, command):
-    hasp = start_hasp(guard(acquire_on="SMEMBERS", lease="60s"))
+def test_key_that_is_read_and_written_by_one_command_is_released(share_hasp, plain, command):
+    hasp = share_hasp(guard(acquire_on="SMEMBERS", lease="60s"))
     plain.sadd(KEY, 1)
     with held(hasp, KEY, "SMEMBERS", KEY) as one:
         assert not one.call(*command).startswith(b"-")
@@ -62,8 +62,8 @@ def test_key_that_is_read_and_written_by_one_command_is_released(start_hasp, pla
 
 @pytest.mark.parametrize("command", [("COPY", KEY, SECOND, "DB", 1, "REPLACE"),
                                      ("COPY", KEY, SECOND, "REPLACE", "dB", 1)])
-def test_copy_to_another_database_writes_nothing_here(start_hasp, plain, command):
-    hasp = start_hasp(guard())
+def test_copy_to_another_database_writes_nothing_here(share_hasp, plain, command):
+    hasp = share_hasp(guard())
     plain.set(KEY, 1)
     with hasp.connect() as one, hasp.connect() as other:
         assert one.call("GET", SECOND) == NIL
@@ -75,8 +75,8 @@ def test_copy_to_another_database_writes_nothing_here(start_hasp, plain, command
 
 @pytest.mark.parametrize("key", ["stock:{a}", "stock:{}", "stock:}", "stock:a}b{c", "stock:\r\n'\x00\xff",
                                  "stock:" + 70_000 * "k"])
-def test_strange_keys(start_hasp, plain, key):
-    hasp = start_hasp(guard(wait="50ms"))
+def test_strange_keys(share_hasp, plain, key):
+    hasp = share_hasp(guard(wait="50ms"))
     with hasp.connect() as one, hasp.connect() as other:
         for read, write in ((("GET", key), ("SET", key, 1)), (("GET", key), ("INCR", key))):
             one.call(*read)
@@ -96,8 +96,8 @@ def test_strange_keys(start_hasp, plain, key):
 # --- replies that are not followed -----------------------------------------------
 
 
-def test_second_write_behind_client_reply_off_is_carried_out(start_hasp, plain):
-    hasp = start_hasp(guard())
+def test_second_write_behind_client_reply_off_is_carried_out(share_hasp, plain):
+    hasp = share_hasp(guard())
     with hasp.connect() as one:
         one.send(b"".join(encode(*c) for c in [
             ("CLIENT", "REPLY", "OFF"), ("GET", KEY), ("SET", KEY, 1), ("SET", KEY, 2), ("CLIENT", "REPLY", "ON")]))
@@ -106,8 +106,8 @@ def test_second_write_behind_client_reply_off_is_carried_out(start_hasp, plain):
         nothing_left(plain)
 
 
-def test_lost_update_behind_client_reply_off_is_refused(start_hasp, plain):
-    hasp = start_hasp(guard())
+def test_lost_update_behind_client_reply_off_is_refused(share_hasp, plain):
+    hasp = share_hasp(guard())
     with held(hasp) as one:
         overtake(plain)
         one.send(encode("CLIENT", "REPLY", "SKIP") + encode("SET", KEY, 1) + encode("PING"))
@@ -119,9 +119,9 @@ def test_lost_update_behind_client_reply_off_is_refused(start_hasp, plain):
     (("HSET", KEY, "f", 1), ("HGETALL", KEY), b"%1\r\n$1\r\nf\r\n$1\r\n1\r\n"),
     (("SADD", KEY, "a"), ("SMEMBERS", KEY), b"~1\r\n$1\r\na\r\n"),
     (("ZADD", KEY, 1, "m"), ("ZSCORE", KEY, "m"), b",1\r\n"), (("ZADD", KEY, 1, "m"), ("ZSCORE", KEY, "n"), b"_\r\n")])
-def test_read_behind_client_reply_has_the_type_of_its_protocol(start_hasp, plain, write, read, reply):
+def test_read_behind_client_reply_has_the_type_of_its_protocol(share_hasp, plain, write, read, reply):
     plain.execute_command(*write)
-    hasp = start_hasp(guard(acquire_on=read[0]))
+    hasp = share_hasp(guard(acquire_on=read[0]))
     with hasp.connect() as one:
         assert one.call("HELLO", 3).startswith(b"%")
         one.send(encode("CLIENT", "REPLY", "SKIP") + encode("PING") + encode(*read))
@@ -131,8 +131,8 @@ def test_read_behind_client_reply_has_the_type_of_its_protocol(start_hasp, plain
 
 @pytest.mark.parametrize("command", [("EVAL", "return redis.call('SET', KEYS[1], 'v')", 1, KEY),
                                      ("RPUSH", KEY, *range(8000))])
-def test_what_no_script_can_do_is_done_behind_client_reply(start_hasp, plain, command):
-    hasp = start_hasp(guard())
+def test_what_no_script_can_do_is_done_behind_client_reply(share_hasp, plain, command):
+    hasp = share_hasp(guard())
     with hasp.connect() as one:
         one.send(encode("CLIENT", "REPLY", "SKIP") + encode(*command) + encode("PING"))
         assert one.read() == b"+PONG\r\n"
@@ -142,9 +142,9 @@ def test_what_no_script_can_do_is_done_behind_client_reply(start_hasp, plain, co
 # --- waiting ---------------------------------------------------------------------
 
 
-def test_first_one_who_waits_stands_in_line_once(start_hasp, plain):
+def test_first_one_who_waits_stands_in_line_once(share_hasp, plain):
     """hasp must subscribe first, and asks again with the same ticket."""
-    hasp = start_hasp(guard(lease="60s"))
+    hasp = share_hasp(guard(lease="60s"))
     plain.set(GUARD, "somebody")
     with hasp.connect() as one:
         stands(plain, one, "INCR", KEY)
@@ -153,8 +153,8 @@ def test_first_one_who_waits_stands_in_line_once(start_hasp, plain):
         nothing_left(plain)
 
 
-def test_first_transaction_that_waits_stands_in_line_once(start_hasp, plain):
-    hasp = start_hasp(guard(lease="60s"))
+def test_first_transaction_that_waits_stands_in_line_once(share_hasp, plain):
+    hasp = share_hasp(guard(lease="60s"))
     plain.set(GUARD, "somebody")
     with hasp.connect() as one:
         one.send(encode("MULTI") + encode("SET", KEY, 1) + encode("EXEC"))
@@ -177,8 +177,8 @@ def test_wait_in_vain_releases_what_was_taken_also_when_the_link_has_gone(start_
         assert one.call("SET", SECOND, 1) == OK
 
 
-def test_hanging_up_after_a_wait_longer_than_the_lease_frees_the_guard(start_hasp, plain):
-    hasp = start_hasp(guard(lease="2s"))
+def test_hanging_up_after_a_wait_longer_than_the_lease_frees_the_guard(share_hasp, plain):
+    hasp = share_hasp(guard(lease="2s"))
     plain.set(GUARD, "somebody")
     with hasp.connect() as one:
         one.send(encode("MULTI") + encode("GET", KEY) + encode("EXEC"))
@@ -206,9 +206,9 @@ def test_unknown_command_is_not_passed_before_redis_has_said_what_it_is(pooling,
 
 
 @pytest.mark.parametrize("block", [False, True])
-def test_reply_that_is_too_long_for_hasp_becomes_an_error(start_hasp, plain, block):
+def test_reply_that_is_too_long_for_hasp_becomes_an_error(share_hasp, plain, block):
     plain.rpush(KEY, *2 * ["v" * 9_000_000])
-    with start_hasp(guard()).connect() as one:
+    with share_hasp(guard()).connect() as one:
         if block:
             assert [one.call("MULTI"), one.call("LPOP", KEY, 2)] == [OK, QUEUED]
         assert one.call(*[("LPOP", KEY, 2), ("EXEC",)][block]).startswith(b"-ERR hasp: Redis has run the command, but")

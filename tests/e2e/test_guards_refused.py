@@ -43,9 +43,9 @@ def refused_read(hasp, other, plain, read):
 
 @READS
 @pytest.mark.parametrize("wait", ["0", "50ms"])
-def test_write_behind_a_read_that_was_refused_is_refused(start_hasp, plain, read, wait):
-    hasp = start_hasp(guard(wait=wait, lease="60s"))
-    with others(start_hasp).connect() as other, refused_read(hasp, other, plain, read) as one:
+def test_write_behind_a_read_that_was_refused_is_refused(share_hasp, plain, read, wait):
+    hasp = share_hasp(guard(wait=wait, lease="60s"))
+    with others(share_hasp).connect() as other, refused_read(hasp, other, plain, read) as one:
         assert is_lost(one.call("SET", KEY, "one"))
         assert plain.get(KEY) == "other"
         # It was told.
@@ -64,9 +64,9 @@ WRITES = pytest.mark.parametrize("write", [
 
 
 @WRITES
-def test_no_way_to_write_is_open(start_hasp, plain, write):
-    hasp = start_hasp(guard(wait="0", lease="60s"))
-    with others(start_hasp).connect() as other, \
+def test_no_way_to_write_is_open(share_hasp, plain, write):
+    hasp = share_hasp(guard(wait="0", lease="60s"))
+    with others(share_hasp).connect() as other, \
             refused_read(hasp, other, plain, [("GET", KEY)]) as one:
         for command in write:
             reply = one.call(*command)
@@ -74,17 +74,17 @@ def test_no_way_to_write_is_open(start_hasp, plain, write):
         assert plain.get(KEY) == "other"
 
 
-def test_reading_again_clears_it(start_hasp, plain):
-    hasp = start_hasp(guard(wait="0", lease="60s"))
-    with others(start_hasp).connect() as other, \
+def test_reading_again_clears_it(share_hasp, plain):
+    hasp = share_hasp(guard(wait="0", lease="60s"))
+    with others(share_hasp).connect() as other, \
             refused_read(hasp, other, plain, [("GET", KEY)]) as one:
         assert one.call("GET", KEY) == bulk("other")
         assert one.call("SET", KEY, "one") == OK
 
 
-def test_reading_again_in_a_transaction_clears_it(start_hasp, plain):
-    hasp = start_hasp(guard(wait="0", lease="60s"))
-    with others(start_hasp).connect() as other, \
+def test_reading_again_in_a_transaction_clears_it(share_hasp, plain):
+    hasp = share_hasp(guard(wait="0", lease="60s"))
+    with others(share_hasp).connect() as other, \
             refused_read(hasp, other, plain, [("MULTI",), ("GET", KEY), ("EXEC",)]) as one:
         assert transact(one, ("GET", KEY))[-1] == b"*1\r\n" + bulk("other")
         assert one.call("SET", KEY, "one") == OK
@@ -106,17 +106,17 @@ def test_read_in_a_transaction_that_lost_its_guard_is_refused_like_any(start_has
         assert one.call("SET", KEY, "one") == OK  # it was told
 
 
-def test_hanging_up_clears_it(start_hasp, plain):
-    hasp = start_hasp(guard(wait="0", lease="60s"))
-    with others(start_hasp).connect() as other:
+def test_hanging_up_clears_it(share_hasp, plain):
+    hasp = share_hasp(guard(wait="0", lease="60s"))
+    with others(share_hasp).connect() as other:
         refused_read(hasp, other, plain, [("GET", KEY)]).close()
         with hasp.connect() as two:
             assert two.call("SET", KEY, "two") == OK
 
 
-def test_several_keys_of_which_one_was_refused_were_all_not_seen(start_hasp, plain):
-    hasp = start_hasp(guard(wait="50ms", lease="60s"))
-    with others(start_hasp).connect() as other, hasp.connect() as one:
+def test_several_keys_of_which_one_was_refused_were_all_not_seen(share_hasp, plain):
+    hasp = share_hasp(guard(wait="50ms", lease="60s"))
+    with others(share_hasp).connect() as other, hasp.connect() as one:
         assert other.call("GET", SECOND) == NIL
         assert is_locked(one.call("MGET", KEY, SECOND), SECOND)
         assert other.call("GET", KEY) == NIL
@@ -125,18 +125,18 @@ def test_several_keys_of_which_one_was_refused_were_all_not_seen(start_hasp, pla
         assert one.call("SET", KEY, "one") == OK
 
 
-def test_key_that_a_refused_transaction_would_only_write_is_not_marked(start_hasp, plain):
-    hasp = start_hasp(guard(wait="50ms", lease="60s"))
-    with others(start_hasp).connect() as other, hasp.connect() as one:
+def test_key_that_a_refused_transaction_would_only_write_is_not_marked(share_hasp, plain):
+    hasp = share_hasp(guard(wait="50ms", lease="60s"))
+    with others(share_hasp).connect() as other, hasp.connect() as one:
         assert other.call("GET", KEY) == NIL
         assert is_locked(transact(one, ("GET", KEY), ("SET", SECOND, "1"))[-1])
         assert one.call("SET", SECOND, "one") == OK
 
 
 @pytest.mark.parametrize("command", [("GET", KEY), ("ZSCORE", KEY, "m")])
-def test_error_of_redis_counts_as_a_refusal(start_hasp, plain, command):
+def test_error_of_redis_counts_as_a_refusal(share_hasp, plain, command):
     plain.execute_command("ACL", "SETUSER", "reader", "on", "nopass", "~*", "&*", "+@all")
-    hasp = start_hasp(guard(lease="60s"))
+    hasp = share_hasp(guard(lease="60s"))
     with hasp.connect() as one:
         assert one.call("AUTH", "reader", "x") == OK
         plain.execute_command("ACL", "SETUSER", "reader", f"-{command[0]}")
@@ -146,26 +146,26 @@ def test_error_of_redis_counts_as_a_refusal(start_hasp, plain, command):
         assert plain.get(KEY) == "other"
 
 
-def test_wrong_type_is_an_answer(start_hasp, plain):
+def test_wrong_type_is_an_answer(share_hasp, plain):
     plain.rpush(KEY, "x")
-    hasp = start_hasp(guard(lease="60s"))
+    hasp = share_hasp(guard(lease="60s"))
     with hasp.connect() as one:
         for command in (("GET", KEY), ("HGETALL", KEY)):
             assert one.call(*command) == WRONGTYPE
             assert one.call("RPUSH", KEY, "x").startswith(b":")
 
 
-def test_transaction_that_redis_refused_has_read_nothing(start_hasp, plain):
-    hasp = start_hasp(guard(lease="60s"))
+def test_transaction_that_redis_refused_has_read_nothing(share_hasp, plain):
+    hasp = share_hasp(guard(lease="60s"))
     with hasp.connect() as one:
         assert transact(one, ("GET", KEY), ("NOSUCH",))[-1] == EXECABORT
         overtake(plain)
         assert is_lost(one.call("SET", KEY, "one"))
 
 
-def test_read_that_reads_and_writes_can_be_tried_again(start_hasp, plain):
+def test_read_that_reads_and_writes_can_be_tried_again(share_hasp, plain):
     """GETEX changes no value: the first attempt is refused, and the second reads."""
-    hasp = start_hasp(guard(acquire_on="GETEX", release_on="SET", wait="0", lease="60s"))
+    hasp = share_hasp(guard(acquire_on="GETEX", release_on="SET", wait="0", lease="60s"))
     with hasp.connect() as other, hasp.connect() as one:
         assert other.call("GETEX", KEY) == NIL
         assert is_locked(one.call("GETEX", KEY))
@@ -174,9 +174,9 @@ def test_read_that_reads_and_writes_can_be_tried_again(start_hasp, plain):
         assert one.call("SET", KEY, "one") == OK
 
 
-def test_mark_of_a_key_does_not_concern_transactions_on_others(start_hasp, plain):
-    hasp = start_hasp(guard(wait="0", lease="60s"))
-    with others(start_hasp).connect() as other, \
+def test_mark_of_a_key_does_not_concern_transactions_on_others(share_hasp, plain):
+    hasp = share_hasp(guard(wait="0", lease="60s"))
+    with others(share_hasp).connect() as other, \
             refused_read(hasp, other, plain, [("GET", KEY)]) as one:
         assert one.call("WATCH", SECOND) == OK
         assert one.call("GET", SECOND) == NIL
@@ -184,8 +184,8 @@ def test_mark_of_a_key_does_not_concern_transactions_on_others(start_hasp, plain
         assert is_lost(one.call("SET", KEY, "one"))
 
 
-def test_read_that_was_lost_stays_so_through_a_transaction_on_another_key(start_hasp, plain):
-    hasp = start_hasp(guard(wait="0", lease="60s"))
+def test_read_that_was_lost_stays_so_through_a_transaction_on_another_key(share_hasp, plain):
+    hasp = share_hasp(guard(wait="0", lease="60s"))
     with hasp.connect() as one:
         assert one.call("GET", KEY) == NIL
         overtake(plain)
@@ -200,9 +200,9 @@ def is_lost_somewhere(reply):
     return reply.startswith(b"-LOCKLOST a key was read under a guard that has ended")
 
 
-def test_marks_of_more_keys_than_are_remembered_are_not_lost(start_hasp, plain):
+def test_marks_of_more_keys_than_are_remembered_are_not_lost(share_hasp, plain):
     """hasp forgets the oldest marks; from then on, a key that it does not know counts as read."""
-    hasp = start_hasp(guard(wait="0", lease="60s"))
+    hasp = share_hasp(guard(wait="0", lease="60s"))
     with hasp.connect() as other, hasp.connect() as one:
         assert other.call("GET", KEY) == NIL
         assert is_locked(one.call("GET", KEY))
@@ -213,8 +213,8 @@ def test_marks_of_more_keys_than_are_remembered_are_not_lost(start_hasp, plain):
 
 
 @pytest.mark.parametrize("command", [("MGET", *(f"stock:{n}" for n in range(1100)))])
-def test_read_that_hasp_refuses_itself_counts(start_hasp, plain, command):
-    hasp = start_hasp(guard(wait="0", lease="60s"))
+def test_read_that_hasp_refuses_itself_counts(share_hasp, plain, command):
+    hasp = share_hasp(guard(wait="0", lease="60s"))
     with hasp.connect() as one:
         assert one.call(*command).startswith(b"-ERR hasp: the command names too many")
         assert is_lost(one.call("SET", KEY, "one"))
@@ -236,12 +236,12 @@ def test_read_of_a_key_that_is_not_remembered_counts_when_its_write_is_decided_a
         assert one.call("SET", KEY, "one") == OK
 
 
-def test_bitfield_that_only_gets_is_no_write(start_hasp, plain):
+def test_bitfield_that_only_gets_is_no_write(share_hasp, plain):
     """The command passes while another owner has the guard, and counts as a read if acquire_on
     names it."""
     gets = ("BITFIELD", KEY, "GET", "u8", 0, "get", "u4", "#1")
-    with others(start_hasp).connect() as other, start_hasp(guard(wait="0")).connect() as one, \
-            start_hasp(guard(acquire_on="BITFIELD", release_on="SET", wait="0")).connect() as two:
+    with others(share_hasp).connect() as other, share_hasp(guard(wait="0")).connect() as one, \
+            share_hasp(guard(acquire_on="BITFIELD", release_on="SET", wait="0")).connect() as two:
         assert other.call("GET", KEY) == NIL
         assert one.call(*gets) == b"*2\r\n:0\r\n:0\r\n"
         assert is_locked(one.call("BITFIELD", KEY, "GET", "u8", 0, "SET", "u8", 0, 1))
@@ -271,8 +271,8 @@ def out_of_memory(plain, _redis_server):
 
 @pytest.mark.parametrize("refusing", [busy, out_of_memory])
 @pytest.mark.parametrize("read", [[("GET", KEY)], [("MULTI",), ("GET", KEY), ("EXEC",)]])
-def test_read_that_redis_itself_refused_counts(start_hasp, plain, redis_server, refusing, read):
-    hasp = start_hasp(guard(lease="60s"))
+def test_read_that_redis_itself_refused_counts(share_hasp, plain, redis_server, refusing, read):
+    hasp = share_hasp(guard(lease="60s"))
     with hasp.connect() as one:
         with refusing(plain, redis_server):
             for command in read:

@@ -15,17 +15,17 @@ from harness.wait import until
 
 
 @pytest.mark.parametrize("command", [("get", "other"), ("IncrbY", "other", 1), ("srem", "other", 1)])
-def test_exec_is_not_mistaken_for_a_command_of_its_block(start_hasp, command):
+def test_exec_is_not_mistaken_for_a_command_of_its_block(share_hasp, command):
     """hasp must not take their names for EXEC's."""
-    hasp = start_hasp(guard(acquire_on="GET"))
+    hasp = share_hasp(guard(acquire_on="GET"))
     with hasp.connect() as one:
         assert transact(one, command, ("SET", "other", 1))[-1].startswith(b"*2\r\n")
         assert transact(one, command, ("SET", KEY, 1))[-1].startswith(b"*2\r\n")
         assert one.call("PING") == b"+PONG\r\n"
 
 
-def test_write_that_failed_in_a_transaction_keeps_its_guard(start_hasp, plain):
-    hasp = start_hasp(guard())
+def test_write_that_failed_in_a_transaction_keeps_its_guard(share_hasp, plain):
+    hasp = share_hasp(guard())
     plain.set(KEY, "text")
     with hasp.connect() as one:
         assert one.call("GET", KEY) == bulk("text")
@@ -35,8 +35,8 @@ def test_write_that_failed_in_a_transaction_keeps_its_guard(start_hasp, plain):
         assert is_lost(one.call("SET", KEY, 1))
 
 
-def test_read_in_a_transaction_with_a_failed_write_counts(start_hasp, plain):
-    hasp = start_hasp(guard())
+def test_read_in_a_transaction_with_a_failed_write_counts(share_hasp, plain):
+    hasp = share_hasp(guard())
     plain.set(KEY, "text")
     with hasp.connect() as one:
         assert transact(one, ("LPUSH", KEY, 1), ("GET", KEY))[-1] == b"*2\r\n" + WRONGTYPE + bulk("text")
@@ -44,8 +44,8 @@ def test_read_in_a_transaction_with_a_failed_write_counts(start_hasp, plain):
         assert is_lost(one.call("SET", KEY, 1))
 
 
-def test_write_that_failed_keeps_the_guard_where_the_application_watches(start_hasp, plain):
-    hasp = start_hasp(guard())
+def test_write_that_failed_keeps_the_guard_where_the_application_watches(share_hasp, plain):
+    hasp = share_hasp(guard())
     plain.set(KEY, "text")
     with hasp.connect() as one:
         one.call("WATCH", KEY)
@@ -73,8 +73,8 @@ def test_command_that_was_refused_when_it_was_queued_is_not_carried_out(start_ha
 @pytest.mark.parametrize("command", [("RESET", "x"), ("DISCARD", "x"), ("MULTI", "x"), ("WATCH",),
                                      ("UNWATCH", "x"), ("GET",)])
 @pytest.mark.parametrize("at_once", [True, False])
-def test_wrong_number_of_arguments_aborts_the_transaction(start_hasp, plain, command, at_once):
-    hasp = start_hasp(guard())
+def test_wrong_number_of_arguments_aborts_the_transaction(share_hasp, plain, command, at_once):
+    hasp = share_hasp(guard())
     commands = [("MULTI",), command, ("SET", KEY, 1), ("EXEC",)]
     with hasp.connect() as one:
         if at_once:
@@ -89,9 +89,9 @@ def test_wrong_number_of_arguments_aborts_the_transaction(start_hasp, plain, com
 
 
 @pytest.mark.parametrize("rules", [guard(), rule()], ids=["guard", "lock"])
-def test_exec_with_an_argument_ends_the_transaction(start_hasp, plain, rules):
+def test_exec_with_an_argument_ends_the_transaction(share_hasp, plain, rules):
     key = KEY if "guard" in rules else "lock:1"
-    with start_hasp(rules).connect() as one:
+    with share_hasp(rules).connect() as one:
         assert transact(one, ("SET", key, 1, "NX"), ("EXEC", "x"))[2].startswith(b"-EXECABORT Transaction discarded because")
         one.send(b"".join(encode(*c) for c in [
             ("MULTI",), ("EXEC", "x"), ("SET", key, 1, "NX"), ("EXEC",), ("DEL", key)]))
@@ -100,8 +100,8 @@ def test_exec_with_an_argument_ends_the_transaction(start_hasp, plain, rules):
     nothing_left(plain)
 
 
-def test_refusal_in_a_discarded_transaction_is_forgotten(start_hasp, plain):
-    hasp = start_hasp(guard())
+def test_refusal_in_a_discarded_transaction_is_forgotten(share_hasp, plain):
+    hasp = share_hasp(guard())
     with hasp.connect() as one:
         one.send(b"".join(encode(*c) for c in [
             ("MULTI",), ("NOSUCH",), ("DISCARD",), ("MULTI",), ("SET", KEY, 1), ("EXEC",)]))
@@ -110,24 +110,24 @@ def test_refusal_in_a_discarded_transaction_is_forgotten(start_hasp, plain):
     nothing_left(plain)
 
 
-def test_transaction_that_is_refused_leaves_no_guard(start_hasp, plain):
-    hasp = start_hasp(guard(lease="60s"))
+def test_transaction_that_is_refused_leaves_no_guard(share_hasp, plain):
+    hasp = share_hasp(guard(lease="60s"))
     with hasp.connect() as one:
         assert transact(one, ("SET", KEY, 1), ("NOSUCH",))[-1] == EXECABORT
         nothing_left(plain)
 
 
 @pytest.mark.parametrize("command", [("EVAL", "return 1", 1, KEY), ("HDEL", KEY, "f")])
-def test_transaction_that_does_not_release_leaves_no_guard_that_nobody_has_read_under(start_hasp, plain, command):
-    hasp = start_hasp(guard(lease="60s", release_on="HSET"))
+def test_transaction_that_does_not_release_leaves_no_guard_that_nobody_has_read_under(share_hasp, plain, command):
+    hasp = share_hasp(guard(lease="60s", release_on="HSET"))
     with hasp.connect() as one:
         assert transact(one, command)[-1].startswith(b"*1\r\n:")
         nothing_left(plain)
 
 
-def test_multi_that_redis_refuses_guards_what_follows(start_hasp, plain):
+def test_multi_that_redis_refuses_guards_what_follows(share_hasp, plain):
     """Redis runs the commands sent after MULTI at once."""
-    hasp = start_hasp(guard(wait="50ms"))
+    hasp = share_hasp(guard(wait="50ms"))
     with held(hasp), hasp.connect() as one:
         one.send(encode("MULTI", "x") + encode("SET", "free", 1) + encode("SET", KEY, "blind"))
         assert one.read().startswith(b"-ERR wrong number") and one.read() == OK
@@ -135,9 +135,9 @@ def test_multi_that_redis_refuses_guards_what_follows(start_hasp, plain):
         assert not plain.exists(KEY)
 
 
-def test_transaction_that_redis_refused_is_not_carried_out_with_the_next(start_hasp, plain):
+def test_transaction_that_redis_refused_is_not_carried_out_with_the_next(share_hasp, plain):
     plain.execute_command("ACL", "SETUSER", "default", "-multi")
-    hasp = start_hasp(guard())
+    hasp = share_hasp(guard())
     with hasp.connect() as one:
         one.send(encode("MULTI") + encode("INCR", "free"))
         assert one.read().startswith(b"-NOPERM") and one.read() == ONE
@@ -161,9 +161,9 @@ def test_transaction_reaches_redis_before_multi_is_answered(start_hasp, plain, r
             assert [one.read() for _ in range(4)] == [OK, QUEUED, QUEUED, b"*2\r\n" + OK + b":2\r\n"]
 
 
-def test_refused_multi_does_not_end_the_transaction_that_was_sent_after_it(start_hasp, plain):
+def test_refused_multi_does_not_end_the_transaction_that_was_sent_after_it(share_hasp, plain):
     plain.execute_command("ACL", "SETUSER", "default", "-multi")
-    hasp = start_hasp(guard())
+    hasp = share_hasp(guard())
     with hasp.connect() as one:
         one.send(b"".join(encode(*c) for c in [
             ("MULTI",), ("EXEC",), ("ACL", "SETUSER", "default", "+multi"),
@@ -175,8 +175,8 @@ def test_refused_multi_does_not_end_the_transaction_that_was_sent_after_it(start
 
 
 @pytest.mark.parametrize("command", [("INCR", KEY), ("EVAL", "return 1", 1, KEY)])
-def test_watch_is_not_ended_by_a_fenced_command(start_hasp, plain, command):
-    hasp = start_hasp(guard())
+def test_watch_is_not_ended_by_a_fenced_command(share_hasp, plain, command):
+    hasp = share_hasp(guard())
     with hasp.connect() as one:
         assert one.call("WATCH", "mine") == OK
         reply = one.call(*command)
@@ -188,8 +188,8 @@ def test_watch_is_not_ended_by_a_fenced_command(start_hasp, plain, command):
         assert one.call(*command) == ONE
 
 
-def test_unwatch_that_redis_refuses_watches_on(start_hasp, plain):
-    hasp = start_hasp(guard())
+def test_unwatch_that_redis_refuses_watches_on(share_hasp, plain):
+    hasp = share_hasp(guard())
     with hasp.connect() as one:
         assert one.call("WATCH", KEY) == OK
         assert one.call("GET", KEY) == NIL

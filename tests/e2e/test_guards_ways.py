@@ -39,9 +39,9 @@ def go(connection, way):
 
 # --- several keys ---
 
-def test_two_that_hold_each_others_next_key_end_by_wait(start_hasp, plain):
+def test_two_that_hold_each_others_next_key_end_by_wait(share_hasp, plain):
     """The clients use two processes, neither of which can see the circle."""
-    hasp, another = (start_hasp(guard(wait="3s", lease="60s")) for _ in range(2))
+    hasp, another = (share_hasp(guard(wait="3s", lease="60s")) for _ in range(2))
     with held(hasp) as one, held(another, SECOND) as two:
         stands(plain, one, "GET", SECOND, guard=SECOND_GUARD)
         assert is_locked(two.call("GET", KEY), KEY)
@@ -51,8 +51,8 @@ def test_two_that_hold_each_others_next_key_end_by_wait(start_hasp, plain):
 
 
 @pytest.mark.parametrize("how", ["writes", "hangs up"])
-def test_loser_of_a_deadlock_gives_its_guards_back(start_hasp, plain, how):
-    hasp = start_hasp(guard(wait="100ms", lease="60s"))
+def test_loser_of_a_deadlock_gives_its_guards_back(share_hasp, plain, how):
+    hasp = share_hasp(guard(wait="100ms", lease="60s"))
     with held(hasp) as one, hasp.connect() as third:
         with held(hasp, SECOND) as two:
             assert is_locked(two.call("GET", KEY), KEY)
@@ -65,8 +65,8 @@ def test_loser_of_a_deadlock_gives_its_guards_back(start_hasp, plain, how):
     nothing_left(plain)
 
 
-def test_same_keys_in_another_order_are_no_deadlock(start_hasp, plain):
-    hasp = start_hasp(guard(lease="60s"))
+def test_same_keys_in_another_order_are_no_deadlock(share_hasp, plain):
+    hasp = share_hasp(guard(lease="60s"))
     with hasp.connect() as one, hasp.connect() as two:
         assert one.call("MGET", KEY, SECOND) == b"*2\r\n" + 2 * NIL
         stands(plain, two, "MGET", SECOND, KEY)
@@ -79,8 +79,8 @@ def test_same_keys_in_another_order_are_no_deadlock(start_hasp, plain):
 @pytest.mark.parametrize("command", [("MGET", KEY, SECOND), ("MSET", KEY, 1, SECOND, 1), ("RENAME", KEY, SECOND),
                                      ("SUNIONSTORE", KEY, SECOND)])
 @pytest.mark.parametrize("wait", ["0", "50ms"])
-def test_all_guards_or_none(start_hasp, plain, command, wait):
-    hasp = start_hasp(guard(wait=wait, lease="60s"))
+def test_all_guards_or_none(share_hasp, plain, command, wait):
+    hasp = share_hasp(guard(wait=wait, lease="60s"))
     plain.sadd(KEY, 1)
     with held(hasp, SECOND) as one, hasp.connect() as two:
         assert is_locked(two.call(*command), SECOND)
@@ -89,8 +89,8 @@ def test_all_guards_or_none(start_hasp, plain, command, wait):
         assert one.call("SET", SECOND, 1) == OK
 
 
-def test_transaction_takes_all_or_none(start_hasp, plain):
-    hasp = start_hasp(guard(wait="50ms", lease="60s"))
+def test_transaction_takes_all_or_none(share_hasp, plain):
+    hasp = share_hasp(guard(wait="50ms", lease="60s"))
     with held(hasp, SECOND), hasp.connect() as two:
         assert is_locked(transact(two, ("SET", KEY, 1), ("GET", "stock:0"), ("DEL", SECOND))[-1], SECOND)
         until(lambda: plain.keys("hasp:*") == [SECOND_GUARD], "the others to be released")
@@ -98,8 +98,8 @@ def test_transaction_takes_all_or_none(start_hasp, plain):
 
 
 @EACH_WAY
-def test_guard_that_is_lost_refuses_the_write(start_hasp, plain, way):
-    hasp = start_hasp(any_guard(lease="60s"))
+def test_guard_that_is_lost_refuses_the_write(share_hasp, plain, way):
+    hasp = share_hasp(any_guard(lease="60s"))
     with hasp.connect() as one:
         commands = WAYS[way]
         reads = 3 if way == "transaction that reads" else 2 if way == "transaction under WATCH" else 1
@@ -117,8 +117,8 @@ def test_guard_that_is_lost_refuses_the_write(start_hasp, plain, way):
 
 # --- missing scripts, and lost connections ---
 
-def test_scripts_may_be_missing_at_any_step(start_hasp, redis_server, plain):
-    hasp = start_hasp(any_guard(lease="60s"))
+def test_scripts_may_be_missing_at_any_step(share_hasp, redis_server, plain):
+    hasp = share_hasp(any_guard(lease="60s"))
     expected = {}
     done = threading.Event()
 
@@ -168,8 +168,8 @@ def test_nothing_stays_when_redis_is_lost_at_any_step(start_hasp, redis_server, 
 
 
 @EACH_WAY
-def test_half_closed_connection_is_answered_to_its_end(start_hasp, plain, way):
-    hasp = start_hasp(any_guard(lease="60s"))
+def test_half_closed_connection_is_answered_to_its_end(share_hasp, plain, way):
+    hasp = share_hasp(any_guard(lease="60s"))
     with hasp.connect() as one, hasp.connect() as two:
         expected = go(one, way)
         plain.delete(KEY, SECOND)
@@ -181,8 +181,8 @@ def test_half_closed_connection_is_answered_to_its_end(start_hasp, plain, way):
 
 
 @EACH_WAY
-def test_protocol_error_behind_it_changes_nothing(start_hasp, plain, way):
-    hasp = start_hasp(any_guard(lease="60s"))
+def test_protocol_error_behind_it_changes_nothing(share_hasp, plain, way):
+    hasp = share_hasp(any_guard(lease="60s"))
     with hasp.connect() as one, hasp.connect() as two:
         expected = go(one, way)
         plain.delete(KEY, SECOND)
@@ -193,8 +193,8 @@ def test_protocol_error_behind_it_changes_nothing(start_hasp, plain, way):
 
 
 @pytest.mark.parametrize("end", [("DISCARD",), ("RESET",)])
-def test_transaction_that_is_given_up_keeps_what_was_read(start_hasp, plain, end):
-    hasp = start_hasp(guard(lease="60s"))
+def test_transaction_that_is_given_up_keeps_what_was_read(share_hasp, plain, end):
+    hasp = share_hasp(guard(lease="60s"))
     with held(hasp) as one:
         assert [one.call("MULTI"), one.call("SET", KEY, 1)] == [OK, QUEUED]
         assert one.call(*end) in (OK, b"+RESET\r\n")
@@ -217,17 +217,17 @@ BEHIND = {
 
 @pytest.mark.parametrize("behind", BEHIND)
 @pytest.mark.parametrize("write, reply", [(("SET", KEY, 1), OK), (("INCR", KEY), ONE), (("SADD", KEY, 1), ONE)])
-def test_answers_to_hasps_own_commands_are_nobodys_when_replies_are_followed_no_more(start_hasp, behind, write, reply):
+def test_answers_to_hasps_own_commands_are_nobodys_when_replies_are_followed_no_more(share_hasp, behind, write, reply):
     commands, replies = BEHIND[behind]
-    with start_hasp(any_guard()).connect() as one:
+    with share_hasp(any_guard()).connect() as one:
         one.send(b"".join(encode(*command) for command in [write, *commands, ("ECHO", "last")]))
         expected = reply + replies + bulk("last")
         assert one.file.read(len(expected)) == expected
 
 
 @pytest.mark.parametrize("command", [("GET", KEY), ("SET", KEY, 1), ("INCR", KEY), ("MULTI",)])
-def test_nothing_behind_quit_is_answered(start_hasp, plain, command):
-    with start_hasp(any_guard()).connect() as one:
+def test_nothing_behind_quit_is_answered(share_hasp, plain, command):
+    with share_hasp(any_guard()).connect() as one:
         one.send(encode("QUIT") + encode(*command))
         assert one.read() == OK and one.at_end()
     nothing_left(plain)

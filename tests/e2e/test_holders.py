@@ -28,12 +28,12 @@ def take(connection, *options):
 
 
 @pytest.fixture
-def partners(start_hasp, plain):
+def partners(share_hasp, plain):
     made = []
 
     def make(where, owner, rules):
         plain.execute_command("ACL", "SETUSER", "us", "on", "nopass", "~*", "&*", "+@all")
-        made.append(Partners(start_hasp, plain, where, owner, rules))
+        made.append(Partners(share_hasp, plain, where, owner, rules))
         return made[-1]
 
     yield make
@@ -154,8 +154,8 @@ def test_shorter_lease_does_not_cut_a_partners(partners, plain, where):
     assert plain.pttl(KEY) > 80000
 
 
-def test_shorter_lease_does_not_cut_ones_own(start_hasp, plain):
-    hasp = start_hasp(verbs(lease=LEASE))
+def test_shorter_lease_does_not_cut_ones_own(share_hasp, plain):
+    hasp = share_hasp(verbs(lease=LEASE))
     with hasp.connect() as one:
         assert one.call("LOCK", KEY) == FENCE
         end = plain.pexpiretime(KEY)
@@ -253,9 +253,9 @@ def test_undoing_a_refresh_leaves_the_partners_lock(start_hasp, redis_server, pl
 
 
 @pytest.mark.parametrize("space", " \t\n\v\f\r")
-def test_owner_with_a_space_of_any_kind_is_a_syntax_error(start_hasp, plain, space):
+def test_owner_with_a_space_of_any_kind_is_a_syntax_error(share_hasp, plain, space):
     """The queue and the record separate words by spaces."""
-    with start_hasp(verbs()).connect() as one:
+    with share_hasp(verbs()).connect() as one:
         for command in (("LOCK", KEY), ("LOCK", KEY, "WAIT", 60000), ("UNLOCK", KEY),
                         ("LOCK.EXTEND", KEY, "PX", 1000)):
             assert one.call(*command, "AS", f"b{space}b") == b"-ERR syntax error\r\n"
@@ -268,9 +268,9 @@ TOO_LONG = [2**63 - 1, LONGEST_MS + 1]
 
 @pytest.mark.parametrize("ms", TOO_LONG)
 @pytest.mark.parametrize("take", [("SET", LOCK, "v", "NX"), ("LOCK", KEY, "WAIT", 60000)], ids=["SET", "LOCK"])
-def test_lease_that_redis_could_not_set_stands_in_no_line(start_hasp, redis_server, plain, take, ms):
+def test_lease_that_redis_could_not_set_stands_in_no_line(share_hasp, redis_server, plain, take, ms):
     """If the first waiter could not get the lock, it would block those after it."""
-    hasp = start_hasp(rule(wait="60s") + verbs())
+    hasp = share_hasp(rule(wait="60s") + verbs())
     with hasp.connect() as one, hasp.connect() as other, redis_server.connect() as past:
         assert one.call("LOCK", KEY).startswith(b":") and one.call("SETNX", LOCK, "v") == ONE
         if take[0] == "SET":
@@ -283,8 +283,8 @@ def test_lease_that_redis_could_not_set_stands_in_no_line(start_hasp, redis_serv
 @pytest.mark.parametrize("take, give, ms", [
     (("SET", LOCK, "v", "NX"), ("DEL", LOCK), LONGEST_MS), (("LOCK", KEY, "WAIT", 60000), ("UNLOCK", KEY), 10**15)],
     ids=["SET", "LOCK"])
-def test_longest_lease_is_waited_for_like_any_other(start_hasp, plain, take, give, ms):
-    hasp = start_hasp(rule(wait="60s") + verbs())
+def test_longest_lease_is_waited_for_like_any_other(share_hasp, plain, take, give, ms):
+    hasp = share_hasp(rule(wait="60s") + verbs())
     with hasp.connect() as one, hasp.connect() as other, hasp.connect() as third:
         assert one.call(*take, "PX", ms) in TAKEN
         stand(plain, other, *take, "PX", ms)
@@ -298,8 +298,8 @@ def test_longest_lease_is_waited_for_like_any_other(start_hasp, plain, take, giv
 
 @pytest.mark.parametrize("spoil", [lambda plain, key: plain.set(key, "x"), lambda plain, key: plain.rpush(key, "x")],
                          ids=["string", "list"])
-def test_queue_of_another_type_harms_no_client_that_takes_or_releases(start_hasp, plain, spoil):
-    hasp = start_hasp(rule(wait="1s", on_disconnect="release") + verbs(on_disconnect="release")).is_up()
+def test_queue_of_another_type_harms_no_client_that_takes_or_releases(share_hasp, plain, spoil):
+    hasp = share_hasp(rule(wait="1s", on_disconnect="release") + verbs(on_disconnect="release")).is_up()
     with hasp.connect() as one, hasp.connect() as other:
         assert one.call("LOCK", KEY) == FENCE and one.call("SETNX", LOCK, "v") == ONE
         for key in (KEY, LOCK):

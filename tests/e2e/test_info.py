@@ -103,8 +103,8 @@ def test_of_connections_that_are_one_owner_the_one_that_took_it_last_is_told(sta
             assert releaser.call("DEL", KEY) == ONE
 
 
-def test_holder_at_another_hasp_is_nil_but_what_redis_has_is_told(start_hasp, plain):
-    hasps = start_hasp(VERBS + rule(wait="60s")), start_hasp(VERBS + rule(wait="60s"))
+def test_holder_at_another_hasp_is_nil_but_what_redis_has_is_told(share_hasp, plain):
+    hasps = share_hasp(VERBS + rule(wait="60s")), share_hasp(VERBS + rule(wait="60s"))
     with hasps[0].connect() as one, hasps[1].connect() as other, hasps[1].connect() as waiter:
         assert one.call("SET", KEY, "v", "NX", "PX", 60000) == OK
         stand(plain, waiter, "SET", KEY, "w", "NX", "PX", 60000)

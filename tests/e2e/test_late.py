@@ -25,8 +25,8 @@ KEY, LOCK = "k", "lock:1"
 
 
 @pytest.mark.parametrize("owner", ["connection", "name"])
-def test_del_of_several_keys_ends_the_renewal_of_none_that_stays(start_hasp, plain, owner):
-    hasp = start_hasp(rule(lease=LEASE, owner=owner))
+def test_del_of_several_keys_ends_the_renewal_of_none_that_stays(share_hasp, plain, owner):
+    hasp = share_hasp(rule(lease=LEASE, owner=owner))
     with hasp.connect() as one, hasp.connect() as other:
         for n, connection in enumerate((one, other)):
             assert connection.call("CLIENT", "SETNAME", f"name{n}") == OK
@@ -36,8 +36,8 @@ def test_del_of_several_keys_ends_the_renewal_of_none_that_stays(start_hasp, pla
         assert is_renewed(plain, "lock:0")
 
 
-def test_key_that_del_names_twice_is_released_once(start_hasp, plain):
-    hasp = start_hasp(rule(wait="5s"))
+def test_key_that_del_names_twice_is_released_once(share_hasp, plain):
+    hasp = share_hasp(rule(wait="5s"))
     with hasp.connect() as one, hasp.connect() as second, hasp.connect() as third:
         assert one.call("SETNX", LOCK, "v") == ONE
         stand(plain, second, "SETNX", LOCK, "w")
@@ -47,9 +47,9 @@ def test_key_that_del_names_twice_is_released_once(start_hasp, plain):
         assert plain.get(LOCK) == "w" and plain.zcard(queue_of(LOCK)) == 1
 
 
-def test_late_del_of_a_client_that_lost_its_lock_leaves_the_next_holders(start_hasp, plain):
+def test_late_del_of_a_client_that_lost_its_lock_leaves_the_next_holders(share_hasp, plain):
     """With owner = value: the value that this connection stored is no longer there."""
-    hasp = start_hasp(rule(lease=LEASE, owner="value"))
+    hasp = share_hasp(rule(lease=LEASE, owner="value"))
     with hasp.connect() as one, hasp.connect() as other:
         assert one.call("SETNX", LOCK, "mine") == one.call("SETNX", "lock:2", "mine") == ONE
         plain.delete(LOCK)

@@ -25,8 +25,8 @@ def owners(plain, key=KEY):
 # --- places ----------------------------------------------------------------------
 
 
-def test_as_many_owners_have_a_place_as_the_limit_says(start_hasp, plain):
-    hasp = start_hasp(VERBS)
+def test_as_many_owners_have_a_place_as_the_limit_says(share_hasp, plain):
+    hasp = share_hasp(VERBS)
     with hasp.connect() as one, hasp.connect() as two, hasp.connect() as three:
         assert one.call("LOCK", KEY, "LIMIT", 2, "PX", 60000) == FENCE
         assert two.call("LOCK", KEY, "limit", 2) == FENCE
@@ -113,8 +113,8 @@ def test_extend_is_the_owners_and_concerns_its_place_only(clients, plain):
     assert plain.pttl(KEY) <= 60000
 
 
-def test_a_transaction_takes_a_place_and_does_not_wait(start_hasp):
-    hasp = start_hasp(VERBS)
+def test_a_transaction_takes_a_place_and_does_not_wait(share_hasp):
+    hasp = share_hasp(VERBS)
     with hasp.connect() as one, hasp.connect() as two:
         for each, answer in ((one, b"*1\r\n:"), (two, b"*1\r\n$-1")):
             assert each.call("MULTI") == OK
@@ -219,8 +219,8 @@ def test_scripts_that_redis_forgets_are_sent_again(clients, plain):
     assert two.read() == FENCE
 
 
-def test_two_hasps_share_one_line(start_hasp, plain):
-    hasps = [start_hasp(VERBS) for _ in range(2)]
+def test_two_hasps_share_one_line(share_hasp, plain):
+    hasps = [share_hasp(VERBS) for _ in range(2)]
     with contextlib.ExitStack() as stack:
         ones = [stack.enter_context(hasps[n % 2].connect()) for n in range(5)]
         assert ones[0].call("LOCK", KEY, "LIMIT", 1) == FENCE
@@ -247,8 +247,8 @@ def test_waiters_keep_their_places_when_the_queue_is_lost(clients, plain):
 # --- renewal and release ---------------------------------------------------------
 
 
-def test_places_are_renewed_each_on_its_own(start_hasp, plain):
-    hasp = start_hasp(short_verbs())
+def test_places_are_renewed_each_on_its_own(share_hasp, plain):
+    hasp = share_hasp(short_verbs())
     with hasp.connect() as one, hasp.connect() as two:
         assert one.call("LOCK", KEY, "LIMIT", 2) == FENCE
         two.call("LOCK", KEY, "LIMIT", 2)
@@ -260,8 +260,8 @@ def test_places_are_renewed_each_on_its_own(start_hasp, plain):
 
 
 @pytest.mark.parametrize("on_disconnect", ["release", "expire"])
-def test_a_holder_that_dies_gives_its_place_up(start_hasp, plain, on_disconnect):
-    hasp = start_hasp(short_verbs(on_disconnect=on_disconnect))
+def test_a_holder_that_dies_gives_its_place_up(share_hasp, plain, on_disconnect):
+    hasp = share_hasp(short_verbs(on_disconnect=on_disconnect))
     with hasp.connect() as two, hasp.connect() as three:
         with hasp.connect() as one:
             assert one.call("LOCK", KEY, "LIMIT", 2) == FENCE
@@ -272,8 +272,8 @@ def test_a_holder_that_dies_gives_its_place_up(start_hasp, plain, on_disconnect)
         assert two.call("UNLOCK", KEY) == three.call("UNLOCK", KEY) == ONE
 
 
-def test_a_place_that_its_owner_has_taken_again_elsewhere_stays(start_hasp, plain):
-    hasps = [start_hasp(short_verbs(on_disconnect="release")) for _ in range(2)]
+def test_a_place_that_its_owner_has_taken_again_elsewhere_stays(share_hasp, plain):
+    hasps = [share_hasp(short_verbs(on_disconnect="release")) for _ in range(2)]
     with hasps[1].connect() as other:
         with hasps[0].connect() as one:
             for connection, key in ((one, "before"), (one, KEY), (one, "behind"), (other, KEY)):
@@ -283,8 +283,8 @@ def test_a_place_that_its_owner_has_taken_again_elsewhere_stays(start_hasp, plai
         assert other.call("UNLOCK", KEY, "AS", "job") == ONE
 
 
-def test_a_thousand_owners_over_one_connection(start_hasp, plain):
-    hasp = start_hasp(verbs(on_disconnect="release", lease="20s"))
+def test_a_thousand_owners_over_one_connection(share_hasp, plain):
+    hasp = share_hasp(verbs(on_disconnect="release", lease="20s"))
     n = 1000
     with hasp.connect() as other:
         with hasp.connect() as one:

@@ -56,8 +56,8 @@ def test_idle_clients_are_closed_but_none_that_waits(start_hasp, redis_server):
     assert blocked.read().endswith(b"x\r\n")
 
 
-def test_client_is_not_idle_when_it_was_just_answered(start_hasp, redis_server):
-    hasp = start_hasp(client_idle_timeout="4s")
+def test_client_is_not_idle_when_it_was_just_answered(share_hasp, redis_server):
+    hasp = share_hasp(client_idle_timeout="4s")
     with hasp.connect() as blocked, hasp.connect() as idle:
         blocked.send(encode("BLPOP", "list", 0))
         assert idle.call("PING") == PONG
@@ -124,9 +124,9 @@ def test_client_that_fills_its_limit_of_held_bytes_is_refused(start_hasp):
     assert re.search(r" debug client_closing fd=\d+ reason=", hasp.log)
 
 
-def test_request_longer_than_max_request_is_refused_by_an_error_in_multi(start_hasp):
+def test_request_longer_than_max_request_is_refused_by_an_error_in_multi(share_hasp):
     """Redis would queue the call that returns the error, and the client would see only +QUEUED."""
-    hasp = start_hasp(LOCKS, max_request="64kb")
+    hasp = share_hasp(LOCKS, max_request="64kb")
     with hasp.connect() as one:
         assert one.call("MULTI") == OK
         one.send(b"*5\r\n$4\r\nMSET\r\n$1\r\na\r\n$100000\r\n" + b"x" * 100000)

@@ -66,8 +66,8 @@ def test_pattern_chooses_as_that_of_keys_does(pair):
     assert keys(one, "[") == []
 
 
-def test_locks_of_other_users_are_not_seen(start_hasp, plain):
-    hasp = start_hasp(VERBS)
+def test_locks_of_other_users_are_not_seen(share_hasp, plain):
+    hasp = share_hasp(VERBS)
     for user in "alice", "bob":
         plain.execute_command("ACL", "SETUSER", user, "on", "nopass", "~*", "&*", "+@all")
     with hasp.connect() as alice, hasp.connect() as bob, hasp.connect() as default:

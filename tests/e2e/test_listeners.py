@@ -93,8 +93,8 @@ def test_file_that_is_no_socket_is_left_alone(redis_server, tmp_path):
     assert (tmp_path / "precious").read_text() == "data"
 
 
-def test_socket_of_a_running_hasp_is_left_alone(start_hasp, redis_server, tmp_path):
-    hasp = start_hasp(listen=f"unix:{tmp_path}/s")
+def test_socket_of_a_running_hasp_is_left_alone(share_hasp, redis_server, tmp_path):
+    hasp = share_hasp(listen=f"unix:{tmp_path}/s")
     path = config(tmp_path / "second.ini", redis_server, listen=f"unix:{tmp_path}/t unix:{tmp_path}/s")
     result = run("-c", path)
     assert result.returncode == 1 and "Address already in use" in result.stderr

@@ -28,8 +28,8 @@ def nothing_is_left(plain):
 
 @covers("MLOCK", "MUNLOCK")
 @LAYOUTS
-def test_all_are_taken_under_one_token_and_released(start_hasp, plain, reentrant):
-    hasp = start_hasp(verbs(reentrant=reentrant))
+def test_all_are_taken_under_one_token_and_released(share_hasp, plain, reentrant):
+    hasp = share_hasp(verbs(reentrant=reentrant))
     with hasp.connect() as one, hasp.connect() as two:
         token = fence(one.call("MLOCK", 3, "c", "a", "b", "PX", 60000))
         assert [told(two, key)["fence"] for key in "abc"] == [token] * 3
@@ -42,8 +42,8 @@ def test_all_are_taken_under_one_token_and_released(start_hasp, plain, reentrant
 
 
 @LAYOUTS
-def test_none_is_taken_when_one_is_anothers(start_hasp, plain, reentrant):
-    hasp = start_hasp(verbs(reentrant=reentrant))
+def test_none_is_taken_when_one_is_anothers(share_hasp, plain, reentrant):
+    hasp = share_hasp(verbs(reentrant=reentrant))
     with hasp.connect() as one, hasp.connect() as two:
         for held in "abc":
             assert one.call("LOCK", held) == FENCE
@@ -176,8 +176,8 @@ def test_the_names_are_settings(clients):
     assert one.call("MLOCK", 1, "a").startswith(b"-ERR unknown command")
 
 
-def test_a_transaction_takes_all_or_none_and_does_not_wait(start_hasp, plain):
-    hasp = start_hasp(VERBS)
+def test_a_transaction_takes_all_or_none_and_does_not_wait(share_hasp, plain):
+    hasp = share_hasp(VERBS)
     with hasp.connect() as one, hasp.connect() as two:
         assert two.call("LOCK", "b") == FENCE
         for answer in (b"*2\r\n$-1\r\n:0\r\n", b"*2\r\n:1"):
@@ -226,8 +226,8 @@ def test_a_wait_in_vain_gives_all_back_before_the_client_is_told(clients, plain,
     nothing_is_left(plain)
 
 
-def test_a_client_that_goes_while_it_waits_leaves_nothing(start_hasp, plain):
-    hasp = start_hasp(VERBS)
+def test_a_client_that_goes_while_it_waits_leaves_nothing(share_hasp, plain):
+    hasp = share_hasp(VERBS)
     with hasp.connect() as one, hasp.connect() as three:
         assert one.call("LOCK", "b") == FENCE
         with hasp.connect() as two:
@@ -435,8 +435,8 @@ def test_a_circle_with_what_it_has_is_told(clients, plain, mlock_comes_last):
 
 
 @LAYOUTS
-def test_all_are_renewed_and_released_at_disconnect(start_hasp, plain, reentrant):
-    hasp = start_hasp(short_verbs(on_disconnect="release", reentrant=reentrant))
+def test_all_are_renewed_and_released_at_disconnect(share_hasp, plain, reentrant):
+    hasp = share_hasp(short_verbs(on_disconnect="release", reentrant=reentrant))
     with hasp.connect() as other:
         assert other.call("LOCK", "c") == FENCE
         with hasp.connect() as one:
@@ -509,15 +509,15 @@ def test_success_that_comes_when_the_leases_are_over_is_told_only_if_all_can_be_
                 assert fence(answer) > first
 
 
-def test_replicas_must_have_all_of_them(start_hasp, plain):
-    hasp = start_hasp(verbs(replicas_ack=1, replicas_ack_timeout="50ms"))
+def test_replicas_must_have_all_of_them(share_hasp, plain):
+    hasp = share_hasp(verbs(replicas_ack=1, replicas_ack_timeout="50ms"))
     with hasp.connect() as one:
         assert one.call("MLOCK", 3, "a", "b", "c", "PX", 60000) == NOREPLICAS
         until(lambda: not plain.exists("a", "b", "c"), "all to be given back")
 
 
-def test_two_hasps_share_the_lines(start_hasp, plain):
-    hasps = [start_hasp(VERBS) for _ in range(2)]
+def test_two_hasps_share_the_lines(share_hasp, plain):
+    hasps = [share_hasp(VERBS) for _ in range(2)]
     with hasps[0].connect() as one, hasps[1].connect() as two:
         assert one.call("MLOCK", 2, "a", "b") == FENCE
         stand(plain, two, "MLOCK", 3, "c", "b", "a", *LONG, queue=queue_of("a"))

@@ -88,8 +88,8 @@ def test_a_command_of_a_module_that_is_loaded_later_is_checked(start_hasp, plain
 
 
 @BOTH
-def test_what_comes_behind_a_command_that_is_learned_keeps_its_order(start_hasp, plain):
-    hasp = start_hasp(rule()).is_up()
+def test_what_comes_behind_a_command_that_is_learned_keeps_its_order(share_hasp, plain):
+    hasp = share_hasp(rule()).is_up()
     with hasp.connect() as one, hasp.connect() as other:
         assert one.call("SET", "lock:a", "1", "NX", "PX", 60000) == OK
         other.send(encode("SET", "a", "1"))
@@ -109,8 +109,8 @@ def test_what_comes_behind_a_command_that_is_learned_keeps_its_order(start_hasp,
 
 @BOTH
 @pytest.mark.parametrize("nbytes", [20_000, 3_000_000])
-def test_a_long_one_is_checked_wherever_it_is_split(start_hasp, plain, nbytes):
-    hasp = start_hasp(rule()).is_up()
+def test_a_long_one_is_checked_wherever_it_is_split(share_hasp, plain, nbytes):
+    hasp = share_hasp(rule()).is_up()
     request = encode("other.append", "lock:a", "x" * nbytes)
     with hasp.connect() as one:
         assert one.call("SET", "lock:a", "1", "NX", "PX", 60000) == OK
@@ -125,8 +125,8 @@ def test_a_long_one_is_checked_wherever_it_is_split(start_hasp, plain, nbytes):
 
 
 @BOTH
-def test_one_in_a_transaction_is_checked(start_hasp, plain):
-    hasp = start_hasp(rule() + guard(wait=0)).is_up()
+def test_one_in_a_transaction_is_checked(share_hasp, plain):
+    hasp = share_hasp(rule() + guard(wait=0)).is_up()
     with hasp.connect() as one, hasp.connect() as other:
         assert one.call("SET", "lock:a", "1", "NX", "PX", 60000) == OK
         assert one.call("GET", "stock:a") == NIL
@@ -139,9 +139,9 @@ def test_one_in_a_transaction_is_checked(start_hasp, plain):
 
 
 @BOTH
-def test_many_clients_learn_of_many_at_once(start_hasp, plain):
+def test_many_clients_learn_of_many_at_once(share_hasp, plain):
     """There are more names than hasp asks about in one call, and most are no commands."""
-    hasp = start_hasp(rule()).is_up()
+    hasp = share_hasp(rule()).is_up()
     with hasp.connect() as one, contextlib.ExitStack() as stack:
         assert one.call("SET", "lock:a", "1", "NX", "PX", 60000) == OK
         others = [stack.enter_context(hasp.connect()) for _ in range(100)]
@@ -156,8 +156,8 @@ def test_many_clients_learn_of_many_at_once(start_hasp, plain):
 
 
 @BOTH
-def test_client_that_hangs_up_meanwhile_harms_nobody(start_hasp, plain, redis_server):
-    hasp = start_hasp(rule()).is_up()
+def test_client_that_hangs_up_meanwhile_harms_nobody(share_hasp, plain, redis_server):
+    hasp = share_hasp(rule()).is_up()
     with hasp.connect() as one:
         assert one.call("SET", "lock:a", "1", "NX", "PX", 60000) == OK
         with redis_server.frozen():
@@ -170,8 +170,8 @@ def test_client_that_hangs_up_meanwhile_harms_nobody(start_hasp, plain, redis_se
         assert one.call("DEL", "lock:a") == ONE
 
 
-def test_client_goes_on_when_redis_goes_away_meanwhile(start_hasp, redis_server):
-    hasp = start_hasp(rule()).is_up()
+def test_client_goes_on_when_redis_goes_away_meanwhile(share_hasp, redis_server):
+    hasp = share_hasp(rule()).is_up()
     with hasp.connect() as other:
         assert other.call("PING") == PONG
         redis_server.freeze()
@@ -203,8 +203,8 @@ def test_a_renamed_command_is_checked(start_hasp, plain, name, args):
         assert one.call("DEL", "lock:a") == ONE
 
 
-def test_a_renamed_command_that_changes_its_connection_stays_private(start_hasp, plain):
-    hasp = start_hasp(rule()).is_up()
+def test_a_renamed_command_that_changes_its_connection_stays_private(share_hasp, plain):
+    hasp = share_hasp(rule()).is_up()
     with hasp.connect() as one, hasp.connect() as other:
         assert one.call("other.select", 1) == OK
         assert one.call("SET", "a", "one") == OK
@@ -212,8 +212,8 @@ def test_a_renamed_command_that_changes_its_connection_stays_private(start_hasp,
         assert one.call("GET", "a") == bulk("one")
 
 
-def test_a_renamed_read_is_what_it_was(start_hasp):
-    hasp = start_hasp(rule()).is_up()
+def test_a_renamed_read_is_what_it_was(share_hasp):
+    hasp = share_hasp(rule()).is_up()
     with hasp.connect() as one:
         assert one.call("SET", "lock:a", "12345") == OK
         assert one.call("other.strlen", "lock:a") == b":5\r\n"

@@ -25,8 +25,8 @@ def there(redis_server):
 
 
 @pytest.mark.parametrize("command, refused", REFUSED, ids=[" ".join(map(str, command)) for command, _ in REFUSED])
-def test_a_write_of_a_locked_key_in_another_database_is_refused(start_hasp, plain, there, command, refused):
-    hasp = start_hasp(rule() + guard())
+def test_a_write_of_a_locked_key_in_another_database_is_refused(share_hasp, plain, there, command, refused):
+    hasp = share_hasp(rule() + guard())
     plain.mset({"a": "theirs", "lock:b": "theirs", "stock:1": "theirs", "stock:2": "theirs"})
     with hasp.connect() as owner, hasp.connect() as other:
         assert owner.call("SELECT", 1) == OK
@@ -41,8 +41,8 @@ def test_a_write_of_a_locked_key_in_another_database_is_refused(start_hasp, plai
         assert owner.call("DEL", "lock:a") == ONE
 
 
-def test_a_copy_is_checked_in_the_database_that_it_names(start_hasp, plain, there):
-    hasp = start_hasp(rule() + guard(wait=0))
+def test_a_copy_is_checked_in_the_database_that_it_names(share_hasp, plain, there):
+    hasp = share_hasp(rule() + guard(wait=0))
     plain.set("a", "theirs")
     with hasp.connect() as owner, hasp.connect() as other:
         assert owner.call("SET", "lock:a", "mine", "NX", "PX", 60000) == OK
@@ -57,8 +57,8 @@ def test_a_copy_is_checked_in_the_database_that_it_names(start_hasp, plain, ther
     assert there.get("lock:a") == "mine" and there.ttl("lock:a") > 0
 
 
-def test_a_lock_is_moved_by_its_owner_and_onto_none(start_hasp, plain, there):
-    hasp = start_hasp(rule())
+def test_a_lock_is_moved_by_its_owner_and_onto_none(share_hasp, plain, there):
+    hasp = share_hasp(rule())
     with hasp.connect() as owner, hasp.connect() as other:
         assert owner.call("SET", "lock:a", "mine", "NX", "PX", 60000) == OK
         assert other.call("MOVE", "lock:a", 1).startswith(b"-LOCKED ")
@@ -72,8 +72,8 @@ def test_a_lock_is_moved_by_its_owner_and_onto_none(start_hasp, plain, there):
 @pytest.mark.parametrize("command", [
     ("COPY", "a", "lock:a", "DB", "x"), ("COPY", "a", "lock:a", "DB"), ("MOVE", "stock:1", "x"), ("MOVE", "stock:1"),
     ("MOVE", "stock:1", 0)])
-def test_what_redis_would_not_run_is_refused_in_its_words(start_hasp, plain, redis_server, command):
-    hasp = start_hasp(rule() + guard())
+def test_what_redis_would_not_run_is_refused_in_its_words(share_hasp, plain, redis_server, command):
+    hasp = share_hasp(rule() + guard())
     plain.set("a", "1")
     with hasp.connect() as one, redis_server.connect() as past:
         expected = past.call(*command)

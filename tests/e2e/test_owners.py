@@ -33,8 +33,8 @@ def test_owner_address_is_shared_by_connections_of_a_host(pair, plain):
     assert other.call("DEL", KEY) == ONE
 
 
-def test_owner_address_of_a_unix_socket_is_the_uid(start_hasp, redis_server, plain, tmp_path):
-    hasp = start_hasp(rule(owner="address"), listen=f"unix:{tmp_path}/s 127.0.0.1:0")
+def test_owner_address_of_a_unix_socket_is_the_uid(share_hasp, redis_server, plain, tmp_path):
+    hasp = share_hasp(rule(owner="address"), listen=f"unix:{tmp_path}/s 127.0.0.1:0")
     with hasp.connect() as one, hasp.connect() as other:
         one.call("SETNX", KEY, "v")
         assert owner_of(plain) == f"address:uid:{os.getuid()}"

@@ -139,9 +139,9 @@ NOT_ALLOWED = [
 
 
 @pytest.mark.parametrize("command", NOT_ALLOWED, ids=lambda command: f"{command[0]} {command[1]}")
-def test_what_a_user_may_not_do_redis_refuses_in_its_own_words(start_hasp, plain, redis_server, command):
+def test_what_a_user_may_not_do_redis_refuses_in_its_own_words(share_hasp, plain, redis_server, command):
     """The client gets Redis' own error, even if a script runs the command."""
-    hasp = start_hasp(RULES.format(reentrant="no").replace("= GET", "= GET HGET"))
+    hasp = share_hasp(RULES.format(reentrant="no").replace("= GET", "= GET HGET"))
     plain.execute_command("ACL", "SETUSER", "app", "+@all", "-" + command[0].lower())
     with hasp.connect() as one, redis_server.connect() as past:
         for connection in (one, past):

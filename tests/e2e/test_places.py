@@ -105,8 +105,8 @@ def test_console_lets_in_who_can_log_in_while_strangers_hold_all_its_places(star
 
 
 @covers("console_full")
-def test_console_closes_the_operator_who_is_silent_for_longest(start_hasp, path):
-    start_hasp(f"[admin]\nlisten = unix:{path}\n").is_up()
+def test_console_closes_the_operator_who_is_silent_for_longest(share_hasp, path):
+    share_hasp(f"[admin]\nlisten = unix:{path}\n").is_up()
     with contextlib.ExitStack() as stack:
         operators = [stack.enter_context(Connection(str(path))) for _ in range(PLACES)]
         for operator in operators:
@@ -120,8 +120,8 @@ def test_console_closes_the_operator_who_is_silent_for_longest(start_hasp, path)
 
 
 @covers("console_full")
-def test_console_closes_nobody_who_awaits_an_answer(start_hasp, path):
-    hasp = start_hasp(f"[admin]\nlisten = unix:{path}\n").is_up()
+def test_console_closes_nobody_who_awaits_an_answer(share_hasp, path):
+    hasp = share_hasp(f"[admin]\nlisten = unix:{path}\n").is_up()
     with contextlib.ExitStack() as stack:
         client = stack.enter_context(hasp.connect())
         assert client.call("MULTI") == OK

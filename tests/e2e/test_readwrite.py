@@ -49,8 +49,8 @@ def assert_free(plain):
 
 
 @LAYOUTS
-def test_readers_are_together_and_a_writer_is_alone(start_hasp, plain, reentrant):
-    hasp = start_hasp(verbs(reentrant=reentrant))
+def test_readers_are_together_and_a_writer_is_alone(share_hasp, plain, reentrant):
+    hasp = share_hasp(verbs(reentrant=reentrant))
     with hasp.connect() as one, hasp.connect() as two, hasp.connect() as three:
         assert [shared(one), shared(two, "PX", 60000)] == [FENCE] * 2
         assert exclusive(three) == NIL
@@ -268,8 +268,8 @@ def test_extend_concerns_one_reader_only(clients, plain):
     assert 1000 < plain.pttl(KEY) <= 60000
 
 
-def test_transaction_takes_a_side_and_does_not_wait(start_hasp):
-    hasp = start_hasp(VERBS)
+def test_transaction_takes_a_side_and_does_not_wait(share_hasp):
+    hasp = share_hasp(VERBS)
     with hasp.connect() as one, hasp.connect() as two:
         for each, side, answer in ((one, "SHARED", b"*1\r\n:"), (two, "EXCLUSIVE", b"*1\r\n$-1")):
             assert each.call("MULTI") == OK
@@ -408,8 +408,8 @@ def test_owner_in_line_joins_itself(clients, plain):
     assert plain.hgetall(KEY) == {"mode": "write", "job:write": "2"}
 
 
-def test_two_hasps_share_one_line(start_hasp, plain):
-    hasps = [start_hasp(VERBS) for _ in range(2)]
+def test_two_hasps_share_one_line(share_hasp, plain):
+    hasps = [share_hasp(VERBS) for _ in range(2)]
     with contextlib.ExitStack() as stack:
         ones = [stack.enter_context(hasps[n % 2].connect()) for n in range(5)]
         assert exclusive(ones[0]) == FENCE
@@ -454,8 +454,8 @@ def test_scripts_that_redis_forgets_are_sent_again(clients, plain):
 # --- renewal and release ---------------------------------------------------------
 
 
-def test_readers_are_renewed_each_on_its_own(start_hasp, plain):
-    hasp = start_hasp(short_verbs())
+def test_readers_are_renewed_each_on_its_own(share_hasp, plain):
+    hasp = share_hasp(short_verbs())
     with hasp.connect() as one, hasp.connect() as two:
         assert [shared(one, "AS", "a"), shared(two, "AS", "b"), shared(two, "AS", "b")] == [FENCE] * 3
         assert is_renewed(plain, KEY, "{k}:a:rwlock_timeout:1", "{k}:b:rwlock_timeout:1", "{k}:b:rwlock_timeout:2")
@@ -465,8 +465,8 @@ def test_readers_are_renewed_each_on_its_own(start_hasp, plain):
         assert_free(plain)
 
 
-def test_writer_is_renewed_and_what_it_stays_is(start_hasp, plain):
-    hasp = start_hasp(short_verbs())
+def test_writer_is_renewed_and_what_it_stays_is(share_hasp, plain):
+    hasp = share_hasp(short_verbs())
     with hasp.connect() as one:
         assert exclusive(one) == FENCE
         assert is_renewed(plain, KEY)
@@ -486,8 +486,8 @@ def test_extend_ends_renewal_of_both_sides(clients, plain):
 
 @SIDES
 @pytest.mark.parametrize("on_disconnect", ["release", "expire"])
-def test_holder_that_dies_lets_the_next_in(start_hasp, plain, side, on_disconnect):
-    hasp = start_hasp(short_verbs(on_disconnect=on_disconnect))
+def test_holder_that_dies_lets_the_next_in(share_hasp, plain, side, on_disconnect):
+    hasp = share_hasp(short_verbs(on_disconnect=on_disconnect))
     with hasp.connect() as two, hasp.connect() as three:
         with hasp.connect() as one:
             for _ in range(2):
@@ -505,8 +505,8 @@ def test_holder_that_dies_lets_the_next_in(start_hasp, plain, side, on_disconnec
         assert three.call("UNLOCK", KEY) == ONE
 
 
-def test_side_that_its_owner_has_taken_again_elsewhere_stays(start_hasp, plain):
-    hasps = [start_hasp(short_verbs(on_disconnect="release")) for _ in range(2)]
+def test_side_that_its_owner_has_taken_again_elsewhere_stays(share_hasp, plain):
+    hasps = [share_hasp(short_verbs(on_disconnect="release")) for _ in range(2)]
     with hasps[1].connect() as other:
         with hasps[0].connect() as one:
             for connection, key in ((one, "before"), (one, KEY), (one, "behind"), (other, KEY)):
@@ -533,8 +533,8 @@ def test_side_whose_answer_was_lost_is_given_back(start_hasp, redis_server, plai
         assert timeouts(plain) == []
 
 
-def test_a_thousand_readers_over_one_connection(start_hasp, plain):
-    hasp = start_hasp(short_verbs(on_disconnect="release"))
+def test_a_thousand_readers_over_one_connection(share_hasp, plain):
+    hasp = share_hasp(short_verbs(on_disconnect="release"))
     n = 1000
     with hasp.connect() as other:
         with hasp.connect() as one:

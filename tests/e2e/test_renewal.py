@@ -26,10 +26,10 @@ def reset(connection):
 # --- renewal ---------------------------------------------------------------------
 
 
-def test_locks_without_an_expiry_are_renewed_however_they_were_taken(start_hasp, plain):
+def test_locks_without_an_expiry_are_renewed_however_they_were_taken(share_hasp, plain):
     takes = [("SETNX", "lock:1", "v"), ("SET", "lock:2", "v", "NX"), ("INCR", "lock:3"),
              ("GETSET", "lock:4", "v"), ("SET", "lock:5", "v"), ("MSETNX", "lock:6", "v", "lock:7", "w")]
-    with start_hasp(rule()).connect() as one:
+    with share_hasp(rule()).connect() as one:
         for take in takes:
             one.call(*take)
         keys = [*(take[1] for take in takes), "lock:7"]
@@ -37,8 +37,8 @@ def test_locks_without_an_expiry_are_renewed_however_they_were_taken(start_hasp,
 
 
 @pytest.mark.parametrize("owner", ["address", "name", "user", "value"])
-def test_lock_is_renewed_with_every_owner(start_hasp, plain, owner):
-    with start_hasp(rule(owner=owner)).connect() as one:
+def test_lock_is_renewed_with_every_owner(share_hasp, plain, owner):
+    with share_hasp(rule(owner=owner)).connect() as one:
         one.call("CLIENT", "SETNAME", "me")
         one.call("SETNX", KEY, "v")
         assert is_renewed(plain, KEY)
@@ -46,8 +46,8 @@ def test_lock_is_renewed_with_every_owner(start_hasp, plain, owner):
 
 @pytest.mark.parametrize("expire", [("PEXPIRE", KEY, LEASE_MS), ("SETEX", KEY, LEASE_MS // 1000, "v"),
                                     ("SET", KEY, "v", "XX", "PX", LEASE_MS)])
-def test_lock_is_renewed_no_more_once_the_app_sets_its_expiry(start_hasp, plain, expire):
-    with start_hasp(rule()).connect() as one:
+def test_lock_is_renewed_no_more_once_the_app_sets_its_expiry(share_hasp, plain, expire):
+    with share_hasp(rule()).connect() as one:
         one.call("SETNX", KEY, "v")
         assert rises(plain, 1, KEY)
         assert one.call(*expire) in (ONE, OK)
@@ -55,21 +55,21 @@ def test_lock_is_renewed_no_more_once_the_app_sets_its_expiry(start_hasp, plain,
 
 
 @pytest.mark.parametrize("renew", ["no", "unleased"])
-def test_lock_with_the_apps_expiry_runs_out(start_hasp, plain, renew):
-    with start_hasp(rule(renew=renew)).connect() as one:
+def test_lock_with_the_apps_expiry_runs_out(share_hasp, plain, renew):
+    with share_hasp(rule(renew=renew)).connect() as one:
         one.call("SET", KEY, "v", "NX", "PX", LEASE_MS)
         assert runs_out(plain, KEY)
 
 
-def test_renew_no_lets_run_out_what_has_no_expiry(start_hasp, plain):
-    with start_hasp(rule(renew="no")).connect() as one:
+def test_renew_no_lets_run_out_what_has_no_expiry(share_hasp, plain):
+    with share_hasp(rule(renew="no")).connect() as one:
         one.call("SETNX", KEY, "v")
         assert runs_out(plain, KEY)
 
 
 @covers("renew")
 @pytest.mark.parametrize("owner", ["connection", "value"])
-def test_renew_yes_renews_what_has_the_apps_expiry(start_hasp, plain, owner):
+def test_renew_yes_renews_what_has_the_apps_expiry(share_hasp, plain, owner):
     seconds = LEASE_MS // 1000
     soon = int(time.time() * 1000) + LEASE_MS
     ways = [[("SET", "lock:1", "v", "NX", "EX", seconds)],
@@ -78,14 +78,14 @@ def test_renew_yes_renews_what_has_the_apps_expiry(start_hasp, plain, owner):
             [("SETEX", "lock:4", seconds, "v")],
             [("SETNX", "lock:5", "v"), ("EXPIRE", "lock:5", seconds)],
             [("SETNX", "lock:6", "v"), ("PEXPIREAT", "lock:6", soon)]]
-    with start_hasp(rule(owner=owner, renew="yes")).connect() as one:
+    with share_hasp(rule(owner=owner, renew="yes")).connect() as one:
         for command in sum(ways, []):
             assert one.call(*command) in (OK, ONE)
         assert is_renewed(plain, *(way[0][1] for way in ways))
 
 
-def test_renewal_does_not_shorten_what_was_prolonged_past_hasp(start_hasp, plain):
-    with start_hasp(rule()).connect() as one:
+def test_renewal_does_not_shorten_what_was_prolonged_past_hasp(share_hasp, plain):
+    with share_hasp(rule()).connect() as one:
         one.call("SETNX", KEY, "v")
         assert rises(plain, 1, KEY)
         plain.pexpire(KEY, 60000)
@@ -96,10 +96,10 @@ def test_renewal_does_not_shorten_what_was_prolonged_past_hasp(start_hasp, plain
 
 
 @covers("max_hold")
-def test_renewal_ends_with_max_hold(start_hasp, plain):
+def test_renewal_ends_with_max_hold(share_hasp, plain):
     ends = []
     most = f"{2 * LEASE_MS}ms"
-    with start_hasp(rule(max_hold=most) + verbs(max_hold=most)).connect() as one:
+    with share_hasp(rule(max_hold=most) + verbs(max_hold=most)).connect() as one:
         began = now(plain)
         one.call("SETNX", KEY, "v")
         one.call("LOCK", "k")
@@ -126,8 +126,8 @@ def be_killed(hasp, plain, connection):
 
 
 @pytest.mark.parametrize("end", [close, close_hard, be_killed])
-def test_renewal_ends_with_the_connection(start_hasp, plain, end):
-    hasp = start_hasp(rule())
+def test_renewal_ends_with_the_connection(share_hasp, plain, end):
+    hasp = share_hasp(rule())
     one = hasp.connect()
     one.call("SETNX", KEY, "v")
     assert rises(plain, 1, KEY)
@@ -136,8 +136,8 @@ def test_renewal_ends_with_the_connection(start_hasp, plain, end):
 
 
 @pytest.mark.parametrize("past_hasp", [False, True])
-def test_deleted_lock_does_not_come_back(start_hasp, plain, past_hasp):
-    with start_hasp(rule()).connect() as one:
+def test_deleted_lock_does_not_come_back(share_hasp, plain, past_hasp):
+    with share_hasp(rule()).connect() as one:
         one.call("SETNX", KEY, "v")
         one.call("SETNX", "lock:2", "v")
         assert rises(plain, 1, KEY)
@@ -150,9 +150,9 @@ def test_deleted_lock_does_not_come_back(start_hasp, plain, past_hasp):
 
 
 @pytest.mark.parametrize("owner", ["connection", "value"])
-def test_renewal_never_prolongs_anothers_lock(start_hasp, plain, owner):
+def test_renewal_never_prolongs_anothers_lock(share_hasp, plain, owner):
     """The lock was deleted directly in Redis, and the next holder took it for a short time."""
-    hasp = start_hasp(rule(owner=owner))
+    hasp = share_hasp(rule(owner=owner))
     with hasp.connect() as one, hasp.connect() as other:
         one.call("SETNX", KEY, "v")
         assert rises(plain, 1, KEY)
@@ -161,15 +161,15 @@ def test_renewal_never_prolongs_anothers_lock(start_hasp, plain, owner):
         assert runs_out(plain, KEY)
 
 
-def test_lock_taken_in_a_transaction_is_renewed(start_hasp, plain):
-    with start_hasp(rule() + verbs()).connect() as one:
+def test_lock_taken_in_a_transaction_is_renewed(share_hasp, plain):
+    with share_hasp(rule() + verbs()).connect() as one:
         reply = pipeline(one, ("MULTI",), ("PING",), ("SETNX", KEY, "v"), ("LOCK", "k"), ("EXEC",))[-1]
         assert reply[:-19] == b"*3\r\n+PONG\r\n:1\r\n" and reply[-19:] == FENCE
         assert is_renewed(plain, KEY, "k")
 
 
-def test_lock_is_renewed_in_its_database(start_hasp, redis_server, plain):
-    with start_hasp(rule()).connect() as one, redis_server.client(db=3) as third:
+def test_lock_is_renewed_in_its_database(share_hasp, redis_server, plain):
+    with share_hasp(rule()).connect() as one, redis_server.client(db=3) as third:
         one.call("SETNX", KEY, "v")
         one.call("SELECT", 3)
         one.call("SETNX", KEY, "v")
@@ -178,8 +178,8 @@ def test_lock_is_renewed_in_its_database(start_hasp, redis_server, plain):
         assert rises(plain, 1, KEY)
 
 
-def test_lock_is_renewed_although_the_scripts_were_lost(start_hasp, plain):
-    with start_hasp(rule() + verbs()).connect() as one:
+def test_lock_is_renewed_although_the_scripts_were_lost(share_hasp, plain):
+    with share_hasp(rule() + verbs()).connect() as one:
         one.call("SETNX", KEY, "v")
         one.call("LOCK", "k")
         for _ in range(4):
@@ -198,8 +198,8 @@ def test_lock_is_renewed_again_when_hasps_own_connection_is_back(start_hasp, pla
     assert hasp.log.count("upstream_down") == 1
 
 
-def test_lock_taken_before_replies_ended_is_renewed_on(start_hasp, plain):
-    with start_hasp(rule()).connect() as one:
+def test_lock_taken_before_replies_ended_is_renewed_on(share_hasp, plain):
+    with share_hasp(rule()).connect() as one:
         one.call("SETNX", KEY, "v")
         one.send(encode("CLIENT", "REPLY", "OFF"))
         assert is_renewed(plain, KEY)
@@ -215,17 +215,17 @@ def test_reload_does_not_end_renewal(start_hasp, plain):
         assert is_renewed(plain, KEY)
 
 
-def test_a_thousand_locks_of_one_connection_are_renewed(start_hasp, plain):
+def test_a_thousand_locks_of_one_connection_are_renewed(share_hasp, plain):
     keys = [f"lock:{n}" for n in range(1000)]
-    with start_hasp(rule()).connect() as one:
+    with share_hasp(rule()).connect() as one:
         assert set(pipeline(one, *(("SETNX", key, "v") for key in keys))) == {ONE}
         assert rises(plain, 4, keys[0], keys[-1])
         assert plain.exists(*keys) == 1000
 
 
-def test_more_locks_than_are_remembered_are_renewed_with_owner_value(start_hasp, plain):
+def test_more_locks_than_are_remembered_are_renewed_with_owner_value(share_hasp, plain):
     keys = [f"lock:{n}" for n in range(1100)]
-    with start_hasp(rule(owner="value")).connect() as one:
+    with share_hasp(rule(owner="value")).connect() as one:
         assert set(pipeline(one, *(("SET", key, key, "NX") for key in keys))) == {OK}
         assert rises(plain, 4, keys[-1])
         assert plain.exists(*keys) == 1100
@@ -247,8 +247,8 @@ def test_one_call_renews_many_locks(start_hasp, plain, rules, take):
         assert plain.exists(*keys) == len(keys)
 
 
-def test_locks_of_all_kinds_and_databases_are_renewed_together(start_hasp, redis_server, plain):
-    hasp = start_hasp(rule() + "[lock valued]\npattern = valued:*\nowner = value\nlease = " + LEASE + "\n" + verbs())
+def test_locks_of_all_kinds_and_databases_are_renewed_together(share_hasp, redis_server, plain):
+    hasp = share_hasp(rule() + "[lock valued]\npattern = valued:*\nowner = value\nlease = " + LEASE + "\n" + verbs())
     with hasp.connect() as one, hasp.connect() as other, redis_server.client(db=1) as second:
         other.call("SELECT", 1)
         for n in range(5):
@@ -262,9 +262,9 @@ def test_locks_of_all_kinds_and_databases_are_renewed_together(start_hasp, redis
 
 
 @pytest.mark.parametrize("owner", ["connection", "value"])
-def test_lock_that_is_lost_does_not_hold_up_the_renewal_of_others(start_hasp, plain, owner):
+def test_lock_that_is_lost_does_not_hold_up_the_renewal_of_others(share_hasp, plain, owner):
     keys = [f"lock:{n}" for n in range(40)]
-    with start_hasp(rule(owner=owner)).connect() as one:
+    with share_hasp(rule(owner=owner)).connect() as one:
         pipeline(one, *(("SETNX", key, "v") for key in keys))
         plain.delete(*keys[::2])
         plain.lpush(keys[0], "of another type")
@@ -312,16 +312,16 @@ def test_renewal_that_redis_refuses_is_logged_and_tried_again(start_hasp, plain)
 
 
 @pytest.mark.parametrize("reentrant", ["count", "refresh", "no"])
-def test_lock_by_verb_is_renewed_unless_it_has_a_lease(start_hasp, plain, reentrant):
-    with start_hasp(verbs(reentrant=reentrant)).connect() as one:
+def test_lock_by_verb_is_renewed_unless_it_has_a_lease(share_hasp, plain, reentrant):
+    with share_hasp(verbs(reentrant=reentrant)).connect() as one:
         one.call("LOCK", "k")
         one.call("LOCK", "leased", "PX", LEASE_MS)
         assert is_renewed(plain, "k")
         assert runs_out(plain, "leased")
 
 
-def test_lock_by_verb_for_a_named_owner_is_renewed_until_anybody_unlocks_it(start_hasp, plain):
-    hasp = start_hasp(verbs())
+def test_lock_by_verb_for_a_named_owner_is_renewed_until_anybody_unlocks_it(share_hasp, plain):
+    hasp = share_hasp(verbs())
     with hasp.connect() as one, hasp.connect() as other:
         one.call("LOCK", "k", "AS", "bob")
         assert is_renewed(plain, "k")
@@ -330,8 +330,8 @@ def test_lock_by_verb_for_a_named_owner_is_renewed_until_anybody_unlocks_it(star
         assert runs_out(plain, "k")
 
 
-def test_counted_lock_is_renewed_until_the_last_unlock(start_hasp, plain):
-    hasp = start_hasp(verbs())
+def test_counted_lock_is_renewed_until_the_last_unlock(share_hasp, plain):
+    hasp = share_hasp(verbs())
     with hasp.connect() as one, hasp.connect() as other:
         assert [one.call("LOCK", "k"), one.call("LOCK", "k"), one.call("UNLOCK", "k")] == [FENCE, FENCE, ONE]
         assert is_renewed(plain, "k")
@@ -340,9 +340,9 @@ def test_counted_lock_is_renewed_until_the_last_unlock(start_hasp, plain):
         assert runs_out(plain, "k")
 
 
-def test_what_counted_locks_are_released_by_is_renewed_with_them(start_hasp, plain):
+def test_what_counted_locks_are_released_by_is_renewed_with_them(share_hasp, plain):
     side = "hasp:owner:{k}"
-    with start_hasp(verbs(on_disconnect="release")).connect() as one:
+    with share_hasp(verbs(on_disconnect="release")).connect() as one:
         for _ in range(3):
             assert one.call("LOCK", "k") == FENCE
         assert plain.zcard(side) == 2
@@ -352,10 +352,10 @@ def test_what_counted_locks_are_released_by_is_renewed_with_them(start_hasp, pla
 
 
 @pytest.mark.parametrize("reentrant", ["count", "refresh", "no"])
-def test_lock_that_its_owner_took_anew_elsewhere_is_renewed_no_more(start_hasp, plain, reentrant):
+def test_lock_that_its_owner_took_anew_elsewhere_is_renewed_no_more(share_hasp, plain, reentrant):
     """The owner asked for a lease at another hasp. The first hasp can distinguish the lock from its
     own only by the fencing token."""
-    hasp, away = start_hasp(verbs(reentrant=reentrant)), start_hasp(verbs(reentrant=reentrant))
+    hasp, away = share_hasp(verbs(reentrant=reentrant)), share_hasp(verbs(reentrant=reentrant))
     with hasp.connect() as one, away.connect() as other:
         one.call("LOCK", "k", "AS", "bob")
         assert rises(plain, 1, "k")
@@ -365,8 +365,8 @@ def test_lock_that_its_owner_took_anew_elsewhere_is_renewed_no_more(start_hasp, 
 
 
 @pytest.mark.parametrize("reentrant", ["count", "no"])
-def test_lock_by_verb_that_was_released_elsewhere_does_not_come_back(start_hasp, plain, reentrant):
-    hasp, away = start_hasp(verbs(reentrant=reentrant)), start_hasp(verbs(reentrant=reentrant))
+def test_lock_by_verb_that_was_released_elsewhere_does_not_come_back(share_hasp, plain, reentrant):
+    hasp, away = share_hasp(verbs(reentrant=reentrant)), share_hasp(verbs(reentrant=reentrant))
     with hasp.connect() as one, away.connect() as other:
         one.call("LOCK", "k", "AS", "bob")
         one.call("LOCK", "k2")
@@ -376,8 +376,8 @@ def test_lock_by_verb_that_was_released_elsewhere_does_not_come_back(start_hasp,
         assert not plain.exists("k", "hasp:fence:{k}")
 
 
-def test_extended_lock_is_renewed_no_more(start_hasp, plain):
-    with start_hasp(verbs()).connect() as one:
+def test_extended_lock_is_renewed_no_more(share_hasp, plain):
+    with share_hasp(verbs()).connect() as one:
         one.call("LOCK", "k")
         assert rises(plain, 1, "k")
         assert one.call("LOCK.EXTEND", "k", "PX", LEASE_MS) == ONE
@@ -427,8 +427,8 @@ def test_renew_yes_lets_the_owner_end_its_lock_earlier(start_hasp, plain, owner)
         assert "lock_lost" not in hasp.log
 
 
-def test_renew_yes_goes_on_when_the_owner_names_a_later_end(start_hasp, plain):
-    with start_hasp(rule(renew="yes")).connect() as one:
+def test_renew_yes_goes_on_when_the_owner_names_a_later_end(share_hasp, plain):
+    with share_hasp(rule(renew="yes")).connect() as one:
         assert one.call("SET", KEY, "v", "NX", "PX", LONG_MS) == OK
         assert one.call("PEXPIRE", KEY, LEASE_MS) == ONE
         assert one.call("PEXPIRE", KEY, 2 * LEASE_MS) == ONE

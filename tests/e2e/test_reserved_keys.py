@@ -28,8 +28,8 @@ WRITES = [
 
 
 @SECTIONS
-def test_writes_of_them_are_refused(start_hasp, plain, sections):
-    hasp = start_hasp(sections)
+def test_writes_of_them_are_refused(share_hasp, plain, sections):
+    hasp = share_hasp(sections)
     plain.set("a", "1")
     before = plain.keys()
     with hasp.connect() as one:
@@ -39,8 +39,8 @@ def test_writes_of_them_are_refused(start_hasp, plain, sections):
 
 
 @SECTIONS
-def test_nothing_else_of_a_transaction_is_refused(start_hasp, plain, sections):
-    hasp = start_hasp(sections)
+def test_nothing_else_of_a_transaction_is_refused(share_hasp, plain, sections):
+    hasp = share_hasp(sections)
     with hasp.connect() as one:
         for command in WRITES[:5]:
             assert one.call("MULTI") == OK
@@ -52,8 +52,8 @@ def test_nothing_else_of_a_transaction_is_refused(start_hasp, plain, sections):
 
 
 @SECTIONS
-def test_reads_of_them_pass(start_hasp, plain, sections):
-    hasp = start_hasp(sections)
+def test_reads_of_them_pass(share_hasp, plain, sections):
+    hasp = share_hasp(sections)
     plain.set(OWN, 5)
     plain.set("a", 1)
     with hasp.connect() as one:
@@ -74,8 +74,8 @@ def test_reads_of_them_pass(start_hasp, plain, sections):
         assert one.call("FLUSHALL") == OK
 
 
-def test_verbs_do_not_lock_them(start_hasp, plain):
-    hasp = start_hasp(VERBS)
+def test_verbs_do_not_lock_them(share_hasp, plain):
+    hasp = share_hasp(VERBS)
     with hasp.connect() as one:
         assert one.call("LOCK", OWN) == REFUSED
         assert one.call("UNLOCK", "hasp:guard:{a}") == REFUSED
@@ -84,8 +84,8 @@ def test_verbs_do_not_lock_them(start_hasp, plain):
         assert one.call("LOCK", "hasp") == b":%s\r\n" % plain.get(OWN).encode()
 
 
-def test_no_request_is_too_long_to_be_refused(start_hasp, plain):
-    hasp = start_hasp(VERBS)
+def test_no_request_is_too_long_to_be_refused(share_hasp, plain):
+    hasp = share_hasp(VERBS)
     big = "x" * 300_000
     for command in (("SET", OWN, big), ("MSET", "a", big, OWN, big), ("EVAL", SETS + " --" + big, 1, OWN),
                     ("EVAL", SETS, 1, OWN, big), ("DEL", "a" * 300_000, OWN)):
@@ -111,16 +111,16 @@ def test_the_operator_may_allow_it(start_hasp, plain):
 
 
 @pytest.mark.parametrize("sections", ["", rule(mode="observe"), guard(mode="observe")], ids=["none", "rule", "guard"])
-def test_where_hasp_keeps_no_locks_they_are_the_application_s(start_hasp, plain, sections):
-    hasp = start_hasp(sections)
+def test_where_hasp_keeps_no_locks_they_are_the_application_s(share_hasp, plain, sections):
+    hasp = share_hasp(sections)
     with hasp.connect() as one:
         assert one.call("SET", "hasp:mine", 1) == OK
         assert one.call("DEL", "hasp:mine", "x") == ONE
         assert one.call("EVAL", SETS, 1, OWN) == NIL
 
 
-def test_replies_keep_their_order(start_hasp):
-    with start_hasp(VERBS).connect() as one:
+def test_replies_keep_their_order(share_hasp):
+    with share_hasp(VERBS).connect() as one:
         assert pipeline(one, ("SET", "a", 1), ("SET", OWN, 1), ("GET", "a"), ("DEL", OWN), ("GET", OWN)) == \
             [OK, REFUSED, bulk("1"), REFUSED, NIL]
         one.send(encode("CLIENT", "REPLY", "OFF") + encode("SET", OWN, 1) + encode("CLIENT", "REPLY", "ON"))

@@ -147,8 +147,8 @@ def test_guard_checks_commands_that_compare(start_hasp, plain, program):
     (rule(owner="user"), ("SETNX", "lock:a", 1), ("DEL", "lock:a")),
     (verbs(owner="user"), ("LOCK", "lock:a"), ("UNLOCK", "lock:a")),
 ])
-def test_failed_login_does_not_make_its_user_the_owner(start_hasp, plain, login, sections, take, release):
-    hasp = start_hasp(sections)
+def test_failed_login_does_not_make_its_user_the_owner(share_hasp, plain, login, sections, take, release):
+    hasp = share_hasp(sections)
     with hasp.connect() as holder, hasp.connect() as thief:
         assert pipeline(holder, ("AUTH", "u2", "two"), take)[0] == OK
         replies = pipeline(thief, ("AUTH", "u1", "right"), ("PING",), login, ("PING",), release)
@@ -171,8 +171,8 @@ def test_failed_login_in_a_transaction_does_not_make_its_user_the_owner(start_ha
 
 @pytest.mark.parametrize("login", LOGINS)
 @pytest.mark.parametrize("sections", ["", rule()])
-def test_client_goes_on_after_a_failed_login(start_hasp, login, sections):
-    with start_hasp(sections).connect() as one:
+def test_client_goes_on_after_a_failed_login(share_hasp, login, sections):
+    with share_hasp(sections).connect() as one:
         assert pipeline(one, ("PING",), login, ("ECHO", "x"), login, ("ECHO", "y")) == [
             PONG, WRONGPASS, bulk("x"), WRONGPASS, bulk("y")]
 
@@ -255,18 +255,18 @@ def test_wait_does_not_count_a_replica_that_lacks_the_write(start_hasp, plain, r
         assert plain.keys("hasp:ack*") == []
 
 
-def test_wait_does_not_count_a_replica_that_lacks_what_was_written_in_another_database(start_hasp, plain, replica):
+def test_wait_does_not_count_a_replica_that_lacks_what_was_written_in_another_database(share_hasp, plain, replica):
     """The client is alone on the shared link of its database, and takes that link over."""
     with contextlib.ExitStack() as stack:
-        one = served(stack, start_hasp())
+        one = served(stack, share_hasp())
         with replica.frozen():
             assert pipeline(one, ("SET", "k", "v"), ("SELECT", 1), ("GET", "k")) == [OK, OK, NIL]
             assert one.call("WAIT", 1, 300) == ZERO
 
 
-def test_wait_does_not_count_a_replica_that_lacks_a_lock_that_was_handed_over(start_hasp, plain, replica):
+def test_wait_does_not_count_a_replica_that_lacks_a_lock_that_was_handed_over(share_hasp, plain, replica):
     with contextlib.ExitStack() as stack:
-        hasp = start_hasp(verbs(lease="600s"))
+        hasp = share_hasp(verbs(lease="600s"))
         holder, waiter = served(stack, hasp), served(stack, hasp)
         waiter.call("WAIT", 0, 0)  # its link is its own from here on
         assert holder.call("LOCK", "k") == FENCE
@@ -278,9 +278,9 @@ def test_wait_does_not_count_a_replica_that_lacks_a_lock_that_was_handed_over(st
             assert waiter.call("WAIT", 1, 300) == ZERO
 
 
-def test_wait_in_a_transaction_is_refused_if_it_would_count_too_much(start_hasp, replica):
+def test_wait_in_a_transaction_is_refused_if_it_would_count_too_much(share_hasp, replica):
     with contextlib.ExitStack() as stack:
-        one = served(stack, start_hasp())
+        one = served(stack, share_hasp())
         with replica.frozen():
             replies = pipeline(one, ("SET", "k", "v"), ("MULTI",), ("WAIT", 1, 300), ("EXEC",))
             assert replies[2] == QUEUED and replies[3].startswith(b"*1\r\n-ERR hasp: WAIT in a transaction")
@@ -288,10 +288,10 @@ def test_wait_in_a_transaction_is_refused_if_it_would_count_too_much(start_hasp,
                 ZERO, OK, QUEUED, b"*1\r\n" + ZERO]
 
 
-def test_wait_is_refused_to_a_user_that_may_not_write_what_it_needs(start_hasp, plain, replica):
+def test_wait_is_refused_to_a_user_that_may_not_write_what_it_needs(share_hasp, plain, replica):
     plain.execute_command("ACL", "SETUSER", "w", "on", ">p", "~k", "+set", "+get", "+ping", "+wait")
     with contextlib.ExitStack() as stack:
-        one = served(stack, start_hasp(), "AUTH", "w", "p")
+        one = served(stack, share_hasp(), "AUTH", "w", "p")
         with replica.frozen():
             assert one.call("SET", "k", "v") == OK
             assert one.call("WAIT", 1, 300).startswith(b"-NOPERM")
@@ -316,9 +316,9 @@ def test_wait_at_a_cluster_does_not_count_a_replica_that_lacks_the_write(program
 
 
 @pytest.mark.parametrize("refused", [("MULTI",), ("WATCH", "x")])
-def test_guarded_transaction_ends_as_without_hasp_after_a_command_that_is_refused(start_hasp, redis_server, refused):
+def test_guarded_transaction_ends_as_without_hasp_after_a_command_that_is_refused(share_hasp, redis_server, refused):
     """Redis 8 runs the command, Valkey 8 does not."""
-    with start_hasp(guard()).connect() as one, redis_server.connect() as direct:
+    with share_hasp(guard()).connect() as one, redis_server.connect() as direct:
         commands = ("MULTI",), refused, ("SET", KEY, 1), ("EXEC",)
         assert [one.call(*command) for command in commands] == [direct.call(*command) for command in commands]
 

@@ -81,9 +81,9 @@ def test_a_lock_is_taken_and_released_by_short_calls(start_hasp, calls):
 
 @BOTH
 @EACH_RELEASE
-def test_a_busy_release_hands_off_to_a_waiter_of_another_hasp(start_hasp, plain, pooling, rules, take, release, taken):
+def test_a_busy_release_hands_off_to_a_waiter_of_another_hasp(share_hasp, plain, pooling, rules, take, release, taken):
     """The releasing client's hasp does not know the waiter, and sends the short call first."""
-    hasp, away = start_hasp(rules, pooling=pooling), start_hasp(rules, pooling=pooling)
+    hasp, away = share_hasp(rules, pooling=pooling), share_hasp(rules, pooling=pooling)
     with hasp.connect() as one, away.connect() as other:
         assert one.call(*take) == taken
         stand(plain, other, *waits(rules, take))
@@ -115,10 +115,10 @@ def test_a_release_with_a_known_waiter_is_a_full_call_at_once(start_hasp, plain,
 
 @EACH_RELEASE
 @pytest.mark.parametrize("end", ["half closes", "closes"])
-def test_a_client_that_leaves_behind_its_release_has_released(start_hasp, plain, rules, take, release, taken, end):
+def test_a_client_that_leaves_behind_its_release_has_released(share_hasp, plain, rules, take, release, taken, end):
     """The lease is long, so that nothing else releases the lock."""
     rules += "on_disconnect = expire\n"
-    hasp, away = start_hasp(rules), start_hasp(rules)
+    hasp, away = share_hasp(rules), share_hasp(rules)
     with hasp.connect() as one, away.connect() as other:
         assert one.call(*take) == taken
         stand(plain, other, *waits(rules, take))
@@ -131,9 +131,9 @@ def test_a_client_that_leaves_behind_its_release_has_released(start_hasp, plain,
         assert other.read() == taken
 
 
-def test_an_inner_unlock_gives_one_hold_back(start_hasp, plain):
+def test_an_inner_unlock_gives_one_hold_back(share_hasp, plain):
     """By a connection that has the lock, and by another one of the same owner."""
-    hasp = start_hasp(VERBS)
+    hasp = share_hasp(VERBS)
     with hasp.connect() as one, hasp.connect() as other:
         first = one.call("LOCK", "k", "AS", "us")
         assert one.call("LOCK", "k", "AS", "us") == first
@@ -145,10 +145,10 @@ def test_an_inner_unlock_gives_one_hold_back(start_hasp, plain):
         assert not plain.keys("*{k}*")
 
 
-def test_a_newcomer_of_another_hasp_does_not_pass_a_queue(start_hasp, plain):
+def test_a_newcomer_of_another_hasp_does_not_pass_a_queue(share_hasp, plain):
     """The lock was deleted directly in Redis. The newcomer's short call finds it free, with a
     waiter that its hasp does not know."""
-    hasp, away = start_hasp(VERBS), start_hasp(VERBS)
+    hasp, away = share_hasp(VERBS), share_hasp(VERBS)
     with hasp.connect() as one, away.connect() as other, away.connect() as third:
         assert third.call("LOCK", "k", "PX", 60000) == FENCE
         stand(plain, other, "LOCK", "k", *WAIT)
@@ -172,8 +172,8 @@ def test_scripts_that_redis_forgot_are_sent_again(start_hasp, plain, calls, rule
             assert ("EVAL" in calls.told()) is forgets
 
 
-def test_a_client_that_hears_no_replies_sends_full_calls(start_hasp, plain):
-    hasp, away = start_hasp(VERBS), start_hasp(VERBS)
+def test_a_client_that_hears_no_replies_sends_full_calls(share_hasp, plain):
+    hasp, away = share_hasp(VERBS), share_hasp(VERBS)
     with hasp.connect() as one, away.connect() as other:
         assert one.call("LOCK", "k", "PX", 60000, "AS", "me") == FENCE
         stand(plain, other, "LOCK", "k", *WAIT)
@@ -184,8 +184,8 @@ def test_a_client_that_hears_no_replies_sends_full_calls(start_hasp, plain):
         assert one.call("PING") == b"+PONG\r\n"
 
 
-def test_a_transaction_has_full_calls(start_hasp, plain):
-    hasp, away = start_hasp(VERBS), start_hasp(VERBS)
+def test_a_transaction_has_full_calls(share_hasp, plain):
+    hasp, away = share_hasp(VERBS), share_hasp(VERBS)
     with hasp.connect() as one, away.connect() as other:
         assert one.call("LOCK", "k", "PX", 60000) == FENCE
         stand(plain, other, "LOCK", "k", *WAIT)
@@ -195,8 +195,8 @@ def test_a_transaction_has_full_calls(start_hasp, plain):
 
 
 @EACH_RELEASE
-def test_a_release_of_nothing_answers_zero(start_hasp, plain, rules, take, release, taken):
-    hasp = start_hasp(rules)
+def test_a_release_of_nothing_answers_zero(share_hasp, plain, rules, take, release, taken):
+    hasp = share_hasp(rules)
     with hasp.connect() as one, hasp.connect() as other:
         assert one.call(*release) == ZERO
         assert other.call(*take) == taken
@@ -204,8 +204,8 @@ def test_a_release_of_nothing_answers_zero(start_hasp, plain, rules, take, relea
         assert plain.exists("lock:1")
 
 
-def test_a_key_of_another_type_is_refused_as_before(start_hasp, plain):
-    with start_hasp(VERBS).connect() as one:
+def test_a_key_of_another_type_is_refused_as_before(share_hasp, plain):
+    with share_hasp(VERBS).connect() as one:
         plain.rpush("k", 1)
         for command in (("LOCK", "k"), ("UNLOCK", "k")):
             assert one.call(*command).startswith(b"-WRONGTYPE ")

@@ -15,7 +15,7 @@ from harness.by_hand import HASP
 from harness.campaigns import TESTER
 
 RUN = pathlib.Path(HASP).resolve().parent / "tests" / "sim" / "run"
-pytestmark = pytest.mark.skipif(not RUN.exists(), reason="the simulation needs Lua 5.1")
+pytestmark = [pytest.mark.skipif(not RUN.exists(), reason="the simulation needs Lua 5.1"), pytest.mark.sanitized]
 
 # model -> the planted defects that it shows. Those of C are in tests/sim/breaks.c, the others in
 # the Lua scripts.

@@ -53,8 +53,8 @@ def test_what_a_replica_sends_before_the_stream_begins_reaches_redis(start_hasp,
 
 @pytest.mark.parametrize("command", [("SYNC",), ("PSYNC", "?", -1), ("MONITOR",), ("PSYNC",),
                                      ("SYNC", "x")])
-def test_refused_stream_leaves_the_rules_in_force(start_hasp, plain, limited, command):
-    hasp = start_hasp(rule())
+def test_refused_stream_leaves_the_rules_in_force(share_hasp, plain, limited, command):
+    hasp = share_hasp(rule())
     with served(hasp) as one, hasp.connect() as other:
         assert one.call(*limited) == OK
         assert other.call("SETNX", KEY, "v") == ONE
@@ -83,8 +83,8 @@ def test_message_before_the_refusal_is_no_stream(start_hasp, plain, limited, com
         assert one.read() == ZERO
 
 
-def test_refused_stream_in_a_transaction_changes_nothing(start_hasp):
-    with served(start_hasp(rule())) as one:
+def test_refused_stream_in_a_transaction_changes_nothing(share_hasp):
+    with served(share_hasp(rule())) as one:
         assert one.call("MULTI") == OK
         assert one.call("SYNC").startswith(b"-ERR Command not allowed inside a transaction")
         assert one.call("EXEC").startswith(b"-EXECABORT")

@@ -45,8 +45,8 @@ PARTS = [b"*", b"PI", b"*2\r\n$3\r\nGET\r\n$1\r\n", b"*3\r\n$3\r\nSET\r\n$1\r\nk
 
 @covers("client_idle_timeout")
 @BOTH
-def test_part_of_a_request_does_not_keep_a_client_from_being_idle(start_hasp):
-    hasp = start_hasp(client_idle_timeout="4s")
+def test_part_of_a_request_does_not_keep_a_client_from_being_idle(share_hasp):
+    hasp = share_hasp(client_idle_timeout="4s")
     with contextlib.ExitStack() as stack:
         clients = [stack.enter_context(hasp.connect(timeout=30)) for _ in PARTS]
         for client, part in zip(clients, PARTS):
@@ -56,8 +56,8 @@ def test_part_of_a_request_does_not_keep_a_client_from_being_idle(start_hasp):
 
 
 @BOTH
-def test_client_that_sends_its_request_slowly_is_not_idle(start_hasp):
-    hasp = start_hasp(client_idle_timeout="2s")
+def test_client_that_sends_its_request_slowly_is_not_idle(share_hasp):
+    hasp = share_hasp(client_idle_timeout="2s")
     with hasp.connect() as one, hasp.connect(timeout=30) as idle:
         one.send(b"*2\r\n$4\r\nECHO\r\n$1000\r\n")
         left, sent, pause = 1000, time.monotonic(), 0
@@ -166,8 +166,8 @@ def test_client_that_logs_out_may_log_in_again(with_login):
         assert one.at_end()
 
 
-def test_without_a_password_only_a_login_that_was_begun_must_end(start_hasp):
-    hasp = start_hasp(client_login_timeout="1s")
+def test_without_a_password_only_a_login_that_was_begun_must_end(share_hasp):
+    hasp = share_hasp(client_login_timeout="1s")
     with hasp.connect() as silent, hasp.connect() as pinging:
         assert pinging.call("PING") == PONG
         with hasp.connect(timeout=30) as one:
@@ -177,8 +177,8 @@ def test_without_a_password_only_a_login_that_was_begun_must_end(start_hasp):
         assert silent.call("PING") == pinging.call("PING") == PONG
 
 
-def test_first_request_that_is_no_login_may_take_its_time(start_hasp):
-    hasp = start_hasp(client_login_timeout="1s")
+def test_first_request_that_is_no_login_may_take_its_time(share_hasp):
+    hasp = share_hasp(client_login_timeout="1s")
     with hasp.connect() as one:
         one.send(b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1000\r\n")
         with hasp.connect(timeout=30) as other:

@@ -26,9 +26,9 @@ def unix_hasp(start_hasp, tmp_path):
     return lambda sections="", **options: start_hasp(sections, listen=f"unix:{tmp_path}/hasp.sock", **options)
 
 
-def test_twenty_thousand_commands_may_be_written_before_the_first_reply_is_read(start_hasp):
+def test_twenty_thousand_commands_may_be_written_before_the_first_reply_is_read(share_hasp):
     count = 20_000
-    with start_hasp().connect(timeout=60) as one:
+    with share_hasp().connect(timeout=60) as one:
         one.send(encode("GETSET", "k", VALUE) * count)
         for n, expected in enumerate(replies(count)):
             assert one.read() == expected, n

@@ -96,9 +96,9 @@ def test_redis_down_is_told_to_the_client_and_again_served_when_it_is_back(
         assert one.call("SETNX", "lock:1", 1) == b":1\r\n"
 
 
-def test_client_that_sends_nothing_does_not_notice_that_redis_is_down(start_hasp, redis_server):
+def test_client_that_sends_nothing_does_not_notice_that_redis_is_down(share_hasp, redis_server):
     redis_server.stop()
-    hasp = start_hasp()
+    hasp = share_hasp()
     with hasp.connect() as one:
         redis_server.start()
         assert one.call("PING") == PONG
@@ -275,8 +275,8 @@ def test_lock_whose_reply_is_cut_is_not_taken(start_hasp, fake, partial):
 
 
 @private
-def test_redis_restarted_between_commands_closes_clients_with_a_link(start_hasp, redis_server):
-    hasp = start_hasp(LOCKS)
+def test_redis_restarted_between_commands_closes_clients_with_a_link(share_hasp, redis_server):
+    hasp = share_hasp(LOCKS)
     with hasp.connect() as one, hasp.connect() as idle:
         assert one.call("SETNX", "lock:1", "v") == b":1\r\n"
         redis_server.kill()

@@ -92,8 +92,8 @@ def test_owner_that_a_command_names_holds_across_connections(pair):
 
 @pytest.mark.parametrize("verb", ["LOCK", "UNLOCK", "LOCK.EXTEND"])
 @pytest.mark.parametrize("owner", ["user", "name", "address", "connection"])
-def test_owner_that_hasp_made_for_another_client_cannot_be_named(start_hasp, plain, tmp_path, owner, verb):
-    hasp = start_hasp(verbs(owner=owner), listen=f"127.0.0.1:0 unix:{tmp_path}/s")
+def test_owner_that_hasp_made_for_another_client_cannot_be_named(share_hasp, plain, tmp_path, owner, verb):
+    hasp = share_hasp(verbs(owner=owner), listen=f"127.0.0.1:0 unix:{tmp_path}/s")
     plain.execute_command("ACL", "SETUSER", "alice", "on", "nopass", "~*", "&*", "+@all")
     with hasp.connect() as alice, Connection(f"{tmp_path}/s") as bob:
         assert alice.call("AUTH", "alice", "any") == alice.call("CLIENT", "SETNAME", "alice") == OK
@@ -165,8 +165,8 @@ def test_fencing_tokens_rise_over_all_keys_and_connections(pair):
     assert tokens == sorted(set(tokens))
 
 
-def test_fencing_tokens_rise_though_redis_forgets_them(start_hasp, redis_server, plain):
-    hasp, tokens = start_hasp(VERBS), []
+def test_fencing_tokens_rise_though_redis_forgets_them(share_hasp, redis_server, plain):
+    hasp, tokens = share_hasp(VERBS), []
     for forget in ([], [plain.flushall], [redis_server.kill, redis_server.start]):
         for step in forget:
             step()

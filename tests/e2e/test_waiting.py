@@ -21,15 +21,15 @@ from harness.waiting import KEY, named, rule
 
 
 @LAYOUTS
-def test_free_lock_is_got_at_once(start_hasp, plain, reentrant):
-    with start_hasp(verbs(reentrant=reentrant)).connect() as one:
+def test_free_lock_is_got_at_once(share_hasp, plain, reentrant):
+    with share_hasp(verbs(reentrant=reentrant)).connect() as one:
         assert one.call("LOCK", KEY, "WAIT", 60000) == FENCE
         assert not plain.exists(queue_of(KEY))
 
 
 @LAYOUTS
-def test_unlock_hands_off_to_the_next_one_with_a_new_fencing_token(start_hasp, plain, reentrant):
-    hasp = start_hasp(verbs(reentrant=reentrant))
+def test_unlock_hands_off_to_the_next_one_with_a_new_fencing_token(share_hasp, plain, reentrant):
+    hasp = share_hasp(verbs(reentrant=reentrant))
     with hasp.connect() as one, hasp.connect() as other:
         assert one.call("LOCK", KEY) == FENCE
         stand(plain, other, "LOCK", KEY, "WAIT", 60000)
@@ -63,8 +63,8 @@ def test_unlock_tells_the_first_waiter_and_nobody_else(start_hasp, plain):
         assert messages[0]["data"].split()[:2] == [first, plain.get("hasp:fence")]
 
 
-def test_fencing_tokens_rise_from_holder_to_holder(start_hasp, plain):
-    hasp = start_hasp(VERBS)
+def test_fencing_tokens_rise_from_holder_to_holder(share_hasp, plain):
+    hasp = share_hasp(VERBS)
     ones = [hasp.connect() for _ in range(6)]
     fences = [int(ones[0].call("LOCK", KEY)[1:])]
     for one in ones[1:]:
@@ -87,8 +87,8 @@ def in_turn(plain, holder, ones, take, give):
         assert len(entries(plain, take[1])) == len(ones) - n - 1
 
 
-def test_first_come_first_served(start_hasp, plain):
-    hasp = start_hasp(VERBS)
+def test_first_come_first_served(share_hasp, plain):
+    hasp = share_hasp(VERBS)
     with hasp.connect() as one:
         assert one.call("LOCK", KEY) == FENCE
         ones = [hasp.connect() for _ in range(8)]
@@ -113,8 +113,8 @@ def test_first_come_first_served_by_workers_and_other_hasps(start_hasp, plain):
             other.close()
 
 
-def test_first_come_first_served_under_a_rule_by_two_hasps(start_hasp, plain):
-    hasps = [start_hasp(rule()), start_hasp(rule())]
+def test_first_come_first_served_under_a_rule_by_two_hasps(share_hasp, plain):
+    hasps = [share_hasp(rule()), share_hasp(rule())]
     with hasps[0].connect() as one:
         assert one.call("SETNX", "lock:1", "v") == ONE
         ones = [hasps[n % 2].connect() for n in range(6)]
@@ -124,9 +124,9 @@ def test_first_come_first_served_under_a_rule_by_two_hasps(start_hasp, plain):
 
 
 @pytest.mark.parametrize("take", [("LOCK", KEY), ("LOCK", KEY, "WAIT", 60000)])
-def test_newcomer_does_not_overtake_the_waiters(start_hasp, plain, take):
+def test_newcomer_does_not_overtake_the_waiters(share_hasp, plain, take):
     """The lock is free, but its queue is not empty, and only the newcomer asks now."""
-    hasp = start_hasp(VERBS)
+    hasp = share_hasp(VERBS)
     with hasp.connect() as one, hasp.connect() as other:
         plain.hset(KEY, "somebody", 1)
         stand(plain, one, "LOCK", KEY, "WAIT", 60000)
@@ -140,8 +140,8 @@ def test_newcomer_does_not_overtake_the_waiters(start_hasp, plain, take):
             assert other.read() == FENCE
 
 
-def test_several_locks_have_a_queue_each(start_hasp, plain):
-    hasp = start_hasp(VERBS)
+def test_several_locks_have_a_queue_each(share_hasp, plain):
+    hasp = share_hasp(VERBS)
     with hasp.connect() as one, hasp.connect() as other, hasp.connect() as third:
         one.call("LOCK", "a")
         one.call("LOCK", "b")
@@ -153,8 +153,8 @@ def test_several_locks_have_a_queue_each(start_hasp, plain):
 
 
 @pytest.mark.parametrize("proto, nil", [(2, NIL), (3, NIL3)])
-def test_time_out_is_nil_and_leaves_the_queue(start_hasp, plain, proto, nil):
-    hasp = start_hasp(VERBS)
+def test_time_out_is_nil_and_leaves_the_queue(share_hasp, plain, proto, nil):
+    hasp = share_hasp(VERBS)
     with hasp.connect() as one, hasp.connect() as other:
         one.call("LOCK", KEY)
         other.call("HELLO", proto)
@@ -166,8 +166,8 @@ def test_time_out_is_nil_and_leaves_the_queue(start_hasp, plain, proto, nil):
 
 
 @pytest.mark.parametrize("take, failed", [(("SETNX", "lock:1", "w"), ZERO), (("SET", "lock:1", "w", "NX"), NIL)])
-def test_time_out_under_a_rule_is_what_redis_answers(start_hasp, plain, take, failed):
-    hasp = start_hasp(rule(wait="300ms"))
+def test_time_out_under_a_rule_is_what_redis_answers(share_hasp, plain, take, failed):
+    hasp = share_hasp(rule(wait="300ms"))
     with hasp.connect() as one, hasp.connect() as other:
         one.call("SETNX", "lock:1", "v")
         began = time.monotonic()
@@ -177,8 +177,8 @@ def test_time_out_under_a_rule_is_what_redis_answers(start_hasp, plain, take, fa
         assert plain.get("lock:1") == "v"
 
 
-def test_one_that_times_out_does_not_hold_up_those_behind_it(start_hasp, plain):
-    hasp = start_hasp(VERBS)
+def test_one_that_times_out_does_not_hold_up_those_behind_it(share_hasp, plain):
+    hasp = share_hasp(VERBS)
     with hasp.connect() as one, hasp.connect() as other, hasp.connect() as third:
         one.call("LOCK", KEY)
         stand(plain, other, "LOCK", KEY, "WAIT", 800, briefly=True)
@@ -188,8 +188,8 @@ def test_one_that_times_out_does_not_hold_up_those_behind_it(start_hasp, plain):
         assert soon(plain, third, polled=True) == FENCE
 
 
-def test_wait_0_does_not_wait(start_hasp, plain):
-    hasp = start_hasp(VERBS)
+def test_wait_0_does_not_wait(share_hasp, plain):
+    hasp = share_hasp(VERBS)
     with hasp.connect() as one, hasp.connect() as other:
         assert one.call("LOCK", KEY, "WAIT", 0) == FENCE
         assert other.call("LOCK", KEY, "WAIT", 0) == NIL
@@ -203,20 +203,20 @@ def test_wait_0_does_not_wait(start_hasp, plain):
     ("9223372036854775808", b"timeout is not an integer or out of range"),
     ("-1", b"timeout is negative"),
 ])
-def test_wrong_wait_is_blpops_error(start_hasp, plain, ms, error):
-    with start_hasp(VERBS).connect() as one:
+def test_wrong_wait_is_blpops_error(share_hasp, plain, ms, error):
+    with share_hasp(VERBS).connect() as one:
         assert one.call("LOCK", KEY, "WAIT", ms) == b"-ERR %s\r\n" % error
         assert not plain.exists(KEY)
 
 
 @pytest.mark.parametrize("options", [("WAIT",), ("WAIT", 1, "WAIT", 1), ("WAIT", 1, "PX")])
-def test_wait_that_is_no_option_is_a_syntax_error(start_hasp, options):
-    with start_hasp(VERBS).connect() as one:
+def test_wait_that_is_no_option_is_a_syntax_error(share_hasp, options):
+    with share_hasp(VERBS).connect() as one:
         assert one.call("LOCK", KEY, *options) == b"-ERR syntax error\r\n"
 
 
-def test_options_come_in_any_order_and_case(start_hasp, plain):
-    hasp = start_hasp(VERBS)
+def test_options_come_in_any_order_and_case(share_hasp, plain):
+    hasp = share_hasp(VERBS)
     with hasp.connect() as one, hasp.connect() as other:
         one.call("LOCK", KEY)
         stand(plain, other, "lock", KEY, "wait", 9000, "As", "bob", "eX", 40)
@@ -226,8 +226,8 @@ def test_options_come_in_any_order_and_case(start_hasp, plain):
         assert 30000 < plain.pttl(KEY) <= 40000
 
 
-def test_longest_wait_is_a_wait(start_hasp, plain):
-    hasp = start_hasp(VERBS)
+def test_longest_wait_is_a_wait(share_hasp, plain):
+    hasp = share_hasp(VERBS)
     with hasp.connect() as one, hasp.connect() as other:
         one.call("LOCK", KEY)
         stand(plain, other, "LOCK", KEY, "WAIT", (1 << 63) - 1 - (1 << 43))
@@ -235,8 +235,8 @@ def test_longest_wait_is_a_wait(start_hasp, plain):
         assert soon(plain, other) == FENCE
 
 
-def test_lock_info_tells_how_many_wait(start_hasp, plain):
-    hasp = start_hasp(VERBS)
+def test_lock_info_tells_how_many_wait(share_hasp, plain):
+    hasp = share_hasp(VERBS)
     with hasp.connect() as one, hasp.connect() as other, hasp.connect() as third:
         one.call("LOCK", KEY)
         assert told(one, KEY)["waiters"] == 0
@@ -245,8 +245,8 @@ def test_lock_info_tells_how_many_wait(start_hasp, plain):
         assert told(one, KEY)["waiters"] == 2
 
 
-def test_waiters_lock_is_renewed_unless_it_has_a_lease(start_hasp, plain):
-    hasp = start_hasp(verbs(lease=LEASE))
+def test_waiters_lock_is_renewed_unless_it_has_a_lease(share_hasp, plain):
+    hasp = share_hasp(verbs(lease=LEASE))
     with hasp.connect() as one, hasp.connect() as other, hasp.connect() as third:
         for key in ("a", "b"):
             one.call("LOCK", key)
@@ -259,8 +259,8 @@ def test_waiters_lock_is_renewed_unless_it_has_a_lease(start_hasp, plain):
         assert is_renewed(plain, "a")
 
 
-def test_waiters_lock_is_released_at_disconnect_when_it_shall(start_hasp, plain):
-    hasp = start_hasp(verbs(on_disconnect="release"))
+def test_waiters_lock_is_released_at_disconnect_when_it_shall(share_hasp, plain):
+    hasp = share_hasp(verbs(on_disconnect="release"))
     with hasp.connect() as one:
         one.call("LOCK", KEY)
         with hasp.connect() as other:
@@ -292,8 +292,8 @@ def test_answer_to_a_release_that_comes_after_the_grant_is_not_about_the_new_hol
         hasp.stop()
 
 
-def test_holder_that_hangs_up_hands_off(start_hasp, plain):
-    hasp = start_hasp(verbs(on_disconnect="release"))
+def test_holder_that_hangs_up_hands_off(share_hasp, plain):
+    hasp = share_hasp(verbs(on_disconnect="release"))
     with hasp.connect() as other:
         with hasp.connect() as one:
             one.call("LOCK", KEY)
@@ -305,9 +305,9 @@ def test_holder_that_hangs_up_hands_off(start_hasp, plain):
 
 
 @pytest.mark.parametrize("owner", ["connection", "name", "user"])
-def test_waiter_gets_the_lock_for_its_owner(start_hasp, plain, owner):
+def test_waiter_gets_the_lock_for_its_owner(share_hasp, plain, owner):
     plain.execute_command("ACL", "SETUSER", "bob", "on", "nopass", "~*", "&*", "+@all")
-    hasp = start_hasp(verbs(owner=owner))
+    hasp = share_hasp(verbs(owner=owner))
     with named(hasp.connect(), "alice") as one, named(hasp.connect(), "bob") as other:
         assert other.call("AUTH", "bob", "x") == OK
         one.call("LOCK", KEY)
@@ -320,8 +320,8 @@ def test_waiter_gets_the_lock_for_its_owner(start_hasp, plain, owner):
         assert other.call("UNLOCK", KEY) == ONE
 
 
-def test_address_that_holds_a_lock_gets_in_again_and_others_wait(start_hasp, plain):
-    hasp = start_hasp(verbs(owner="address"))
+def test_address_that_holds_a_lock_gets_in_again_and_others_wait(share_hasp, plain):
+    hasp = share_hasp(verbs(owner="address"))
     with hasp.connect() as one, hasp.connect() as same, hasp.connect() as other:
         one.call("LOCK", KEY)
         assert same.call("LOCK", KEY, "WAIT", 60000) == FENCE
@@ -332,8 +332,8 @@ def test_address_that_holds_a_lock_gets_in_again_and_others_wait(start_hasp, pla
         assert soon(plain, other) == FENCE
 
 
-def test_named_owner_waits_and_another_connection_of_its_releases(start_hasp, plain):
-    hasp, away = start_hasp(VERBS), start_hasp(VERBS)
+def test_named_owner_waits_and_another_connection_of_its_releases(share_hasp, plain):
+    hasp, away = share_hasp(VERBS), share_hasp(VERBS)
     with hasp.connect() as one, hasp.connect() as other, away.connect() as third:
         one.call("LOCK", KEY)
         stand(plain, other, "LOCK", KEY, "WAIT", 60000, "AS", "bob")
@@ -343,8 +343,8 @@ def test_named_owner_waits_and_another_connection_of_its_releases(start_hasp, pl
         assert not plain.exists(KEY)
 
 
-def test_count_is_shared_by_an_owners_connections_at_two_hasps(start_hasp, plain):
-    hasp, away = start_hasp(VERBS), start_hasp(VERBS)
+def test_count_is_shared_by_an_owners_connections_at_two_hasps(share_hasp, plain):
+    hasp, away = share_hasp(VERBS), share_hasp(VERBS)
     with hasp.connect() as one, away.connect() as two, hasp.connect() as other:
         bob = ("AS", "bob")
         assert one.call("LOCK", KEY, "WAIT", 60000, *bob) == FENCE
@@ -357,8 +357,8 @@ def test_count_is_shared_by_an_owners_connections_at_two_hasps(start_hasp, plain
         assert soon(plain, other) == FENCE
 
 
-def test_waiters_of_one_owner_all_get_in(start_hasp, plain):
-    hasp, away = start_hasp(VERBS), start_hasp(VERBS)
+def test_waiters_of_one_owner_all_get_in(share_hasp, plain):
+    hasp, away = share_hasp(VERBS), share_hasp(VERBS)
     with hasp.connect() as one:
         one.call("LOCK", KEY)
         same = [(hasp, away)[n % 2].connect() for n in range(4)]
@@ -373,8 +373,8 @@ def test_waiters_of_one_owner_all_get_in(start_hasp, plain):
         assert not plain.exists(KEY)
 
 
-def test_refreshing_owner_gets_in_again_and_others_wait(start_hasp, plain):
-    hasp = start_hasp(verbs(reentrant="refresh"))
+def test_refreshing_owner_gets_in_again_and_others_wait(share_hasp, plain):
+    hasp = share_hasp(verbs(reentrant="refresh"))
     with hasp.connect() as one, hasp.connect() as other:
         assert one.call("LOCK", KEY, "PX", 20000) == FENCE
         stand(plain, other, "LOCK", KEY, "WAIT", 60000)
@@ -384,8 +384,8 @@ def test_refreshing_owner_gets_in_again_and_others_wait(start_hasp, plain):
         assert soon(plain, other) == FENCE
 
 
-def test_layout_no_makes_its_own_owner_wait(start_hasp, plain):
-    hasp = start_hasp(verbs(reentrant="no"))
+def test_layout_no_makes_its_own_owner_wait(share_hasp, plain):
+    hasp = share_hasp(verbs(reentrant="no"))
     with hasp.connect() as one, hasp.connect() as other:
         assert one.call("LOCK", KEY, "AS", "bob") == FENCE
         stand(plain, other, "LOCK", KEY, "WAIT", 60000, "AS", "bob")

@@ -21,9 +21,9 @@ from harness.waiting import KEY, rule
 # --- what Redis allows -----------------------------------------------------------
 
 
-def test_user_that_may_not_publish_releases_to_the_waiter_that_hasp_then_finds(start_hasp, plain):
+def test_user_that_may_not_publish_releases_to_the_waiter_that_hasp_then_finds(share_hasp, plain):
     plain.execute_command("ACL", "SETUSER", "app", "on", "nopass", "~*", "resetchannels", "+@all")
-    hasp = start_hasp(rule() + VERBS)
+    hasp = share_hasp(rule() + VERBS)
     with hasp.connect() as one, hasp.connect() as other, hasp.connect() as third:
         for connection in (one, other, third):
             assert connection.call("AUTH", "app", "x") == OK
@@ -198,9 +198,9 @@ def test_waiters_have_left_the_queue_when_hasp_is_gone(start_hasp, plain, again)
 
 @BOTH
 @pytest.mark.parametrize("take", [("LOCK", KEY, "WAIT", 20000), ("SETNX", "lock:1", "w")])
-def test_waiters_end_well_when_redis_restarts(start_hasp, redis_server, plain, pooling, take):
+def test_waiters_end_well_when_redis_restarts(share_hasp, redis_server, plain, pooling, take):
     """A client with a link of its own is closed, as without hasp."""
-    hasp = start_hasp(rule(wait="20s") + VERBS)
+    hasp = share_hasp(rule(wait="20s") + VERBS)
     ones = [hasp.connect() for _ in range(3)]
     plain.hset(take[1], "somebody", 1)
     if take[0] == "SETNX":

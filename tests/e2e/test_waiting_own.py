@@ -21,9 +21,9 @@ def refused_at_once(plain, one, *command, answer=NIL, key=KEY):
     assert not plain.exists(queue_of(key))
 
 
-def test_holder_that_shares_a_connection_does_not_wait_for_the_other_one(start_hasp, plain):
+def test_holder_that_shares_a_connection_does_not_wait_for_the_other_one(share_hasp, plain):
     """hasp serves the holder's renewals after the other holder's command, so that command must not wait."""
-    with start_hasp(rule(owner="value", wait="60s")).connect() as one:
+    with share_hasp(rule(owner="value", wait="60s")).connect() as one:
         assert one.call("SET", "lock:1", "a", "NX", "PX", 30000) == OK
         refused_at_once(plain, one, "SET", "lock:1", "b", "NX", "PX", 50000, key="lock:1")
         assert one.call("EVAL", RENEW, 1, "lock:1", "a", 40000) == ONE
@@ -31,16 +31,16 @@ def test_holder_that_shares_a_connection_does_not_wait_for_the_other_one(start_h
         assert one.call("GET", "lock:1") == bulk("a")
 
 
-def test_lock_that_a_script_renewed_past_its_lease_is_not_waited_for(start_hasp, plain):
-    with start_hasp(rule(owner="value", wait="60s")).connect() as one:
+def test_lock_that_a_script_renewed_past_its_lease_is_not_waited_for(share_hasp, plain):
+    with share_hasp(rule(owner="value", wait="60s")).connect() as one:
         assert one.call("SET", "lock:1", "a", "NX", "PX", 2000) == OK
         assert one.call("EVAL", RENEW, 1, "lock:1", "a", 30000) == ONE
         until(lambda: plain.pttl("lock:1") < 27900, "the first lease to be over")
         refused_at_once(plain, one, "SET", "lock:1", "b", "NX", "PX", 5000, key="lock:1")
 
 
-def test_lock_that_a_script_released_is_waited_for_when_another_client_has_it(start_hasp, plain):
-    hasp = start_hasp(rule(owner="value"))
+def test_lock_that_a_script_released_is_waited_for_when_another_client_has_it(share_hasp, plain):
+    hasp = share_hasp(rule(owner="value"))
     release = "return redis.call('del', KEYS[1])"
     with hasp.connect() as one, hasp.connect() as other:
         assert one.call("SET", "lock:1", "a", "NX", "PX", 60000) == OK
@@ -52,32 +52,32 @@ def test_lock_that_a_script_released_is_waited_for_when_another_client_has_it(st
 
 
 @pytest.mark.parametrize("owner", ["connection", "address"])
-def test_connection_that_has_the_lock_of_a_rule_is_refused_it_at_once(start_hasp, plain, owner):
-    with start_hasp(rule(owner=owner, wait="60s")).connect() as one:
+def test_connection_that_has_the_lock_of_a_rule_is_refused_it_at_once(share_hasp, plain, owner):
+    with share_hasp(rule(owner=owner, wait="60s")).connect() as one:
         assert one.call("SETNX", "lock:1", "v") == ONE
         refused_at_once(plain, one, "SETNX", "lock:1", "v", answer=ZERO, key="lock:1")
         refused_at_once(plain, one, "SET", "lock:1", "w", "NX", key="lock:1")
 
 
-def test_connection_that_changed_its_name_does_not_wait_for_what_it_has(start_hasp, plain):
-    with named(start_hasp(rule(owner="name", wait="60s")).connect(), "alice") as one:
+def test_connection_that_changed_its_name_does_not_wait_for_what_it_has(share_hasp, plain):
+    with named(share_hasp(rule(owner="name", wait="60s")).connect(), "alice") as one:
         assert one.call("SETNX", "lock:1", "v") == ONE
         named(one, "bob")
         refused_at_once(plain, one, "SETNX", "lock:1", "v", answer=ZERO, key="lock:1")
 
 
 @pytest.mark.parametrize("reentrant", ["count", "refresh", "no"])
-def test_lock_does_not_wait_for_another_owner_of_its_connection(start_hasp, plain, reentrant):
-    with start_hasp(verbs(reentrant=reentrant)).connect() as one:
+def test_lock_does_not_wait_for_another_owner_of_its_connection(share_hasp, plain, reentrant):
+    with share_hasp(verbs(reentrant=reentrant)).connect() as one:
         assert one.call("LOCK", KEY, "AS", "r1") == FENCE
         refused_at_once(plain, one, "LOCK", KEY, "WAIT", 60000, "AS", "r2")
         assert one.call("UNLOCK", KEY, "AS", "r1") == ONE
         assert one.call("LOCK", KEY, "WAIT", 60000, "AS", "r2") == FENCE
 
 
-def test_lock_waits_for_what_another_connection_took_by_the_same_owner_as_before(start_hasp, plain):
+def test_lock_waits_for_what_another_connection_took_by_the_same_owner_as_before(share_hasp, plain):
     """The connection's name does not count: the connection has released the lock."""
-    hasp = start_hasp(VERBS)
+    hasp = share_hasp(VERBS)
     with hasp.connect() as one, hasp.connect() as other:
         assert one.call("LOCK", KEY, "AS", "r1") == FENCE
         assert one.call("UNLOCK", KEY, "AS", "r1") == ONE
@@ -88,14 +88,14 @@ def test_lock_waits_for_what_another_connection_took_by_the_same_owner_as_before
 
 
 @pytest.mark.parametrize("has, asks", [("EXCLUSIVE", "EXCLUSIVE"), ("EXCLUSIVE", "SHARED"), ("SHARED", "EXCLUSIVE")])
-def test_side_of_a_read_write_lock_is_not_waited_for_beside_ones_own(start_hasp, plain, has, asks):
-    with start_hasp(VERBS).connect() as one:
+def test_side_of_a_read_write_lock_is_not_waited_for_beside_ones_own(share_hasp, plain, has, asks):
+    with share_hasp(VERBS).connect() as one:
         assert one.call("LOCK", KEY, has, "AS", "r1") == FENCE
         refused_at_once(plain, one, "LOCK", KEY, asks, "WAIT", 60000, "AS", "r2")
 
 
-def test_place_of_a_semaphore_is_not_waited_for_beside_ones_own(start_hasp, plain):
-    hasp = start_hasp(VERBS)
+def test_place_of_a_semaphore_is_not_waited_for_beside_ones_own(share_hasp, plain):
+    hasp = share_hasp(VERBS)
     with hasp.connect() as one, hasp.connect() as other:
         assert one.call("LOCK", KEY, "LIMIT", 2, "AS", "r1") == FENCE
         assert other.call("LOCK", KEY, "LIMIT", 2, "AS", "r2") == FENCE
@@ -107,9 +107,9 @@ def test_place_of_a_semaphore_is_not_waited_for_beside_ones_own(start_hasp, plai
 
 
 @pytest.mark.parametrize("reentrant", ["count", "refresh", "no"])
-def test_mlock_does_not_wait_for_another_owner_of_its_connection(start_hasp, plain, reentrant):
+def test_mlock_does_not_wait_for_another_owner_of_its_connection(share_hasp, plain, reentrant):
     """MLOCK could not get all of its locks, so it waits for none of them."""
-    hasp = start_hasp(verbs(reentrant=reentrant))
+    hasp = share_hasp(verbs(reentrant=reentrant))
     with hasp.connect() as one, hasp.connect() as other:
         assert one.call("LOCK", "k:2", "AS", "r1") == FENCE
         assert other.call("LOCK", "k:1") == FENCE

@@ -26,8 +26,8 @@ from harness.waiting import KEY, rule
     lambda plain: plain.execute_command("DEBUG", "RELOAD"),
     lambda plain: plain.script_flush(),
 ], ids=["DEL of the queue", "DEBUG RELOAD", "SCRIPT FLUSH"])
-def test_waiters_keep_their_order_through(start_hasp, plain, blow):
-    hasp, away = start_hasp(VERBS), start_hasp(VERBS)
+def test_waiters_keep_their_order_through(share_hasp, plain, blow):
+    hasp, away = share_hasp(VERBS), share_hasp(VERBS)
     with hasp.connect() as one:
         one.call("LOCK", KEY)
         ones = [(hasp, away)[n % 2].connect() for n in range(4)]
@@ -42,9 +42,9 @@ def test_waiters_keep_their_order_through(start_hasp, plain, blow):
             other.close()
 
 
-def test_queue_outlives_its_longest_wait_and_not_much_more(start_hasp, plain):
+def test_queue_outlives_its_longest_wait_and_not_much_more(share_hasp, plain):
     """Otherwise the queue of a killed hasp would stay for ever."""
-    hasp = start_hasp(VERBS)
+    hasp = share_hasp(VERBS)
     with hasp.connect() as one, hasp.connect() as other, hasp.connect() as third:
         one.call("LOCK", KEY)
         stand(plain, other, "LOCK", KEY, "WAIT", 50000)
@@ -52,8 +52,8 @@ def test_queue_outlives_its_longest_wait_and_not_much_more(start_hasp, plain):
         assert 45000 < plain.pttl(queue_of(KEY)) <= 60000
 
 
-def test_release_wakes_though_the_queue_was_deleted(start_hasp, plain):
-    hasp = start_hasp(VERBS)
+def test_release_wakes_though_the_queue_was_deleted(share_hasp, plain):
+    hasp = share_hasp(VERBS)
     with hasp.connect() as one, hasp.connect() as other, hasp.connect() as third:
         one.call("LOCK", KEY)
         stand(plain, other, "LOCK", KEY, "WAIT", 60000)
@@ -67,8 +67,8 @@ def test_release_wakes_though_the_queue_was_deleted(start_hasp, plain):
 
 @pytest.mark.parametrize("past_hasp", [False, True])
 @pytest.mark.parametrize("take", [("LOCK", KEY, "WAIT", 60000), ("SETNX", "lock:1", "w")])
-def test_one_of_the_waiters_gets_the_lock_after_flushall(start_hasp, plain, past_hasp, take):
-    hasp = start_hasp(rule(wait="60s") + VERBS)
+def test_one_of_the_waiters_gets_the_lock_after_flushall(share_hasp, plain, past_hasp, take):
+    hasp = share_hasp(rule(wait="60s") + VERBS)
     with hasp.connect() as one:
         one.call("LOCK", KEY)
         one.call("SETNX", "lock:1", "v")
@@ -215,8 +215,8 @@ def test_waiter_whose_link_was_killed_ends_well(start_hasp, plain, pooling):
 
 @pytest.mark.parametrize("half", [False, True])
 @pytest.mark.parametrize("take", [("LOCK", KEY, "WAIT", 60000), ("SETNX", "lock:1", "w")])
-def test_client_that_hangs_up_leaves_the_queue(start_hasp, plain, half, take):
-    hasp = start_hasp(rule(wait="60s") + VERBS)
+def test_client_that_hangs_up_leaves_the_queue(share_hasp, plain, half, take):
+    hasp = share_hasp(rule(wait="60s") + VERBS)
     with hasp.connect() as one, hasp.connect() as other:
         one.call("LOCK", KEY)
         one.call("SETNX", "lock:1", "v")
@@ -312,8 +312,8 @@ def test_grant_that_comes_late_begins_its_lease_again(start_hasp, gates, plain, 
 
 @pytest.mark.parametrize("take, give", [(("LOCK", KEY, "WAIT", 60000), ("UNLOCK", KEY)),
                                         (("SETNX", "lock:1", "v"), ("DEL", "lock:1"))])
-def test_queues_of_two_databases_are_two(start_hasp, redis_server, plain, take, give):
-    hasp = start_hasp(rule() + VERBS)
+def test_queues_of_two_databases_are_two(share_hasp, redis_server, plain, take, give):
+    hasp = share_hasp(rule() + VERBS)
     key = take[1]
     with hasp.connect() as one, hasp.connect() as other, hasp.connect() as third, \
             redis_server.client(db=3) as three:
@@ -329,8 +329,8 @@ def test_queues_of_two_databases_are_two(start_hasp, redis_server, plain, take, 
         assert not plain.exists(key)
 
 
-def test_own_look_is_at_the_waiters_database(start_hasp, redis_server):
-    hasp = start_hasp(VERBS)
+def test_own_look_is_at_the_waiters_database(share_hasp, redis_server):
+    hasp = share_hasp(VERBS)
     with hasp.connect() as one, hasp.connect() as other, redis_server.client(db=3) as three:
         for connection in (one, other):
             connection.call("SELECT", 3)
@@ -343,8 +343,8 @@ KEYS = [b"{a}b", b"a{b", b"a}b", b"{}a", b"", b" ", b"a b", b"a\r\nb", b"\0\xff\
 
 
 @pytest.mark.parametrize("take, give", [(("LOCK", "WAIT", 60000), "UNLOCK"), (("SETNX", b"\0 \r\n\xff"), "DEL")])
-def test_any_key_can_be_waited_for(start_hasp, redis_server, take, give):
-    hasp = start_hasp(VERBS if take[0] == "LOCK" else rule(pattern="*", wait="60s"))
+def test_any_key_can_be_waited_for(share_hasp, redis_server, take, give):
+    hasp = share_hasp(VERBS if take[0] == "LOCK" else rule(pattern="*", wait="60s"))
     with hasp.connect() as one, hasp.connect() as other, redis_server.connect() as plain:
         for key in KEYS:
             assert one.call(take[0], key, *take[1:]).startswith(b":")
@@ -359,8 +359,8 @@ def test_any_key_can_be_waited_for(start_hasp, redis_server, take, give):
             assert other.call(give, key) == ONE
 
 
-def test_key_that_is_no_lock_is_an_error_and_nobody_waits(start_hasp, plain):
-    with start_hasp(rule() + VERBS).connect() as one:
+def test_key_that_is_no_lock_is_an_error_and_nobody_waits(share_hasp, plain):
+    with share_hasp(rule() + VERBS).connect() as one:
         plain.lpush(KEY, 1)
         plain.lpush("lock:1", 1)
         plain.set(queue_of("q"), 1)

@@ -15,8 +15,8 @@ from harness.waiting import KEY, rule
 COMPARE_AND_DELETE = "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0"
 
 
-def test_del_of_several_keys_hands_off_each_of_them(start_hasp, plain):
-    hasp = start_hasp(rule() + "[lock other]\npattern = other:*\n")
+def test_del_of_several_keys_hands_off_each_of_them(share_hasp, plain):
+    hasp = share_hasp(rule() + "[lock other]\npattern = other:*\n")
     with hasp.connect() as one, hasp.connect() as other, hasp.connect() as third, hasp.connect() as none:
         for key in ("lock:1", "lock:2", "lock:3", "other:1"):
             assert one.call("SETNX", key, "v") == ONE
@@ -28,8 +28,8 @@ def test_del_of_several_keys_hands_off_each_of_them(start_hasp, plain):
         assert plain.exists("lock:1", "lock:3", "other:2") == 3 and not plain.exists("lock:2", "other:1")
 
 
-def test_del_of_anothers_lock_hands_nothing_over(start_hasp, plain):
-    hasp = start_hasp(rule())
+def test_del_of_anothers_lock_hands_nothing_over(share_hasp, plain):
+    hasp = share_hasp(rule())
     with hasp.connect() as one, hasp.connect() as other, hasp.connect() as third:
         one.call("SETNX", "lock:1", "v")
         stand(plain, other, "SETNX", "lock:1", "w")
@@ -58,9 +58,9 @@ RULE_RELEASES = [
 @pytest.mark.parametrize("owner", ["connection", "value"])
 @pytest.mark.parametrize("release, reply", RULE_RELEASES, ids=lambda value: value[0] if isinstance(value, tuple) else "")
 @pytest.mark.parametrize("multi", [False, True])
-def test_release_under_a_rule_wakes_the_waiter(start_hasp, plain, owner, release, reply, multi):
+def test_release_under_a_rule_wakes_the_waiter(share_hasp, plain, owner, release, reply, multi):
     """By any command, alone or in a transaction; the waiter is at another hasp's worker."""
-    hasp, away = start_hasp(rule(owner=owner)), start_hasp(rule(owner=owner))
+    hasp, away = share_hasp(rule(owner=owner)), share_hasp(rule(owner=owner))
     release = [word() if callable(word) else word for word in release]
     with hasp.connect() as one, away.connect() as other:
         assert one.call("SETNX", "lock:1", "v") == ONE
@@ -73,8 +73,8 @@ def test_release_under_a_rule_wakes_the_waiter(start_hasp, plain, owner, release
         assert one.read() == (b"*1\r\n" + reply if multi else reply)
 
 
-def test_compare_and_delete_with_anothers_value_wakes_nobody(start_hasp, plain):
-    hasp = start_hasp(rule(owner="value"))
+def test_compare_and_delete_with_anothers_value_wakes_nobody(share_hasp, plain):
+    hasp = share_hasp(rule(owner="value"))
     with hasp.connect() as one, hasp.connect() as other:
         one.call("SET", "lock:1", "v", "NX", "EX", 30)
         stand(plain, other, "SET", "lock:1", "w", "NX", "EX", 30)
@@ -104,8 +104,8 @@ VERB_RELEASES = [(("DEL", KEY), ONE), (("UNLINK", "x", KEY), ONE), (("GETDEL", K
 
 @pytest.mark.parametrize("release, reply", VERB_RELEASES, ids=lambda value: value[0] if isinstance(value, tuple) else "")
 @pytest.mark.parametrize("multi", [False, True])
-def test_release_without_a_rule_wakes_the_waiter_of_a_verb(start_hasp, plain, release, reply, multi):
-    hasp = start_hasp(verbs(reentrant="no"))
+def test_release_without_a_rule_wakes_the_waiter_of_a_verb(share_hasp, plain, release, reply, multi):
+    hasp = share_hasp(verbs(reentrant="no"))
     with hasp.connect() as one, hasp.connect() as other:
         one.call("LOCK", KEY)
         if multi:
@@ -161,8 +161,8 @@ def test_redissons_waiters_are_told_when_none_of_ours_is_left(start_hasp, plain)
         assert listener.get_message(timeout=0.01) is None
 
 
-def test_end_of_a_lease_hands_off(start_hasp, plain):
-    hasp = start_hasp(rule() + VERBS)
+def test_end_of_a_lease_hands_off(share_hasp, plain):
+    hasp = share_hasp(rule() + VERBS)
     with hasp.connect() as one, hasp.connect() as other, hasp.connect() as third:
         one.call("LOCK", KEY, "PX", 900)
         one.call("SET", "lock:1", "v", "NX", "PX", 900)
@@ -172,9 +172,9 @@ def test_end_of_a_lease_hands_off(start_hasp, plain):
         assert soon(plain, third, polled=True) == ONE
 
 
-def test_waiters_own_lease_ends_for_the_next_one(start_hasp, plain):
+def test_waiters_own_lease_ends_for_the_next_one(share_hasp, plain):
     """No message announces that the lease of a client that was handed the lock is over."""
-    hasp = start_hasp(VERBS)
+    hasp = share_hasp(VERBS)
     with hasp.connect() as one, hasp.connect() as other, hasp.connect() as third:
         one.call("LOCK", KEY)
         stand(plain, other, "LOCK", KEY, "WAIT", 60000, "PX", 900)
@@ -185,8 +185,8 @@ def test_waiters_own_lease_ends_for_the_next_one(start_hasp, plain):
 
 
 @pytest.mark.parametrize("take", [("LOCK", KEY, "WAIT", 60000), ("SETNX", "lock:1", "w")])
-def test_lock_set_and_deleted_past_hasp_is_noticed_by_its_own_look(start_hasp, plain, take):
-    hasp = start_hasp(rule() + verbs(reentrant="no"))
+def test_lock_set_and_deleted_past_hasp_is_noticed_by_its_own_look(share_hasp, plain, take):
+    hasp = share_hasp(rule() + verbs(reentrant="no"))
     with hasp.connect() as one:
         plain.set(take[1], "somebody's")
         stand(plain, one, *take)

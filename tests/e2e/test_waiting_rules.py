@@ -24,8 +24,8 @@ TAKES = [("SETNX", "lock:1", "w"), ("SET", "lock:1", "w", "NX"), ("SET", "lock:1
 @covers("wait")
 @pytest.mark.parametrize("owner", ["connection", "value"])
 @pytest.mark.parametrize("take", TAKES, ids=lambda take: "-".join(map(str, take[:1] + take[3:5])))
-def test_rule_makes_setnx_and_set_nx_wait(start_hasp, plain, take, owner):
-    hasp = start_hasp(rule(owner=owner, lease="40s"))
+def test_rule_makes_setnx_and_set_nx_wait(share_hasp, plain, take, owner):
+    hasp = share_hasp(rule(owner=owner, lease="40s"))
     take = [word() if callable(word) else word for word in take]
     with hasp.connect() as one, hasp.connect() as other:
         assert one.call("SETNX", "lock:1", "v") == ONE
@@ -42,14 +42,14 @@ def test_rule_makes_setnx_and_set_nx_wait(start_hasp, plain, take, owner):
 
 
 @pytest.mark.parametrize("take, took", [(("SETNX", "lock:1", "v"), ONE), (("SET", "lock:1", "v", "NX", "PX", 9000), OK)])
-def test_free_lock_under_a_rule_is_got_at_once(start_hasp, plain, take, took):
-    with start_hasp(rule()).connect() as one:
+def test_free_lock_under_a_rule_is_got_at_once(share_hasp, plain, take, took):
+    with share_hasp(rule()).connect() as one:
         assert one.call(*take) == took
         assert not plain.exists(queue_of("lock:1"))
 
 
-def test_expiry_named_as_a_date_does_not_move_while_one_waits(start_hasp, plain):
-    hasp = start_hasp(rule())
+def test_expiry_named_as_a_date_does_not_move_while_one_waits(share_hasp, plain):
+    hasp = share_hasp(rule())
     date = int(time.time() * 1000) + 40000
     with hasp.connect() as one, hasp.connect() as other:
         one.call("SETNX", "lock:1", "v")
@@ -61,9 +61,9 @@ def test_expiry_named_as_a_date_does_not_move_while_one_waits(start_hasp, plain)
 
 
 @pytest.mark.parametrize("owner", ["address", "name", "user"])
-def test_rule_with_wait_for_every_owner(start_hasp, plain, owner):
+def test_rule_with_wait_for_every_owner(share_hasp, plain, owner):
     plain.execute_command("ACL", "SETUSER", "bob", "on", "nopass", "~*", "&*", "+@all")
-    hasp = start_hasp(rule(owner=owner))
+    hasp = share_hasp(rule(owner=owner))
     with named(hasp.connect(), "alice") as one, named(hasp.connect(), "bob") as other, \
             named(hasp.connect(), "bob") as same:
         for connection in (other, same):
@@ -76,8 +76,8 @@ def test_rule_with_wait_for_every_owner(start_hasp, plain, owner):
         assert same.call("DEL", "lock:1") == (ZERO if owner == "address" else ONE)
 
 
-def test_rule_with_wait_and_refresh_lets_its_owner_in_again(start_hasp, plain):
-    hasp = start_hasp(rule(reentrant="refresh", lease="20s"))
+def test_rule_with_wait_and_refresh_lets_its_owner_in_again(share_hasp, plain):
+    hasp = share_hasp(rule(reentrant="refresh", lease="20s"))
     with hasp.connect() as one, hasp.connect() as other:
         assert one.call("SETNX", "lock:1", "v") == ONE
         stand(plain, other, "SETNX", "lock:1", "w")
@@ -87,17 +87,17 @@ def test_rule_with_wait_and_refresh_lets_its_owner_in_again(start_hasp, plain):
         assert soon(plain, other, polled=True) == ONE
 
 
-def test_set_nx_get_does_not_wait(start_hasp, plain):
+def test_set_nx_get_does_not_wait(share_hasp, plain):
     """The client asks for the present value."""
-    hasp = start_hasp(rule())
+    hasp = share_hasp(rule())
     with hasp.connect() as one, hasp.connect() as other:
         one.call("SETNX", "lock:1", "v")
         assert other.call("SET", "lock:1", "w", "NX", "GET") == b"$1\r\nv\r\n"
         assert not plain.exists(queue_of("lock:1"))
 
 
-def test_other_writes_do_not_wait(start_hasp, plain):
-    hasp = start_hasp(rule())
+def test_other_writes_do_not_wait(share_hasp, plain):
+    hasp = share_hasp(rule())
     with hasp.connect() as one, hasp.connect() as other:
         one.call("SETNX", "lock:1", "v")
         assert other.call("SET", "lock:1", "w").startswith(b"-LOCKED ")
@@ -106,8 +106,8 @@ def test_other_writes_do_not_wait(start_hasp, plain):
         assert not plain.exists(queue_of("lock:1"))
 
 
-def test_rule_that_only_observes_makes_nobody_wait(start_hasp, plain):
-    hasp = start_hasp(rule(mode="observe"))
+def test_rule_that_only_observes_makes_nobody_wait(share_hasp, plain):
+    hasp = share_hasp(rule(mode="observe"))
     with hasp.connect() as one, hasp.connect() as other:
         one.call("SETNX", "lock:1", "v")
         assert other.call("SETNX", "lock:1", "w") == ZERO
@@ -116,8 +116,8 @@ def test_rule_that_only_observes_makes_nobody_wait(start_hasp, plain):
 
 @pytest.mark.parametrize("take, failed", [(("LOCK", KEY, "WAIT", 60000), NIL), (("SETNX", "lock:1", "w"), ZERO),
                                           (("SET", "lock:1", "w", "NX"), NIL)])
-def test_transaction_waits_for_nobody(start_hasp, plain, take, failed):
-    hasp = start_hasp(rule() + VERBS)
+def test_transaction_waits_for_nobody(share_hasp, plain, take, failed):
+    hasp = share_hasp(rule() + VERBS)
     with hasp.connect() as one, hasp.connect() as other:
         one.call("LOCK", KEY)
         one.call("SETNX", "lock:1", "v")
@@ -128,8 +128,8 @@ def test_transaction_waits_for_nobody(start_hasp, plain, take, failed):
         assert not plain.exists(queue_of(take[1]))
 
 
-def test_client_that_reads_no_replies_does_not_wait(start_hasp, plain):
-    hasp = start_hasp(VERBS)
+def test_client_that_reads_no_replies_does_not_wait(share_hasp, plain):
+    hasp = share_hasp(VERBS)
     with hasp.connect() as one, hasp.connect() as other:
         one.call("LOCK", KEY)
         other.send(encode("CLIENT", "REPLY", "OFF") + encode("LOCK", KEY, "WAIT", 60000)
@@ -138,9 +138,9 @@ def test_client_that_reads_no_replies_does_not_wait(start_hasp, plain):
         assert not plain.exists(queue_of(KEY))
 
 
-def test_watched_key_is_not_waited_for(start_hasp, plain):
+def test_watched_key_is_not_waited_for(share_hasp, plain):
     """The application checks for itself."""
-    hasp = start_hasp(rule())
+    hasp = share_hasp(rule())
     with hasp.connect() as one, hasp.connect() as other:
         one.call("SETNX", "lock:1", "v")
         other.call("WATCH", "lock:1")
@@ -150,8 +150,8 @@ def test_watched_key_is_not_waited_for(start_hasp, plain):
 # --- the client's other commands -------------------------------------------------
 
 
-def test_commands_behind_one_that_waits_wait(start_hasp, plain):
-    hasp = start_hasp(VERBS)
+def test_commands_behind_one_that_waits_wait(share_hasp, plain):
+    hasp = share_hasp(VERBS)
     with hasp.connect() as one, hasp.connect() as other:
         one.call("LOCK", KEY)
         stand(plain, other, "LOCK", KEY, "WAIT", 60000)
@@ -163,8 +163,8 @@ def test_commands_behind_one_that_waits_wait(start_hasp, plain):
         assert [other.read() for _ in range(4)] == [FENCE, OK, ONE, b"+PONG\r\n"]
 
 
-def test_commands_before_one_that_waits_are_answered(start_hasp, plain):
-    hasp = start_hasp(VERBS)
+def test_commands_before_one_that_waits_are_answered(share_hasp, plain):
+    hasp = share_hasp(VERBS)
     with hasp.connect() as one, hasp.connect() as other:
         one.call("LOCK", KEY)
         other.send(encode("PING") + encode("LOCK", KEY, "WAIT", 60000) + encode("PING"))
@@ -174,8 +174,8 @@ def test_commands_before_one_that_waits_are_answered(start_hasp, plain):
         assert [other.read(), other.read()] == [FENCE, b"+PONG\r\n"]
 
 
-def test_pipeline_of_locks_waits_for_each(start_hasp, plain):
-    hasp = start_hasp(VERBS)
+def test_pipeline_of_locks_waits_for_each(share_hasp, plain):
+    hasp = share_hasp(VERBS)
     with hasp.connect() as one, hasp.connect() as other:
         for key in "abc":
             one.call("LOCK", key)
@@ -186,8 +186,8 @@ def test_pipeline_of_locks_waits_for_each(start_hasp, plain):
             assert other.read() == FENCE
 
 
-def test_waiters_do_not_hold_up_others(start_hasp, plain):
-    hasp = start_hasp(VERBS)
+def test_waiters_do_not_hold_up_others(share_hasp, plain):
+    hasp = share_hasp(VERBS)
     with hasp.connect() as one:
         one.call("LOCK", KEY)
         ones = [hasp.connect() for _ in range(20)]

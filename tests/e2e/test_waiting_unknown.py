@@ -94,8 +94,8 @@ def test_lock_taken_in_a_transaction_that_was_never_answered_is_undone(lost, pla
         until(lambda: not plain.exists(key), "the lock to be undone")
 
 
-def test_undoing_hands_off(lost, start_hasp, plain):
-    it, away = lost(VERBS), start_hasp(VERBS)
+def test_undoing_hands_off(lost, share_hasp, plain):
+    it, away = lost(VERBS), share_hasp(VERBS)
     with it.hasp.connect() as one, away.connect() as other:
         it.lose(one, "LOCK", KEY, done=lambda: plain.exists(KEY))
         stand(plain, other, "LOCK", KEY, "WAIT", 60000)
@@ -125,9 +125,9 @@ def test_undoing_one_hold_leaves_the_others(lost, plain, owner):
         until(lambda: plain.hvals(KEY) == ["1"], "one hold to be undone")
 
 
-def test_undoing_finds_its_hold_behind_many_others(lost, start_hasp, plain):
+def test_undoing_finds_its_hold_behind_many_others(lost, share_hasp, plain):
     it = lost(VERBS)
-    with it.hasp.connect() as one, start_hasp(VERBS).connect() as other:
+    with it.hasp.connect() as one, share_hasp(VERBS).connect() as other:
         assert other.call("LOCK", KEY, "AS", "bob") == FENCE
         told = it.lose(one, "LOCK", KEY, "AS", "bob", done=lambda: plain.hvals(KEY) == ["2"])
         assert told.startswith(UNKNOWN)
@@ -139,10 +139,10 @@ def test_undoing_finds_its_hold_behind_many_others(lost, start_hasp, plain):
 
 
 @pytest.mark.parametrize("stale", [{"set": "a rule's"}, {"zadd": {"1 t": 1}}])
-def test_lock_is_got_again_beside_what_is_left_of_another_one(start_hasp, plain, stale):
+def test_lock_is_got_again_beside_what_is_left_of_another_one(share_hasp, plain, stale):
     """The record of a rule's expired lock, or of a lock with another fencing token."""
     side = "hasp:owner:{k}"
-    with start_hasp(VERBS).connect() as one:
+    with share_hasp(VERBS).connect() as one:
         first = one.call("LOCK", KEY)
         for command, value in stale.items():
             getattr(plain, command)(side, value)

@@ -19,6 +19,7 @@ import socket
 import subprocess
 import tempfile
 import time
+import weakref
 
 import redis as redis_py
 
@@ -69,6 +70,7 @@ class Process:
         self.log_file = self.dir / f"{name}.log"
         self.child = None
         self.was_disturbed = False  # it was signalled, or ended: see reuse.py
+        self.connections = weakref.WeakSet()  # of tests, to this process
 
     def spawn(self, *argv, env=None):
         command = ["setpriv", "--pdeathsig", "KILL", *map(str, [*self.within, *argv])]  # not to outlive the tests
@@ -138,6 +140,19 @@ class Process:
     def remove(self):
         shutil.rmtree(self.dir, ignore_errors=True)
 
+    def connected(self, connection):
+        self.connections.add(connection)
+        return connection
+
+    def disconnect(self):
+        """Closes the connections that tests have opened to this process."""
+        for connection in list(self.connections):
+            if isinstance(connection, Connection):
+                connection.close()
+            else:
+                connection.connection_pool.disconnect()
+        self.connections.clear()
+
 
 def redis_program():
     """The server that tests start: $REDIS_SERVER, see tests/servers, or the one that is installed."""
@@ -190,10 +205,10 @@ class RedisServer(Process):
 
     def client(self, **options):
         """Returns a redis-py client that connects directly to Redis, with replies as str."""
-        return redis_py.Redis(unix_socket_path=str(self.unix), decode_responses=True, **options)
+        return self.connected(redis_py.Redis(unix_socket_path=str(self.unix), decode_responses=True, **options))
 
     def connect(self):
-        return Connection(str(self.unix))
+        return self.connected(Connection(str(self.unix)))
 
     def stop(self):
         self.kill()
@@ -295,11 +310,11 @@ class Hasp(Process):
             host, port = self.address
             if self.authority:
                 options = {"ssl": True, "ssl_ca_certs": str(self.authority.cert), "ssl_check_hostname": False, **options}
-            return redis_py.Redis(host, port, decode_responses=True, **options)
-        return redis_py.Redis(unix_socket_path=self.address, decode_responses=True, **options)
+            return self.connected(redis_py.Redis(host, port, decode_responses=True, **options))
+        return self.connected(redis_py.Redis(unix_socket_path=self.address, decode_responses=True, **options))
 
     def connect(self, **options):
-        return Connection(self.address, **options)
+        return self.connected(Connection(self.address, **options))
 
     @property
     def replica_options(self):
@@ -319,6 +334,9 @@ class Hasp(Process):
                 other.sock.shutdown(socket.SHUT_WR)
                 assert other.at_end()
 
+    def has_bug(self):
+        return BUG.search(self.log_file.read_text(errors="replace"))
+
     def stop(self):
         """Sends SIGTERM. Returns a text about this run's faults, or None."""
         was_running = self.running()
@@ -328,7 +346,7 @@ class Hasp(Process):
         if status is None:
             self.kill()
             return "hasp did not leave within 60 s of SIGTERM"
-        bug = BUG.search(self.log)
+        bug = self.has_bug()
         if bug:
             return f"hasp reported {bug.group()!r}"
         if status != self.expect_exit:

@@ -1,15 +1,18 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A redis-server that outlives a test.
+"""A redis-server, and hasps, that outlive a test.
 
 Starting a server costs fifty times as much as emptying one. So each test worker keeps a server,
 which the next test gets if this test never killed, stopped or signalled it, and left its
 configuration and role as they were. (New users are deleted.) Otherwise the next test gets a new
 server.
+
+A test that needs nothing but connections to hasp gets a SharedHasp: the process may have served
+earlier tests with the same configuration.
 """
 
 import re
 
-from .processes import RedisServer
+from .processes import Hasp, RedisServer
 from .resp import Connection, encode, pipeline
 
 # If Redis does not answer for this many seconds, it runs a script: the next test gets another
@@ -17,17 +20,23 @@ from .resp import Connection, encode, pipeline
 PATIENCE = 5
 
 FACTS = [("ACL", "LIST"), ("MODULE", "LIST"), ("INFO", "replication"), ("INFO", "commandstats")]
-EMPTY = [("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"), ("CLIENT", "KILL", "TYPE", "pubsub"),
-         ("CLIENT", "UNPAUSE"), ("FLUSHALL",), ("FUNCTION", "FLUSH"), ("SCRIPT", "FLUSH"), ("ACL", "LOG", "RESET"),
+KILL = [("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"), ("CLIENT", "KILL", "TYPE", "pubsub")]
+# The scripts stay, because Redis takes 10 ms to compile all that a hasp loads.
+EMPTY = [("CLIENT", "UNPAUSE"), ("FLUSHALL",), ("FUNCTION", "FLUSH"), ("ACL", "LOG", "RESET"),
          ("SLOWLOG", "RESET"), ("LATENCY", "RESET"), ("CONFIG", "RESETSTAT")]
+
+# A test worker keeps this many hasps.
+KEPT = 3
 
 
 class ReusedRedis:
-    """take() returns a server without data; put_back() decides whether another test may have it."""
+    """take() returns a server without data; put_back() decides whether another test may have it.
+    The hasps in front of the server end with it."""
 
     def __init__(self):
         self.server = None
         self.facts = None  # as the server reported them when it was new
+        self.hasps = ReusedHasps()
 
     def take(self):
         if not self.server:
@@ -42,6 +51,7 @@ class ReusedRedis:
             self.drop()
 
     def drop(self):
+        self.hasps.drop()
         if self.server:
             self.server.stop()
             self.server.remove()
@@ -51,15 +61,18 @@ class ReusedRedis:
         return Connection(self.server.unix, timeout=PATIENCE)
 
     def is_unchanged(self):
-        """If the server is unchanged, empties it and closes the connections that the test left."""
+        """If the server is unchanged, empties it and closes the connections that the test left, but
+        not those of a hasp that is kept."""
         if self.server.was_disturbed or not self.server.running():
             return False
+        self.server.disconnect()
         try:
             with self.connect() as connection:
                 delete_users(connection)
                 if facts(connection) != self.facts:
                     return False
-                return not any(reply.startswith(b"-") for reply in pipeline(connection, *EMPTY))
+                commands = EMPTY if self.hasps.kept else KILL + EMPTY
+                return not any(reply.startswith(b"-") for reply in pipeline(connection, *commands))
         except (OSError, EOFError):
             return False
 
@@ -86,3 +99,68 @@ def unparsed(connection, *command):
         if reply.startswith(b"-"):
             break
     return reply
+
+
+class SharedHasp:
+    """What a test may use of a hasp that has served other tests: connections."""
+
+    def __init__(self, hasp):
+        self.process = hasp
+
+    def connect(self, **options):
+        return self.process.connect(**options)
+
+    def client(self, **options):
+        return self.process.client(**options)
+
+    def is_up(self, connections=1):
+        self.process.is_up(connections)
+        return self
+
+    def take_turn(self):
+        self.process.take_turn()
+
+
+class ReusedHasps:
+    """take() returns a hasp with that configuration; put_back() keeps it for another test."""
+
+    def __init__(self):
+        self.kept = {}  # configuration: its hasp, the one used last at the end
+
+    def take(self, config, authority=None):
+        hasp = self.kept.pop(config, None)
+        return SharedHasp(hasp or Hasp(config, authority=authority))
+
+    def put_back(self, shared):
+        """Returns a text about the faults of a hasp, or None."""
+        hasp = shared.process
+        hasp.disconnect()
+        config = hasp.config_file.read_text()
+        # With several workers, no answer shows that all of them are at rest.
+        if (not hasp.running() or hasp.has_bug() or config in self.kept or "workers = " in config
+                or not is_at_rest(hasp)):
+            return end(hasp)
+        self.kept[config] = hasp
+        return end(self.kept.pop(next(iter(self.kept)))) if len(self.kept) > KEPT else None
+
+    def drop(self):
+        faults = [fault for fault in map(end, self.kept.values()) if fault]
+        self.kept.clear()
+        assert not faults, "\n".join(faults)
+
+
+def is_at_rest(hasp):
+    """Waits until hasp and Redis have done what the clients that are gone had sent or left behind."""
+    try:
+        hasp.take_turn()
+        with hasp.connect(timeout=PATIENCE) as connection:
+            return [connection.call("PING") for _ in range(2)] == [b"+PONG\r\n"] * 2
+    except (OSError, EOFError):
+        return False
+
+
+def end(hasp):
+    fault = hasp.stop()
+    log, config = hasp.log, hasp.config_file.read_text()
+    hasp.remove()
+    return f"{fault}; it was configured by\n{config}\nand its log ends\n{log[-4000:]}" if fault else None

@@ -27,6 +27,9 @@ CORE = ("starting", "forwarding", "locks", "owners", "verbs", "disconnect", "wai
 # contrib/check runs these with the plain build too, to show that it is a working hasp.
 BASIC = CORE[:3]
 
+# contrib/check runs these with the sanitizers: tests/choose_sanitized says how they were chosen.
+SANITIZED = pathlib.Path(__file__).resolve().parents[1] / "sanitized.txt"
+
 # One of this many workers begins with the long files.
 LANE = 3
 
@@ -40,31 +43,38 @@ def name_of(path):
 
 
 def by_length(items):
-    """Returns the long tests, sorted, and the others in their order."""
+    """Sorts the long tests to the front. The others keep their order, but in each file, the tests
+    that share hasps come first: they use the same hasps one after the other."""
+    files = {}
+
     def place(item):
         name = name_of(item.path)
-        return LONG.index(name) if name in LONG else len(LONG)
+        file = files.setdefault(item.path, len(files))
+        return LONG.index(name) if name in LONG else len(LONG), file, "share_hasp" not in item.fixturenames
 
     items.sort(key=place)
 
 
 def mark(items):
     """Marks tests. Tests of the scripts need no hasp, so only the build without sanitizers runs
-    them. The rows of a parametrized test mostly run the same code of hasp, and sanitizers make a row
-    twice as expensive, so contrib/check runs only the first row with them."""
+    them. The rows of a parametrized test mostly run the same code of hasp, so contrib/check runs only
+    the first row if hasp takes part."""
     begun = set()
+    chosen = set(SANITIZED.read_text().splitlines())
     for item in items:
         name = name_of(item.path)
         function = item.nodeid.partition("[")[0]
-        if function in begun:
+        if name.startswith("scripts_"):
+            item.add_marker("unless_sanitized")
+        if function in begun and not item.get_closest_marker("unless_sanitized"):
             item.add_marker("further_row")
         begun.add(function)
+        if item.nodeid.removeprefix("tests/e2e/") in chosen:
+            item.add_marker("sanitized")
         if name in CORE:
             item.add_marker("core")
         if name in BASIC:
             item.add_marker("basic")
-        if name.startswith("scripts_"):
-            item.add_marker("unless_sanitized")
 
 
 def file_of(test):
