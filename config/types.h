@@ -35,7 +35,7 @@ void strings_clear(struct strings *list);
  * order of reading, so that a line's number also identifies its file. */
 struct source {
 	char *path;
-	int first; /* number of the file's line 0 */
+	int first; /* the file's line n has the number `first` + n */
 };
 
 struct sources {
@@ -43,8 +43,8 @@ struct sources {
 	size_t n;
 };
 
-/* Adds a file whose line 0 has number `first`: greater than all earlier lines, or 0 for the
- * main file. */
+/* Adds a file whose line n has the number `first` + n. `first` is greater
+ * than the number of each earlier line, or 0 for the main file. */
 void sources_add(struct sources *s, const char *path, int first);
 void sources_clear(struct sources *s);
 

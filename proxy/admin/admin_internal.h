@@ -138,7 +138,7 @@ struct admin {
 	uint64_t last_id; /* last number given to a console or a question */
 	_Atomic uint64_t reloads; /* number of RELOAD commands so far */
 	struct request_args args; /* arguments of the request that is served */
-	struct log_limit full, failed; /* for the lines console_full, console_login_failed */
+	struct log_limit full, failed; /* limit the lines console_full, console_login_failed */
 	char scratch[ADMIN_SCRATCH];
 };
 

@@ -20,7 +20,7 @@
 /* Embedded in a holder. */
 struct account_share {
 	struct list node; /* in account.shares if `nbytes` is not 0 */
-	size_t nbytes; /* 0, or ACCOUNT_LEAST and more */
+	size_t nbytes; /* 0, or at least ACCOUNT_LEAST */
 };
 
 struct account {

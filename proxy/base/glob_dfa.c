@@ -3,11 +3,11 @@
  * glob_dfa: makes the automaton's states. Two rules keep states few and small without changing
  * which keys match:
  *
- *  - A star takes any byte. So the nodes above the star from which all ways lead through it
- * find no key that the star does not find (glob_node.top): a state leaves them out.
- *  - If a pattern ends with a star that was reached, the answer is this pattern's number or a
- * lower one: a state leaves out nodes that lead to no lower number. If none is left, the answer
- * is known.
+ *  - A star takes any bytes. A state that has a star leaves out the nodes above it from which
+ *    every pattern goes through the star (glob_node.top): the star matches their keys, too.
+ *  - If a state has a star that ends a pattern, the answer is that pattern's number or a lower
+ *    one. The state leaves out nodes that lead to no lower number; if no node is left, the
+ *    answer is known.
  */
 #include "base/glob_dfa.h"
 

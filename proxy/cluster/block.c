@@ -312,7 +312,7 @@ void block_take(struct block *b, const struct command *c, const struct resp_view
 			take_outside(b, c, req, p, a);
 		return;
 	}
-	/* Valkey refuses by this flag, also MULTI and WATCH. */
+	/* Valkey refuses commands with this flag, among them MULTI and WATCH. */
 	if (c && command_arity_ok(c, req->argc) && c->flags & COMMAND_NO_MULTI) {
 		refuse_queued(b, a, not_inside);
 		return;

@@ -172,8 +172,8 @@ void session_advance(struct cluster_session *s)
 		if (!e->done)
 			break;
 		ends = e->ends;
-		/* Redis closes when it has sent the reply; it does not close if CLIENT REPLY
-		 * mutes the reply. */
+		/* Redis closes the connection when it has sent the reply, but not if CLIENT
+		 * REPLY mutes the reply. */
 		s->lingers = e->ends && e->muted;
 		advanced = true;
 		entry_end(e);

@@ -220,7 +220,7 @@ static void merge_names(const struct slice *replies, size_t n, struct buf *out)
 	buf_release(&names);
 }
 
-/* True if the element names a channel with subscribers at every node: subscriptions.h. */
+/* True if the element names a channel with subscribers at every node: see subscriptions.h. */
 static bool is_at_all_nodes(struct slice element)
 {
 	const char *lf = element.n ? memchr(element.p, '\n', element.n) : NULL;

@@ -48,7 +48,7 @@ struct node_conn {
 	/* The frame that is being read. */
 	struct cluster_part *error; /* the part whose error is being forwarded; NULL: none */
 	bool in_frame; /* a frame has begun and not ended */
-	bool in_push; /* the frame is a push */
+	bool in_push; /* the frame being read is a push */
 	enum node_conn_frame frame_state; /* (in_frame) how hasp handles the frame */
 	struct buf frame; /* (NODE_CONN_FRAME_HELD) the frame's bytes so far */
 };

@@ -246,12 +246,12 @@ void session_give_up(struct cluster_session *s, const char *reason);
 void session_deliver(struct cluster_session *s);
 /* Adds bytes for the link, which gets them at the end of the loop iteration. */
 void session_put(struct cluster_session *s, struct slice bytes);
-/* As session_put(), for bytes that answer no request: never in the middle of a reply. */
+/* As session_put(), for bytes that answer no request: adds them between two replies. */
 void session_push(struct cluster_session *s, struct slice bytes);
 /* Counts `nbytes` more bytes of memory that are kept, beside those of the requests. */
 void session_grew(struct cluster_session *s, size_t nbytes);
-/* Stops reading a session's own links, so that their replies stay with the nodes, if the client
- * does not read, or if replies before their turn exceed client_output_limit. */
+/* Stops reading a session's own links, so that replies stay with the nodes, if the client does
+ * not read, or if replies that came before their turn exceed client_output_limit. */
 void session_steer_node_conns(struct cluster_session *s);
 /* Checks waiting requests and bytes again at the end of this loop iteration. */
 void session_wake(struct cluster_session *s);

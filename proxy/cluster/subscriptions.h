@@ -47,7 +47,7 @@ struct acks acks_of(const struct command *c, size_t argc);
 enum frame_kind {
 	FRAME_UNKNOWN, /* more bytes are needed */
 	FRAME_OTHER,
-	FRAME_ACK, /* of channels, or of patterns */
+	FRAME_ACK, /* acknowledges a channel or a pattern */
 	FRAME_SHARD_ACK,
 	FRAME_KEY_EVENT, /* a keyspace notification */
 	FRAME_PUBLISHED, /* a message that a client published */

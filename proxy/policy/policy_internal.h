@@ -47,8 +47,8 @@ bool guard_is_named(const struct context *x);
 void guard_keys_init(struct guard_keys *k);
 /* Makes the list of the command's guarded keys, in their order; sets no tokens. */
 void guard_keys_find(const struct context *x, struct guard_keys *k);
-/* Adds `more` to a list that began empty; together they must be less than READ_SET_MAX. The
- * later command decides how a key is used. */
+/* Adds the keys of a later command to a list made by guard_keys_init(); together they must be
+ * fewer than READ_SET_MAX. The later command decides how a key is used. */
 void guard_keys_add(struct guard_keys *all, const struct guard_keys *more);
 /* Finds the tokens of the guarded keys, and which of the keys the client has read. */
 void guard_keys_name(const struct context *x, struct guard_keys *k);

@@ -74,7 +74,7 @@ struct watcher {
 	struct stream_flusher flusher;
 	struct resolver *resolver;
 	char *scratch;
-	struct link_env links; /* for `query` */
+	struct link_env links; /* for the link of `query` */
 	struct link_env event_links; /* for `events`, which copies them */
 	struct ev_check check;
 	struct loop_timer timer; /* starts the next round */

@@ -256,8 +256,8 @@ struct held_lock {
 	uint64_t value; /* hash of the lock's value; 0: not known */
 	double taken; /* when the client took the lock */
 	double begun; /* when the present expiry was set */
-	double expires; /* latest time at which the lock expires; 0: never, or not known */
-	double soonest; /* earliest time at which it may expire; 0: never, or not known */
+	double expires; /* latest time of the lock's expiry; 0: never, or not known */
+	double soonest; /* earliest time of the lock's expiry; 0: never, or not known */
 	double ended; /* when HOLD_MAYBE or HOLD_REMOVED began */
 	bool no_ttl; /* the lock has no expiry */
 	bool compares; /* the client has read the key since it took the lock */

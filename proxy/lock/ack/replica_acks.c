@@ -24,7 +24,7 @@
 /* A greater reply to WAIT cannot be a number of replicas. */
 #define REPLICAS_MAX 10000
 static const char not_a_count[] = "hasp does not understand the reply to WAIT";
-/* Log lines in 10 seconds. */
+/* At most this many log lines in 10 seconds. */
 #define WARNINGS_MAX 10
 
 struct replica_acks {
@@ -32,7 +32,7 @@ struct replica_acks {
 	struct topology *topology;
 	struct script_jobs *script_jobs;
 	struct list lines; /* a line for each connection that has questions */
-	struct log_limit failures; /* of the log line replicas_ack */
+	struct log_limit failures; /* limits the log line replicas_ack */
 };
 
 /* The questions that go over one connection. */
@@ -55,7 +55,7 @@ struct replica_ask {
 	struct ack_line *line;
 	struct replica_acks *all;
 	struct replica_ask_terms terms;
-	double asked_at; /* by the timers' clock */
+	double asked_at; /* when the caller asked, by the timers' clock */
 	enum lock_kind kind;
 	struct buf bytes; /* key, token, value and ticket of the try */
 	size_t nkey, ntoken, nvalue; /* lengths of the parts of `bytes` */
@@ -199,8 +199,8 @@ static bool is_overdue(const struct replica_ask *a, double now)
 	return now >= a->asked_at + (double)a->terms.timeout_ms / 1000;
 }
 
-/* The question was answered. `got`: how many replicas have acknowledged the write; -1: not
- * known. `refusal`: Redis' error; NULL: none. */
+/* Handles the answer to a question. `got`: how many replicas have acknowledged the write; -1:
+ * not known. `refusal`: Redis' error; NULL: none. */
 static void replica_ask_answered(struct replica_ask *a, long long got, const char *refusal)
 {
 	double now = timers_now(a->all->timers);

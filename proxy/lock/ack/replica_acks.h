@@ -43,7 +43,7 @@ void replica_acks_free(struct replica_acks *all);
 struct replica_ask_terms {
 	int db;
 	int64_t replicas; /* how many replicas must have the lock; > 0 */
-	int64_t timeout_ms; /* of WAIT; > 0; not counting the wait for the group in flight */
+	int64_t timeout_ms; /* time-out of WAIT alone; > 0 */
 	bool releases; /* hasp, not the caller, releases the lock if replicas lack it */
 	double until; /* end of the lock's lease, by the timers' clock */
 };

@@ -31,7 +31,7 @@ struct checked_read {
 	size_t value; /* index in the reply of the value that is being read or comes next */
 	uint8_t nline; /* bytes in `line` */
 	char line[LINE_KEPT]; /* the header that is being read, or was read last */
-	struct sha1 sha1; /* of the value that is being read */
+	struct sha1 sha1; /* digests the value that is being read */
 	size_t next; /* index in `keys` of the key whose value comes next */
 	size_t nkeys;
 	struct checked_key *keys;

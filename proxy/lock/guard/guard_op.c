@@ -14,7 +14,7 @@
 
 /* --- beginning and end -------------------------------------------------------------- */
 
-/* Returns when the lease of a guard ends that the last request has acquired. */
+/* Returns when the lease ends of a guard that the last request has acquired. */
 static double guard_until(const struct guard_op *op, int64_t lease_ms)
 {
 	return op->sent_at + (double)lease_ms / 1000;

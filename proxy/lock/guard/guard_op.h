@@ -145,7 +145,7 @@ struct guard_op {
 		int64_t lease_ms;
 		bool must_own; /* the connection may have read the key */
 		bool writes; /* the command may write the key */
-		bool acquires; /* the last access is a read */
+		bool acquires; /* the last access to the key is a read */
 		bool told; /* the client got -LOCKLOST for a write: earlier reads have ended */
 		bool releases; /* the command releases the guard */
 	} keys[]; /* in the order of the keys' bytes */
@@ -165,7 +165,7 @@ struct guard_op *guard_op_of_read_set(struct read_sets *table, struct freelist *
                                       struct read_set *r, int db, enum guard_op_kind kind,
                                       double now);
 void guard_op_free(struct guard_op *op); /* NULL is allowed */
-size_t guard_op_nbytes(const struct guard_op *op); /* of memory */
+size_t guard_op_nbytes(const struct guard_op *op); /* bytes of memory */
 
 /* True if hasp must acquire the guard of key `i` before the check: the transaction reads the
  * key, so the connection must have the guard when the transaction has ended. */

@@ -200,7 +200,7 @@ static struct read_set_entry *entry_new(struct read_sets *table, struct read_set
 }
 
 /* Drops the oldest entry; for a checked key, the oldest checked entry, if there is one, because
- * to drop another one is to forget a guard. */
+ * dropping another entry would forget a guard. */
 static void drop_oldest(struct read_set *r, bool for_check)
 {
 	struct read_set_entry *e = container_of(r->entries.next, struct read_set_entry, node);

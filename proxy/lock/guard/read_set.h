@@ -32,7 +32,7 @@
 
 struct read_sets; /* the read sets of a worker's connections */
 
-struct read_sets *read_sets_new(struct script_jobs *jobs); /* jobs: not freed before */
+struct read_sets *read_sets_new(struct script_jobs *jobs); /* `jobs` must outlive the result */
 void read_sets_free(struct read_sets *r); /* no read set may have entries */
 void read_sets_trim(struct read_sets *r); /* frees memory that a long key took */
 struct script_jobs *read_sets_jobs(const struct read_sets *r);

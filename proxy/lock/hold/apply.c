@@ -214,7 +214,7 @@ static bool may_end(const struct hold *hold, const struct hold_owner *o,
 }
 
 /* Ends all connections' holds of a lock with owner = value that is gone: another connection of
- * the pool may have stored the value, but that connection's next DEL does not mean it. */
+ * the pool may have stored the value, but that connection's next DEL is not meant for it. */
 static void apply_gone(struct holds *h, const struct hold_owner *o,
                        const struct lock_request *p, int db)
 {

@@ -15,7 +15,7 @@ struct held {
 	struct slice token; /* LOCK_KIND_VALUE: the value */
 	enum lock_kind kind;
 	const struct hold_owner *owner;
-	const struct section_stats *stats; /* of the lock's section; NULL: none */
+	const struct section_stats *stats; /* counters of the lock's section; NULL: none */
 	long long fence; /* verbs: the fencing token; else 0 */
 	double since; /* when the connection got the lock */
 	double learnt_at; /* when Redis last answered that the connection has the lock */

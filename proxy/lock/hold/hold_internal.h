@@ -90,7 +90,7 @@ struct hold {
 
 /* The lease of a hold that ended because its owner has taken the lock again. */
 struct hold_lease {
-	double since; /* as in the hold; 0: there was no such hold */
+	double since; /* the fields are those of the hold; 0: there was none */
 	double good_until;
 	int64_t lease_ms;
 	bool leased, renewed;
@@ -119,14 +119,14 @@ struct holds {
 	struct list losers; /* owners whose connections hasp must close */
 	struct timer close; /* closes the connections of `losers` */
 	size_t npending; /* calls whose reply is due */
-	struct freelist pending; /* most lock_requests: those of LOCK_REQUEST_SIZE */
-	struct freelist small; /* most holds */
-	struct freelist tokens; /* most tokens */
+	struct freelist pending; /* memory of most lock_requests: those of LOCK_REQUEST_SIZE */
+	struct freelist small; /* memory of most holds */
+	struct freelist tokens; /* memory of most tokens */
 	struct buf scratch;
 	holds_describe_fn *describe; /* NULL: logs name no connection */
 	holds_lost_fn *lost; /* NULL: hasp closes no connection */
 	struct release_board *releases; /* NULL: hasp knows of no releases */
-	struct voters voters; /* of the locks that a quorum has */
+	struct voters voters; /* renews and releases the locks that a quorum has */
 	holds_ask_fn *ask; /* NULL: there are no other workers to ask */
 	void *ask_arg;
 	bool begins_watching; /* see holds_begins_watching() */
@@ -173,7 +173,7 @@ extern const struct effect_terms effect_terms[];
 
 /* By how much a client's own script has moved the expiry of a lock. */
 enum expiry_move {
-	EXPIRY_EARLIER, /* to an earlier time, or not at all */
+	EXPIRY_EARLIER, /* earlier, or not moved at all */
 	EXPIRY_LATER,
 	EXPIRY_ADDED, /* the lock had none before */
 };

@@ -15,7 +15,7 @@
 #define SMALL_SIZE (sizeof(struct hold) + 32)
 /* Space for a token of usual length. */
 #define SMALL_TOKEN_SIZE (sizeof(struct hold_token) + 80)
-/* How far Redis' clock may get ahead of ours within a lease, in ms. */
+/* How far Redis' clock may get ahead of hasp's within a lease, in ms. */
 #define RELEASE_SLACK_MS 50
 /* If a connection has no more holds than this, hasp searches its list before the table. */
 #define OWN_SEARCHED_MAX 16

@@ -22,8 +22,8 @@
 /* One for each process; all zero: no release was noted. Any thread may use it. */
 struct release_board {
 	struct {
-		_Atomic uint64_t hash; /* of database, key and token */
-		_Atomic int64_t at_ms; /* clock_now() */
+		_Atomic uint64_t hash; /* hash of database, key and token */
+		_Atomic int64_t at_ms; /* when the release was noted, by clock_now() */
 	} slots[RELEASE_BOARD_SLOTS];
 };
 

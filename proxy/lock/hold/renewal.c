@@ -176,8 +176,8 @@ static void renewal_failed(struct hold *hold, double now)
 	log_failure(hold, now);
 }
 
-/* `result`: the script's. 1: renewed; 0: the lock is free; -2: another owner has the lock; any
- * other: not known. */
+/* `result`: the script's result. 1: renewed; 0: the lock is free; -2: another owner has the
+ * lock; any other: not known. */
 static void end_renewal(struct hold *hold, const struct renewal_batch *b, long long result,
                         double now)
 {

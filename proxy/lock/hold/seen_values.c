@@ -11,18 +11,18 @@
 #include "lock/model/lock_id.h"
 #include "resp/reply.h"
 
-/* How many reads a connection keeps of which only the time matters. */
+/* How many reads hasp keeps for a connection if only their times matter. */
 #define READS_KEPT 8
 
 struct seen_read {
-	uint64_t hash; /* of database and key */
+	uint64_t hash; /* hash of database and key */
 	double at;
 };
 
 struct seen_values {
-	struct map by_id; /* database and key */
+	struct map by_id; /* entries by database and key */
 	struct list entries; /* oldest first */
-	size_t nbytes; /* of all entries */
+	size_t nbytes; /* memory of all entries */
 	size_t nreads; /* number of noted reads; read i is at reads[i % READS_KEPT] */
 	struct seen_read reads[READS_KEPT];
 };

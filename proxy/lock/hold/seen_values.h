@@ -22,7 +22,7 @@
 /* hasp does not remember longer values, in bytes. */
 #define SEEN_VALUE_MAX ((size_t)4096)
 
-struct seen_values; /* of one connection; NULL: it has read none */
+struct seen_values; /* the values of one connection; NULL: it has read none */
 
 enum seen_value {
 	SEEN_NOTHING,

@@ -18,7 +18,8 @@ void line_probe_members(struct line *l)
 {
 	struct waiter *w, *next;
 
-	/* (A check may be answered at once, but by PROBE_UNKNOWN, which moves no waiter.) */
+	/* (A check may be answered at once, but only by PROBE_UNKNOWN, which moves no
+	 * waiter.) */
 	for (w = line_first(l); w; w = next) {
 		next = line_behind(w);
 		if (w->state != WAITER_QUEUED)

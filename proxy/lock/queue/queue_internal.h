@@ -79,7 +79,7 @@ enum waiter_state {
 	WAITER_GRANTED_EARLY, /* the grant came before the answer to the try */
 	WAITER_QUEUED, /* the waiter is in its line */
 	WAITER_CONFIRMING, /* in its line; hasp asks Redis whether a late grant still holds */
-	WAITER_LEAVING, /* in its line; the deadline has passed, and Redis shall forget it */
+	WAITER_LEAVING, /* in its line; its time is over, and Redis must forget it */
 };
 #define WAITER_STATES (WAITER_LEAVING + 1)
 
@@ -234,7 +234,8 @@ void line_probe_later(struct line *l);
 /* Schedules a probe for the time when the lock should be free, in `held_ms` (-1: it is held for
  * ever), or a recheck if that is earlier. An empty line lingers instead. */
 void line_probe_when_over(struct line *l, long long held_ms);
-/* The lock was granted for `lease_ms`: the next probe must not be later than its end. */
+/* The lock was granted for `lease_ms`: the next probe must not be later than the lease's
+ * end. */
 void line_probe_before(struct line *l, int64_t lease_ms);
 /* `w` has come into the line of a lock that is held for `held_ms` more (-1: for ever). If `w`
  * is the first, hasp probes soon: the lock may have been released while the try of `w` was on

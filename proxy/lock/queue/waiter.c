@@ -359,8 +359,8 @@ static void waiter_on_timer(struct timer *t, double now)
 		leave_queue(w, false);
 		break;
 	case WAITER_LEAVING:
-		/* The owner ends the waiter, which leaves the queue once more: harmless, and
-		 * undoes a grant that may still come. */
+		/* The owner ends the waiter, which leaves the queue once more: that is
+		 * harmless, and undoes a grant that may still come. */
 		w->ops->on_timed_out(w->owner);
 		break;
 	case WAITER_IDLE:

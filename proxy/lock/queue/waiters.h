@@ -112,7 +112,7 @@ double waiter_waited(const struct waiter *w); /* seconds since then */
 /* Returns the place that the waiter had in Redis' queue; 0: none. */
 int64_t waiter_place(const struct waiter *w);
 
-size_t waiter_nbytes(const struct waiter *w); /* of memory */
+size_t waiter_nbytes(const struct waiter *w); /* bytes of memory */
 
 enum try_readiness {
 	TRY_READY, /* the try can be sent */
@@ -145,8 +145,8 @@ void waiter_count_at(struct waiter *w, struct section_stats *stats);
 
 /* The try took the lock, but the answer came so late that the lease may be over: asks Redis
  * whether the client still has the lock, and begins the lease again. Then calls on_granted(),
- * or on_lost() if the client has lost the lock, or on_timed_out() if it has lost too many. The
- * arguments are those of waiter_queued(). */
+ * or on_lost() if the client has lost the lock, or on_timed_out() if this was repeated too
+ * often after the deadline. The arguments are those of waiter_queued(). */
 void waiter_answered_late(struct waiter *w, int db, const struct attempt *t, int64_t lease_ms);
 
 /* Calls `fn` for some waiters in line, and returns the next cursor, as map_scan() does. */

@@ -45,7 +45,7 @@ struct guarded_key {
 /* A command on guarded keys: all of them are checked, or none is. */
 struct guarded_command {
 	const struct resp_view *req;
-	const struct guarded_key *keys; /* by rewrite_guard_sort() */
+	const struct guarded_key *keys; /* sorted by rewrite_guard_sort() */
 	size_t n; /* at least one */
 	struct command_keys all; /* the command's keys, guarded or not */
 	int64_t wait_ms; /* how long the command may wait for its guards; 0: not at all */

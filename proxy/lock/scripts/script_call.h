@@ -29,7 +29,7 @@ struct given_back {
 struct rewrite_opts {
 	bool eval; /* EVAL with the script's text (in MULTI, after NOSCRIPT) */
 	bool resp3; /* the client speaks RESP3 */
-	enum key_naming naming; /* of the keys beside the lock */
+	enum key_naming naming; /* names of the keys beside the lock */
 	/* Names this try to take a lock, so that the try can wait, and hasp can undo it if it
 	 * does not get the reply. Has no blanks; the text before the first dash names the
 	 * worker. */

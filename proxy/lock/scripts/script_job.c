@@ -46,7 +46,7 @@ struct script_jobs {
 	size_t nwaiting; /* jobs in all queues and in `resting` */
 	struct timer sweep; /* runs while `nwaiting` > 0 */
 	size_t nbytes, max_nbytes; /* memory of all jobs, and its limit */
-	struct log_limit given_up; /* of the log lines script_job_given_up */
+	struct log_limit given_up; /* limits the log lines script_job_given_up */
 	struct metrics_counter ngiven_up; /* jobs given up for lack of memory */
 	bool ending;
 };
@@ -60,7 +60,7 @@ struct script_job {
 	enum script_id script;
 	bool eval; /* Redis did not know the script, so hasp sends its text */
 	struct buf evalsha;
-	double since; /* the last argument is the time since then; 0: no such argument */
+	double since; /* the last argument of a call is the age of this time; 0: none is */
 	double until; /* when hasp gives the job up */
 	unsigned nredirected; /* redirections at the last try */
 	double lasts; /* repeated: seconds from the first answer to the last call; else 0 */

@@ -32,7 +32,7 @@
 #include "lock/scripts/script_call.h"
 #include "upstream/topology.h"
 
-struct script_jobs; /* of one worker */
+struct script_jobs; /* the jobs of one worker */
 
 /* The arguments must outlive the result. `process`: the secret for the proofs of this
  * process. */

@@ -21,7 +21,7 @@ local function client_error(reply, command)
 end
 
 -- hasp's own errors, as the application gets them: 'held' and 'guarded' by another owner, 'lost' or
--- 'changed' since it was read, or 'overflow' (which names no key).
+-- 'changed' since the key was read, or 'overflow' (which names no key).
 local function hasp_error(reason, key)
 	if reason == 'overflow' then
 		return redis.error_reply('ERR a key with a lock rule cannot count beyond 2^53')

@@ -13,7 +13,7 @@ local function next_fence(counter)
 	if type(last) == 'table' then
 		return last, last.err:find('^WRONGTYPE') ~= nil
 	end
-	-- (Digits of one length compare as numbers do. A text that long is replaced, too.)
+	-- Digits of one length compare as numbers do. Other text of that length may be replaced, too.
 	-- break counted_fences: if false then
 	-- break falling_fences: if false then
 	if not last or #last == #digits and last < digits then

@@ -97,8 +97,8 @@ local function drop_worker(queue, entry, waiter, now_ms, deaf)
 			last = other
 		end
 	end
-	-- If the queue has more entries, the worker's last one of these 64 stays, marked as woken long
-	-- ago: when it becomes the first, the script searches the next 64 at once.
+	-- If the queue has more than 64 entries, the last one found stays, marked as woken long ago:
+	-- when that entry becomes the first, a script searches the next 64 at once.
 	local rest = more and last ~= entry and parse_waiter(last, now_ms)
 	if rest then
 		mark_woken(queue, last, rest, waiter.woken_ms)
