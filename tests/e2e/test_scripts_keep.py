@@ -211,6 +211,13 @@ def test_renewal_prolongs_the_owners_lock_only(world):
         assert world.dump() == before
 
 
+def test_renewal_prolongs_the_record_of_the_try_too(world):
+    """Otherwise a late answer to a refresh of the lock could not be confirmed."""
+    world.run("SET", KEY, "held", "NX", "PX", 5000, ticket="w-1")
+    assert world.renew(("r", KEY, ME, 40000, 0)) == [1]
+    assert world.is_left(world.db.pttl(f"hasp:fence:{{{KEY}}}"), 40000)
+
+
 @each(expiry=[{}, {"px": 15_000}, {"px": 60_000}])
 def test_lock_that_was_retaken_past_hasp_with_its_value_is_neither_renewed_nor_released(world, expiry):
     world.run("SET", KEY, "held", "NX", "PX", 20000, ticket="w-1")

@@ -141,7 +141,7 @@ TEST(a_hold_is_renewed_each_third_of_its_lease)
 	for (int i = 0; i < 10; i++) {
 		pass_a_third(f);
 		assert_string_equal(fake_redis_next(&f->redis, RENEW).args,
-		                    " a hasp:owner:{a} 30000 token");
+		                    " a hasp:fence:{a} hasp:owner:{a} 30000 token");
 		fake_redis_answer(&f->redis, "*1\r\n:1\r\n");
 		assert_int_equal(fake_redis_ncalls(&f->redis), 0);
 	}
@@ -571,7 +571,8 @@ TEST(holds_that_are_due_together_are_renewed_by_one_call)
 	fake_redis_advance(&f->redis, GATHERED);
 	assert_int_equal(fake_redis_ncalls(&f->redis), 1);
 	assert_string_equal(fake_redis_next(&f->redis, RENEW).args,
-	                    " a hasp:owner:{a} b hasp:owner:{b} c hasp:owner:{c}"
+	                    " a hasp:fence:{a} hasp:owner:{a} b hasp:fence:{b} hasp:owner:{b}"
+	                    " c hasp:fence:{c} hasp:owner:{c}"
 	                    " 30000 token 30000 token 30000 token");
 	fake_redis_answer(&f->redis, "*3\r\n:1\r\n:0\r\n:-1\r\n");
 	assert_int_equal(state_of(f, "a"), HOLD_RENEWED);
@@ -600,11 +601,12 @@ TEST(in_a_cluster_only_holds_of_a_slot_are_renewed_by_one_call)
 		        (struct lock_call){ .effect = LOCK_EFFECT_TAKES, .leased = true });
 	fake_redis_advance(&f->redis, GATHERED);
 	assert_string_equal(fake_redis_next(&f->redis, RENEW).args,
-	                    " {a}1 hasp:owner:{a}1: {a}2 hasp:owner:{a}2:"
+	                    " {a}1 hasp:fence:{a}1: hasp:owner:{a}1:"
+	                    " {a}2 hasp:fence:{a}2: hasp:owner:{a}2:"
 	                    " 30000 token 30000 token");
 	fake_redis_answer(&f->redis, "*2\r\n:1\r\n:1\r\n");
 	assert_string_equal(fake_redis_next(&f->redis, RENEW).args,
-	                    " b hasp:owner:{b} 30000 token");
+	                    " b hasp:fence:{b} hasp:owner:{b} 30000 token");
 	fake_redis_answer(&f->redis, "*1\r\n:1\r\n");
 	assert_int_equal(fake_redis_ncalls(&f->redis), 0);
 }

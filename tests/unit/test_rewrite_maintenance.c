@@ -28,7 +28,8 @@ TEST(test_many_locks_are_renewed_in_one_call)
 	assert_int_equal(rewrite_renewal(LOCK_KIND_RULE), SCRIPT_RENEW);
 	assert_int_equal(rewrite_renewal(LOCK_KIND_VALUE), SCRIPT_RENEW);
 	rewrite_renew(&out, SCRIPT_RENEW, rules, 2, &own);
-	assert_calls(SCRIPT_RENEW, "4 a hasp:owner:{a} b b 9000 t1 8000 v2");
+	assert_calls(SCRIPT_RENEW,
+	             "6 a hasp:fence:{a} hasp:owner:{a} b hasp:fence:{b} b 9000 t1 8000 v2");
 	buf_clear(&out);
 	assert_int_equal(rewrite_renewal(LOCK_KIND_COUNT), SCRIPT_RENEW_VERB);
 	assert_int_equal(rewrite_renewal(LOCK_KIND_TOKEN), SCRIPT_RENEW_VERB);

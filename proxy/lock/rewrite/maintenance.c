@@ -22,26 +22,12 @@ static void write_side(struct buf *out, enum key_naming naming, const struct loc
 		key_names_write_bulk(out, naming, KEY_NAME_OWNER, id->key);
 }
 
-/* Writes the call as scripts/commands/renew.lua reads it. */
-static void write_renew_call(struct buf *out, const struct lock_renewal *v, size_t n,
-                             const struct rewrite_opts *opts)
+void rewrite_renew(struct buf *out, enum script_id script, const struct lock_renewal *v,
+                   size_t n, const struct rewrite_opts *opts)
 {
-	script_call_begin(out, SCRIPT_RENEW, opts, 2 * n, 2 * n);
-	for (size_t i = 0; i < n; i++) {
-		resp_write_bulk(out, v[i].id.key);
-		write_side(out, opts->naming, &v[i].id);
-	}
-	for (size_t i = 0; i < n; i++) {
-		resp_write_bulk_int(out, v[i].lease_ms);
-		resp_write_bulk(out, v[i].id.token);
-	}
-}
+	bool by_verb = script == SCRIPT_RENEW_VERB;
 
-/* Writes the call as scripts/commands/renew_verb.lua reads it. */
-static void write_renew_verb_call(struct buf *out, const struct lock_renewal *v, size_t n,
-                                  const struct rewrite_opts *opts)
-{
-	script_call_begin(out, SCRIPT_RENEW_VERB, opts, 3 * n, 4 * n);
+	script_call_begin(out, script, opts, 3 * n, (by_verb ? 4 : 2) * n);
 	for (size_t i = 0; i < n; i++) {
 		resp_write_bulk(out, v[i].id.key);
 		key_names_write_bulk(out, opts->naming, KEY_NAME_FENCE, v[i].id.key);
@@ -50,18 +36,11 @@ static void write_renew_verb_call(struct buf *out, const struct lock_renewal *v,
 	for (size_t i = 0; i < n; i++) {
 		resp_write_bulk_int(out, v[i].lease_ms);
 		resp_write_bulk(out, v[i].id.token);
+		if (!by_verb)
+			continue;
 		resp_write_bulk_int(out, v[i].fence);
 		resp_write_bulk_str(out, verb_layout_type(v[i].id.kind));
 	}
-}
-
-void rewrite_renew(struct buf *out, enum script_id script, const struct lock_renewal *v,
-                   size_t n, const struct rewrite_opts *opts)
-{
-	if (script == SCRIPT_RENEW_VERB)
-		write_renew_verb_call(out, v, n, opts);
-	else
-		write_renew_call(out, v, n, opts);
 }
 
 /* Writes a PEXPIRE as rewrite_expire() does. */

@@ -26,7 +26,7 @@ local _, mine = check_owner(lock, side, token)
 if not mine or is_retaken(lock, side) then
 	return 0
 end
--- (A lock that is renewed outlives its record.)
+-- (A lock whose owner sets a longer expiry outlives its record.)
 local note = redis.pcall('GET', record)
 if ticket ~= '-' and type(note) == 'string' and note:match('^%S+ %S+ =?(.+)$') ~= ticket then
 	return 0

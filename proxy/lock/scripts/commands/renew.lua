@@ -1,7 +1,7 @@
 -- renew: hasp's own renewal of rules' locks. Never shortens a lease: the application may have asked
 -- for a longer one.
 --
--- KEYS     lock, sidecar (owner = value: the lock itself) for each of the n locks
+-- KEYS     lock, record, sidecar (owner = value: the lock itself) for each of the n locks
 --
 -- ARGV     lease ms, token (owner = value: the value) for each of the n
 --
@@ -10,7 +10,7 @@
 -- include check_owner
 -- include is_retaken
 local function renew(i)
-	local lock, side = KEYS[2 * i - 1], KEYS[2 * i]
+	local lock, record, side = unpack(KEYS, 3 * i - 2, 3 * i)
 	local lease, token = ARGV[2 * i - 1], ARGV[2 * i]
 	local held, mine = check_owner(lock, side, token)
 	if not mine or is_retaken(lock, side) then
@@ -19,6 +19,7 @@ local function renew(i)
 	local ttl = redis.call('PTTL', lock)
 	if ttl < tonumber(lease) then
 		redis.call('PEXPIRE', lock, lease)
+		redis.call('PEXPIRE', record, lease)
 		if side ~= lock then
 			redis.call('PEXPIRE', side, lease)
 		end
@@ -27,7 +28,7 @@ local function renew(i)
 end
 
 local replies = {}
-for i = 1, #KEYS / 2 do
+for i = 1, #KEYS / 3 do
 	local ok, reply = pcall(renew, i)
 	replies[i] = ok and reply or -1
 end
