@@ -82,6 +82,19 @@ def test_unlock_of_a_hold_that_ended_leaves_the_one_that_another_connection_got_
         assert world.db.exists(KEY) == (reply == b":0\r\n")
 
 
+@each("side, kind", [((), "h"), (["SHARED"], "m"), (["EXCLUSIVE"], "x")], verb=["UNLOCK", "MUNLOCK 1"], undone=["1", "2"])
+def test_unlock_of_a_hold_that_was_undone_leaves_the_one_of_another_connection(world, side, kind, verb, undone):
+    """hasp undoes a hold of a connection that breaks. Redis may run an UNLOCK of that connection after that."""
+    verb, *n = verb.split()
+    for ticket in "12":
+        fence = world.verb("LOCK", KEY, "AS", "bob", *side, ticket=f"{WORKER}-{ticket}")
+    assert world.dequeue(kind, "bob", f"{WORKER}-{undone}", 0) == ["undone", 0, 0]
+    for ticket, reply in (undone, b":0\r\n"), ({"1": "2", "2": "1"}[undone], b":1\r\n"):
+        assert world.db.exists(KEY)
+        assert world.verb(verb, *n, KEY, "AS", "bob", ticket=f"{WORKER}-{ticket} {int(fence[1:])}") == reply
+    assert not world.db.exists(KEY)
+
+
 @each("side, layout", [((), "count"), ((), "refresh"), (["SHARED"], "count"), (["EXCLUSIVE"], "count")])
 def test_munlock_of_holds_that_ended_leaves_those_that_another_connection_got_later(world, side, layout):
     """Redis may run a MUNLOCK late, after the leases."""

@@ -17,16 +17,16 @@
 -- include forget_try
 -- include hand_off
 -- include hand_off_places
--- include is_later
+-- include has_ended
 -- include left_rw
 -- include notify_redisson
 -- include rw_field
 local counter = KEYS[#KEYS]
 local token, layout_type = unpack(ARGV, 2)
 
--- Returns true if the owner has acquired the lock KEYS[i] again since the hold that is given back.
+-- Returns true if the hold of the lock KEYS[i] that is given back has ended before.
 local function is_kept(i, kind)
-	return is_later(KEYS[i + 1], token, kind, ARGV[(i - 1) / 4 + 4])
+	return has_ended(KEYS[i + 1], KEYS[i + 3], token, kind, ARGV[(i - 1) / 4 + 4])
 end
 
 -- The usual case: no client waits, and these are the owner's only holds.

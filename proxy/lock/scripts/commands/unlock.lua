@@ -20,8 +20,8 @@
 --          given back, and its fencing token; '': not known (see forget_try())
 --
 -- returns  1: released (and handed off to the first waiter), or one hold of several released;
---          0: this owner does not have the lock, or the hold that is given back had ended before the
---          owner acquired the lock again; if another owner has it, with 'tell': REFUSED 0 1, and
+--          0: this owner does not have the lock, or the hold that is given back had ended before (see
+--          has_ended()); if another owner has it, with 'tell': REFUSED 0 1, and
 --          that owner's token; to a short call, BUSY: the script has done nothing, because clients
 --          wait for the lock
 -- layout   Redisson's RLock, with its message to its waiters, or go-zero's RedisLock; or a
@@ -33,8 +33,8 @@
 -- include forget_try
 -- include hand_off
 -- include hand_off_places
+-- include has_ended
 -- include holder_of
--- include is_later
 -- include left_rw
 -- include notify_redisson
 -- include rw_field
@@ -43,7 +43,7 @@ local is_short = #ARGV <= 3
 local token, layout_type, ticket, tell, given_back = unpack(ARGV, is_short and 1 or 2)
 if is_short then
 	layout_type, ticket, tell, given_back = layout_type or 'hash', '', 'tell', ticket
-	if is_later(record, token, layout_type, given_back) then
+	if has_ended(record, side, token, layout_type, given_back) then
 		return 0
 	end
 	-- (As Redisson does, adds no braces to a name that has one.)
@@ -103,7 +103,7 @@ local holds, layout = count_holds(lock, record, token, layout_type)
 if not holds then
 	return layout
 end
-if holds > 0 and is_later(record, token, layout, given_back) then
+if holds > 0 and has_ended(record, side, token, layout, given_back) then
 	return 0
 end
 -- break release_by_anybody: if false then

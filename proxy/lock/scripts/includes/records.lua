@@ -42,23 +42,32 @@ local function recorded_fence(record, token)
 	end
 end
 
--- Returns true if the owner has acquired the verbs' lock again since the acquisition `given_back`.
--- That is "TICKET FENCING_TOKEN". If hasp knew no fencing token, the answer is false.
--- `kind`: 'hash', 'string', 'zset', or a side of a read-write lock.
--- include recorded_fence
+-- Returns true if the hold of a verbs' lock that an UNLOCK gives back has ended before: the owner has
+-- acquired the lock again since, or hasp has undone the try (see undo_try()). `given_back` is "TICKET
+-- FENCING_TOKEN"; if it has no fencing token, the answer is false. `kind`: 'hash', 'string', 'zset',
+-- or a side of a read-write lock.
 -- include rw_field
-local function is_later(record, token, kind, given_back)
-	local fence, recorded = given_back and tonumber(given_back:match(' (%d+)$')), nil
+local function has_ended(record, side, token, kind, given_back)
+	local ticket, fence = (given_back or ''):match('^(%S+) (%d+)$')
 	if not fence then
 		return false
 	end
+	local note
 	if kind == 'hash' or kind == 'string' then
-		recorded = recorded_fence(record, token)
+		note = redis.pcall('GET', record)
+		note = type(note) == 'string' and note:sub(1, #token + 1) == token .. ' '
+			and note:sub(#token + 2)
 	else
-		local note = redis.pcall('HGET', record, rw_field(token, kind))
-		recorded = type(note) == 'string' and tonumber(note:match('^%d+'))
+		note = redis.pcall('HGET', record, rw_field(token, kind))
 	end
-	return recorded and recorded > fence
+	local recorded, first
+	if type(note) == 'string' then
+		recorded, first = note:match('^(%d+) (.+)$')
+	end
+	if recorded and tonumber(recorded) > tonumber(fence) then
+		return true
+	end
+	return first ~= ticket and type(redis.pcall('ZSCORE', side, '- ' .. ticket)) == 'string'
 end
 
 -- Writes the record of a verbs' lock: the token, the fencing token (its digits) and the ticket that

@@ -48,7 +48,10 @@ end
 
 -- Gives back the hold of a lock (not of a semaphore; see hand_off.lua for the kinds) that the try
 -- `ticket` got, and hands the lock off if that was the last one. Other tries of the same owner keep
--- their holds.
+-- their holds. Notes in the sidecar that the try was undone: Redis may run an UNLOCK that gives this
+-- hold back, but came over a connection that broke, only now. It must not end another hold of the
+-- owner (see has_ended()).
+-- include add_hold
 -- include forget_try
 -- include hand_off
 -- include left_rw
@@ -60,10 +63,14 @@ local function undo_try(lock, record, queue, side, counter, kind, ticket, token)
 		if undo_rw(lock, record, side, token, kind, ticket) then
 			left_rw(lock, record, queue, side, counter, kind)
 		end
+		if redis.call('HEXISTS', lock, token) + redis.call('HEXISTS', lock, token .. ':write') > 0 then
+			add_hold(side, '-', ticket, redis.call('PTTL', lock))
+		end
 		return
 	end
 	if kind == 'h' and redis.call('HINCRBY', lock, token, -1) > 0 then
 		forget_try(record, side, nil, ticket)
+		add_hold(side, '-', ticket, redis.call('PTTL', lock))
 		return
 	end
 	if kind == 'r' and take_back(lock, record, side) then
