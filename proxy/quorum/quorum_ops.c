@@ -13,6 +13,10 @@
 #define PAUSE_MIN_SECONDS 0.02
 #define PAUSE_MORE_SECONDS 0.08
 
+/* If more than this share of a lease is over when hasp could report the lock, hasp has the
+ * servers begin the lease again. */
+#define STALE_SHARE 0.1
+
 #define WARNINGS_MAX 10 /* log lines in 10 seconds */
 
 enum op_step {
@@ -34,7 +38,7 @@ struct quorum_op {
 	size_t ndue; /* calls in flight, over all steps */
 	struct buf texts;
 	struct buf value; /* the lock's value at the servers; empty: not known */
-	double began; /* start of the last TAKE or EXTEND, by the timers' clock */
+	double began; /* start of the last TAKE or EXTEND, by the timers' clock, in seconds */
 	double wait_until; /* LOCK: no further try after this time */
 	bool waited; /* LOCK: the operation has been in OP_PAUSE */
 	struct quorum_votes votes;
@@ -60,10 +64,10 @@ struct op_call {
 static const unsigned allowed_steps[OP_ENDED + 1] = {
 	[OP_NEW] = TO(OP_TAKE) | TO(OP_READ) | TO(OP_EXTEND) | TO(OP_RELEASE) | TO(OP_ENDED),
 	[OP_TAKE] = TO(OP_CONFIRM) | TO(OP_PAUSE) | TO(OP_ENDED),
-	[OP_CONFIRM] = TO(OP_PAUSE) | TO(OP_ENDED),
+	[OP_CONFIRM] = TO(OP_EXTEND) | TO(OP_PAUSE) | TO(OP_ENDED),
 	[OP_PAUSE] = TO(OP_TAKE) | TO(OP_ENDED),
 	[OP_READ] = TO(OP_EXTEND) | TO(OP_RELEASE) | TO(OP_ENDED),
-	[OP_EXTEND] = TO(OP_ENDED),
+	[OP_EXTEND] = TO(OP_PAUSE) | TO(OP_ENDED),
 	[OP_RELEASE] = TO(OP_ENDED),
 	[OP_ENDED] = 0,
 };
@@ -280,12 +284,18 @@ static void op_try_failed(struct quorum_op *op, enum quorum_verdict why)
 	timer_start(op->q->opts.timers, &op->timer, op_on_timer, now + pause, 0);
 }
 
-static void op_confirmed(struct quorum_op *op)
+/* Ends a LOCK whose servers agreed. If much of the lease is over, asks them first to begin it
+ * again: the client would have the lock for a short time only. */
+static void op_granted(struct quorum_op *op)
 {
-	if (op_now(op) < quorum_good_until(op->began, op->ask.lease_ms))
-		op_end_by(op, QUORUM_WON);
-	else
+	double now = op_now(op), lease = (double)op->ask.lease_ms / 1000;
+
+	if (now >= quorum_good_until(op->began, op->ask.lease_ms))
 		op_try_failed(op, QUORUM_REFUSED);
+	else if (op->step == OP_CONFIRM && now - op->began > STALE_SHARE * lease)
+		op_ask_lease(op, OP_EXTEND, SCRIPT_QUORUM_EXTEND);
+	else
+		op_end_by(op, QUORUM_WON);
 }
 
 /* --- UNLOCK, LOCK.EXTEND ------------------------------------------------------------------ */
@@ -381,14 +391,14 @@ static void op_proceed(struct quorum_op *op, bool is_over)
 		return;
 	if (op->step == OP_TAKE)
 		op_report_refused_fences(op);
-	if (op->step == OP_TAKE && verdict == QUORUM_WON)
-		op_confirm(op);
-	else if (op->step == OP_CONFIRM && verdict == QUORUM_WON)
-		op_confirmed(op);
-	else if (op->step == OP_TAKE || op->step == OP_CONFIRM)
-		op_try_failed(op, verdict);
-	else
+	if (op->ask.request != QUORUM_LOCK)
 		op_end_by(op, verdict);
+	else if (verdict != QUORUM_WON)
+		op_try_failed(op, verdict);
+	else if (op->step == OP_TAKE)
+		op_confirm(op);
+	else
+		op_granted(op);
 }
 
 static void op_on_timer(struct timer *t, double now)
@@ -480,7 +490,7 @@ void quorum_op_start(struct quorum_op *op)
 
 void quorum_op_cancel(struct quorum_op *op)
 {
-	if (op->step == OP_TAKE || op->step == OP_CONFIRM)
+	if (op->ask.request == QUORUM_LOCK && op->step != OP_PAUSE && op->asked)
 		op_undo(op);
 	op_stop(op);
 	if (op->ndue == 0)

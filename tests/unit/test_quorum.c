@@ -228,6 +228,30 @@ TEST(lock_whose_lease_was_over_meanwhile_is_not_got)
 	assert_int_equal(due_at(f, 0), 1);
 }
 
+/* Else the client would get a lock that it has hardly any time for. */
+TEST(lock_whose_lease_is_half_over_is_begun_again)
+{
+	struct fake_quorum *f = *state;
+	const struct quorum_ask opts = {
+		.request = QUORUM_LOCK,
+		.key = SLICE_LIT("key"),
+		.claim = { .owner = SLICE_LIT("me") },
+		.lease_ms = 1500,
+		.done = on_done,
+		.arg = f,
+	};
+
+	ask_for(f, &opts);
+	advance(f, 0.7);
+	answer_all(f, 5);
+	for (size_t i = 0; i < 3; i++)
+		answer_number(f, i, 1);
+	assert_false(f->is_done);
+	answer_all(f, 1);
+	expect_done(f, QUORUM_WON);
+	assert_true(f->result.lock.began > 1000.6);
+}
+
 TEST(try_that_is_not_confirmed_is_released)
 {
 	struct fake_quorum *f = *state;
