@@ -306,26 +306,32 @@ static bool is_multi(enum verb verb)
 	return verb == VERB_MLOCK || verb == VERB_MUNLOCK;
 }
 
-/* Finds which hold of an owner with several connections an UNLOCK or MUNLOCK gives back. If its
- * arguments are invalid, the script gives the owner's oldest hold back. */
+static bool gives_back(const struct command_info *what)
+{
+	return what->is_verb && (what->verb == VERB_UNLOCK || what->verb == VERB_MUNLOCK);
+}
+
+/* Finds which hold of an owner with several connections an UNLOCK or MUNLOCK gives back, unless
+ * an earlier call of the same command has named one. If the arguments of the command are
+ * invalid, the script gives the owner's oldest hold back. */
 static void find_given_back(struct context *x, struct slice token)
 {
 	const struct resp_view *req = x->req;
-	struct given_back *out = x->env->given_back;
+	struct buf *out = &x->env->given_back;
 	size_t first = x->what->verb == VERB_MUNLOCK ? 2 : 1;
 	size_t n = x->what->verb == VERB_MUNLOCK ? MLOCK_KEYS_MAX : 1;
 
-	x->opts.given_back = NULL;
-	if (x->what->verb != VERB_UNLOCK && x->what->verb != VERB_MUNLOCK)
+	if (!gives_back(x->what) || x->opts.given_back.n)
 		return;
 	if (req->argc >= 4 && args_option(req->argv[req->argc - 2], "AS"))
 		token = req->argv[req->argc - 1];
 	else if (x->env->config->verbs.owner == OWNER_CONNECTION)
 		return;
+	buf_clear(out);
 	for (size_t i = 0; i < n && first + i < req->argc; i++)
-		out[i] = hold_given_back(x->env->holds, context_holds(x), x->session->db,
-		                         req->argv[first + i], token);
-	x->opts.given_back = out;
+		hold_given_back(x->env->holds, context_holds(x), x->session->db,
+		                req->argv[first + i], token, out);
+	x->opts.given_back = buf_slice(out);
 }
 
 /* Writes the call of an MLOCK or MUNLOCK, or an error instead: then `keys` is empty. */
@@ -827,6 +833,13 @@ void lock_rewrite(struct context *x, struct pending_request *r, int64_t *wait_ms
 		write_multi_again(x, r->lock_request, &call);
 		*wait_ms = call.wait_ms;
 		return;
+	}
+	if (r->lock_request && gives_back(x->what)) {
+		/* The hold may have ended since the first call, so hasp may not find it again.
+		 */
+		buf_clear(&x->env->given_back);
+		buf_append(&x->env->given_back, lock_request_ticket(r->lock_request));
+		x->opts.given_back = buf_slice(&x->env->given_back);
 	}
 	lock_request_free(r->lock_request);
 	r->lock_request = x->what->is_verb ? write_verb(x, &call)

@@ -90,6 +90,7 @@ void policy_end_turn(struct policy_env *env)
 	}
 	buf_trim(&env->rewritten);
 	buf_trim(&env->token);
+	buf_trim(&env->given_back);
 	buf_trim(&env->keys);
 	holds_trim(env->holds);
 	read_sets_trim(env->read_sets);
@@ -105,6 +106,7 @@ void policy_fini(struct policy_env *env)
 	free(env->unknown_commands);
 	buf_release(&env->rewritten);
 	buf_release(&env->token);
+	buf_release(&env->given_back);
 	buf_release(&env->keys);
 	freelist_fini(&env->pending);
 	freelist_fini(&env->guard_ops);

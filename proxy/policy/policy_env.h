@@ -62,8 +62,7 @@ struct policy_env {
 	struct buf keys; /* the array of context.keys */
 	/* The tokens with which the client of the current call holds locks itself. */
 	struct slice own_tokens[OWN_TOKENS_MAX];
-	struct given_back given_back[MLOCK_KEYS_MAX]; /* holds that the current UNLOCK or
-	                                               * MUNLOCK gives back */
+	struct buf given_back; /* rewrite_opts.given_back of the current UNLOCK or MUNLOCK */
 	struct freelist pending; /* of blocks of PENDING_SIZE bytes */
 	struct freelist guard_ops; /* of blocks of GUARD_OP_SINGLE_SIZE bytes */
 };

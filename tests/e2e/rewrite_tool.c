@@ -189,8 +189,7 @@ static void do_verb(void)
 		               .info = (char *)"LOCK.INFO" };
 	enum verb verb = (enum verb)INDEX(verb_names, word());
 	static const struct mlock_step first = { .place_of = 0 };
-	struct given_back given_back[MLOCK_KEYS_MAX];
-	struct buf out = BUF_INIT;
+	struct buf out = BUF_INIT, given_back = BUF_INIT;
 	struct lock_call call = { 0 };
 	struct mlock_keys keys;
 	struct slice *argv, token;
@@ -202,9 +201,11 @@ static void do_verb(void)
 	token = unhex(word());
 	/* UNLOCK and MUNLOCK name the acquisition that they give back: its ticket, and perhaps
 	 * a space and its fencing token. */
-	for (size_t i = 0; i < MLOCK_KEYS_MAX; i++)
-		given_back[i] = (struct given_back){ .ticket = opts.ticket };
-	opts.given_back = given_back;
+	for (size_t i = 0; i < MLOCK_KEYS_MAX; i++) {
+		buf_append(&given_back, opts.ticket);
+		buf_append(&given_back, SLICE_LIT(","));
+	}
+	opts.given_back = buf_slice(&given_back);
 	struct resp_view req = read_args(&argv);
 	if (verb == VERB_MLOCK || verb == VERB_MUNLOCK)
 		rewrite_mlock(&out, verb, &req, &verbs, token, &opts, &first, &keys, &call);
@@ -212,6 +213,7 @@ static void do_verb(void)
 		rewrite_verb(&out, verb, &req, &verbs, token, &opts, &call);
 	put_call(&call, &out);
 	buf_release(&out);
+	buf_release(&given_back);
 	free(argv);
 }
 

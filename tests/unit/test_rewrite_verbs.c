@@ -128,21 +128,20 @@ TEST(test_a_short_unlock_says_what_the_connection_has)
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++) {
 		struct rewrite_opts opts = { .may_be_short = true,
 			                     .held = (char)kinds[i].kind };
-		struct given_back given_back = { .ticket = SLICE_LIT("worker-1") };
 		char expected[200];
 		snprintf(expected, sizeof(expected), "3 k hasp:fence:{k} hasp:queue:{k} %s%s",
 		         TOKEN, kinds[i].word);
 		rewrite_verbs_as("UNLOCK k", VERB_UNLOCK, verbs(REENTRANT_COUNT), opts);
 		assert_calls(SCRIPT_UNLOCK, expected);
 		/* Another connection may have the lock as the same owner. */
-		opts.given_back = &given_back;
+		opts.given_back = SLICE_LIT("worker-1,");
 		snprintf(expected, sizeof(expected),
 		         "5 k hasp:fence:{k} hasp:queue:{k} hasp:fence hasp:owner:{k} "
 		         "bob%s worker-1",
 		         kinds[i].word[0] ? kinds[i].word : " hash");
 		rewrite_verbs_as("UNLOCK k AS bob", VERB_UNLOCK, verbs(REENTRANT_COUNT), opts);
 		assert_calls(SCRIPT_UNLOCK, expected);
-		given_back.fence = 7;
+		opts.given_back = SLICE_LIT("worker-1 7,");
 		rewrite_verbs_as("UNLOCK k AS bob", VERB_UNLOCK, verbs(REENTRANT_COUNT), opts);
 		assert_true(out_has("$10\r\nworker-1 7\r\n"));
 		opts.reentered = true;

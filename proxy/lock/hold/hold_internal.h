@@ -188,7 +188,7 @@ struct lock_request {
 	struct followed_script *followed; /* the client's own script; else NULL */
 	struct lock_request *next; /* MSETNX: another lock that the call takes; else NULL */
 	struct slice token;
-	struct slice ticket; /* empty: none */
+	struct slice ticket; /* as in the lock_call; empty: none */
 	int64_t lease_ms, wait_ms, limit; /* as in the lock_call */
 	int64_t ends_ms; /* ms from `sent_at` to the end that the application sets; -1: the end
 	                  * is before `sent_at`; 0: it sets no end, or keeps the old one */

@@ -374,16 +374,16 @@ enum lock_kind hold_own_kind(const struct hold_owner *o, int db, struct slice ke
 	return kind;
 }
 
-struct given_back hold_given_back(struct holds *h, const struct hold_owner *o, int db,
-                                  struct slice key, struct slice token)
+void hold_given_back(struct holds *h, const struct hold_owner *o, int db, struct slice key,
+                     struct slice token, struct buf *out)
 {
 	const struct hold *hold = o->n ? hold_find(h, o, true, db, key, token) : NULL;
 
 	/* (The first tickets of many are forgotten.) */
-	if (!hold || !slice_eq(hold_token(hold), token) || !hold->ntickets ||
-	    hold->ntickets < hold->count)
-		return (struct given_back){ .fence = 0 };
-	return (struct given_back){ slice_str(hold->tickets[0]), hold->fence };
+	if (hold && slice_eq(hold_token(hold), token) && hold->ntickets &&
+	    hold->ntickets >= hold->count)
+		buf_printf(out, hold->fence ? "%s %lld" : "%s", hold->tickets[0], hold->fence);
+	buf_append(out, SLICE_LIT(","));
 }
 
 enum seen_value hold_seen_value(struct holds *h, const struct hold_owner *o, int db,

@@ -220,10 +220,10 @@ size_t hold_own_tokens(struct holds *h, const struct hold_owner *o, int db, stru
 enum lock_kind hold_own_kind(const struct hold_owner *o, int db, struct slice key,
                              bool *reentered);
 
-/* Returns the acquisition whose hold an UNLOCK by the owner `token` gives back: the oldest one
- * of the connection itself. Valid until the table changes. */
-struct given_back hold_given_back(struct holds *h, const struct hold_owner *o, int db,
-                                  struct slice key, struct slice token);
+/* Appends to rewrite_opts.given_back the acquisition whose hold an UNLOCK by the owner `token`
+ * gives back: the oldest one of the connection itself. */
+void hold_given_back(struct holds *h, const struct hold_owner *o, int db, struct slice key,
+                     struct slice token, struct buf *out);
 
 /* Finds the value of the lock that the connection has last stored or read. */
 enum seen_value hold_seen_value(struct holds *h, const struct hold_owner *o, int db,

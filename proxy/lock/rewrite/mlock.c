@@ -142,6 +142,7 @@ static void write_munlock(struct buf *out, const struct verbs *verbs,
 	call->effect = LOCK_EFFECT_DROPS;
 	call->success = LOCK_IF_POSITIVE;
 	call->hand_off = true;
+	call->ticket = opts->given_back;
 }
 
 void rewrite_mlock(struct buf *out, enum verb verb, const struct resp_view *req,

@@ -355,16 +355,12 @@ static void write_lock(struct buf *out, const struct verbs *verbs, const struct 
 
 void verb_write_given_back(struct buf *out, const struct rewrite_opts *opts, size_t i)
 {
-	const struct given_back *g = opts->given_back ? &opts->given_back[i] : NULL;
-	char text[80];
-	int n;
+	struct slice rest = opts->given_back, given_back;
 
-	if (!g || !g->fence) {
-		resp_write_bulk(out, g ? g->ticket : SLICE_NONE);
-		return;
-	}
-	n = snprintf(text, sizeof(text), "%.*s %lld", (int)g->ticket.n, g->ticket.p, g->fence);
-	resp_write_bulk(out, n < (int)sizeof(text) ? slice_of(text, (size_t)n) : g->ticket);
+	do
+		given_back = SLICE_NONE;
+	while (slice_cut(&rest, ',', &given_back) && i-- > 0);
+	resp_write_bulk(out, given_back);
 }
 
 static void write_short_unlock(struct buf *out, const struct verbs *verbs,
@@ -397,6 +393,7 @@ static void write_unlock(struct buf *out, const struct verbs *verbs,
 	call->effect = LOCK_EFFECT_DROPS;
 	call->success = LOCK_IF_ONE;
 	call->hand_off = true;
+	call->ticket = opts->given_back;
 	call->is_short = opts->may_be_short;
 	if (call->is_short) {
 		write_short_unlock(out, verbs, opts, call);

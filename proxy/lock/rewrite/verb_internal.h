@@ -47,7 +47,7 @@ bool verb_wait(struct buf *out, const struct verb_args *a, const struct rewrite_
  * side. */
 const char *verb_layout_type(enum lock_kind kind);
 enum lock_kind verb_lock_kind(const struct verbs *verbs);
-/* Writes the argument that names the acquisition opts->given_back[i]. */
+/* Writes the argument that names the i-th acquisition of opts->given_back. */
 void verb_write_given_back(struct buf *out, const struct rewrite_opts *opts, size_t i);
 /* Sets call->owner if there is AS, and call->shared_owner. */
 void verb_owner(const struct verbs *verbs, const struct verb_args *a, struct lock_call *call);

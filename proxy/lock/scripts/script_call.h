@@ -19,12 +19,6 @@
 #include "lock/model/key_names.h"
 #include "lock/scripts/script.h"
 
-/* The acquisition of a lock whose hold an UNLOCK or MUNLOCK gives back. */
-struct given_back {
-	struct slice ticket; /* empty: not known */
-	long long fence; /* the fencing token; 0: not known */
-};
-
 /* The form of the call on the wire. */
 struct rewrite_opts {
 	bool eval; /* EVAL with the script's text (in MULTI, after NOSCRIPT) */
@@ -42,9 +36,10 @@ struct rewrite_opts {
 	char held; /* UNLOCK: the enum lock_kind of the lock that the client's own connection
 	            * has; 0: not known */
 	bool reentered; /* UNLOCK: that connection may have acquired the lock more than once */
-	/* UNLOCK, MUNLOCK: what the client's own connection gives back of each lock, in the
-	 * order in which the client names the locks; NULL: not known. */
-	const struct given_back *given_back;
+	/* UNLOCK, MUNLOCK: the acquisitions whose holds the client's own connection gives back,
+	 * in the order in which the client names the locks: `TICKET FENCING_TOKEN,` or
+	 * `TICKET,` for each, and `,` for one that is not known. Empty: none is known. */
+	struct slice given_back;
 	int64_t place; /* the earlier place in the queue; 0: none */
 	/* The tokens by which the client's own connection has the lock. The try does not wait
 	 * for these owners. */
