@@ -412,7 +412,14 @@ static bool may_vote_late(const struct try *t)
 	return false;
 }
 
-/* True if a hasp was killed, or paused for longer than a lease, and has not released the locks
+/* True if a hasp may have been paused when a lease of `lease_us` ended, and so have forgotten
+ * the hold: the lease had begun before, and each pause may follow another one at once. */
+static bool was_paused_past(const struct machine *hasp, int64_t lease_us)
+{
+	return hasp->longest_pause >= lease_us / 2;
+}
+
+/* True if a hasp was killed, or paused past the end of a lease, and has not released the locks
  * of its clients. */
 static bool may_be_left(const struct try *t)
 {
@@ -422,7 +429,7 @@ static bool may_be_left(const struct try *t)
 		return t->hasp->died_at >= t->sent || may_outlast_hasp(t);
 	for (size_t i = 0; i < history.world->nhasps; i++) {
 		const struct machine *m = &history.world->hasps[i].machine;
-		if (m->died_at >= t->sent - CROWD_LEAST || m->longest_pause >= t->lease_us)
+		if (m->died_at >= t->sent - CROWD_LEAST || was_paused_past(m, t->lease_us))
 			return true;
 	}
 	return history.redis->machine.date_offset < 0;
@@ -586,7 +593,7 @@ static int64_t sure_until(const struct try *t)
 /* True if hasp was paused past the lease of the hold, and has forgotten the hold. */
 static bool is_forgotten(const struct try *t)
 {
-	return t->lease_ends <= world_now() && t->hasp->longest_pause >= t->lease_us / 2;
+	return t->lease_ends <= world_now() && was_paused_past(t->hasp, t->lease_us);
 }
 
 /* True if, since `t` was sent, a client of the same owner has released a hold that Redis had

@@ -291,7 +291,10 @@ static void release(struct locker *l)
 	l->leaves = l->try->is_crowd && chance_one_in(6);
 	if (l->leaves)
 		app_think(&l->app, chance_delay(0, WORK_MOST / 10));
-	app_call(&l->app, "%s %s%s", l->way->release, l->way->key, as(l));
+	app_call(&l->app, "%s %s%s",
+	         l->way->is_verb && !l->way->of_quorum && chance_one_in(4) ? "MUNLOCK 1"
+	                                                                   : l->way->release,
+	         l->way->key, as(l));
 }
 
 static void change(struct locker *l)
