@@ -6,8 +6,11 @@ The binary under test is $HASP, or `hasp` at the top of the source tree.
 
 import concurrent.futures
 import contextlib
+import gc
 
 import pytest
+
+gc.disable()  # until the tests are collected: none of their objects is garbage
 
 pytest.register_assert_rewrite("harness")
 
@@ -50,6 +53,11 @@ def pytest_collection_modifyitems(config, items):
     out = [item for item in items if any(item.get_closest_marker(name) for name, so in left_out.items() if so)]
     config.hook.pytest_deselected(items=out)
     items[:] = [item for item in items if item not in out]
+
+
+def pytest_collection_finish():
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -206,6 +206,7 @@ def test_each_break_in_the_sources_is_found_by_a_campaign_or_the_simulation():
     assert marked - used <= {name for names in SIMULATED.values() for name in names.split()}
 
 
+@pytest.mark.nightly
 def test_each_broken_script_compiles(plain):
     """A text that Redis cannot compile breaks everything, so it would not show the defect."""
     from lua_scripts import NAMES, script_text

@@ -68,7 +68,8 @@ class ReusedRedis:
         self.server.disconnect()
         try:
             with self.connect() as connection:
-                delete_users(connection)
+                if delete_users(connection):
+                    self.hasps.drop()  # they may have logged in as such a user, and would try again
                 if facts(connection) != self.facts:
                     return False
                 commands = EMPTY if self.hasps.kept else KILL + EMPTY
@@ -78,9 +79,11 @@ class ReusedRedis:
 
 
 def delete_users(connection):
+    """Returns true if there were any."""
     names = re.findall(rb"\r\nuser (\S+) ", connection.call("ACL", "LIST"))
     if len(names) > 1:
         connection.call("ACL", "DELUSER", *(name for name in names if name != b"default"))
+    return len(names) > 1
 
 
 def facts(connection):
