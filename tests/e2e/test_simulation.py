@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.skipif(not RUN.exists(), reason="the simulation needs 
 BREAKS = {
     "plain": "leave_paused leave_throttled",
     "rules": "last_first newcomers_first foreign_as_nobody release_by_anybody one_owner one_rule_less "
-             "forget_holds never_retry never_repeat same_random release_past_queue trust_over_grants",
+             "forget_holds never_retry never_repeat same_random release_past_queue trust_over_grants forget_rules",
     "verbs": "falling_fences counted_fences hand_off_held release_by_anybody wall_clock release_past_queue "
              "overtake_queue nobody_present never_look",
     "counted": "two_owners forget_undo keep_at_disconnect release_twice",

@@ -52,6 +52,7 @@ static const struct {
 	{ "leave_paused", "a link from which hasp has stopped reading is not read again" },
 	{ "leave_throttled", "a client from which hasp has stopped reading is not read again" },
 	{ "same_random", "all random bytes are the same" },
+	{ "forget_rules", "after a reload no rule is enforced" },
 	{ "wall_clock", "leases are measured by the machine's date" },
 };
 
@@ -255,4 +256,15 @@ void __wrap_hold_owner_end(struct hold_owner *o, bool release);
 void __wrap_hold_owner_end(struct hold_owner *o, bool release)
 {
 	__real_hold_owner_end(o, release && !break_is("keep_at_disconnect"));
+}
+
+void __real_policy_use_config(struct policy_env *env, struct config *config);
+void __wrap_policy_use_config(struct policy_env *env, struct config *config);
+void __wrap_policy_use_config(struct policy_env *env, struct config *config)
+{
+	bool is_reload = env->config;
+
+	__real_policy_use_config(env, config);
+	if (is_reload && break_is("forget_rules"))
+		env->rules_enforce = false;
 }

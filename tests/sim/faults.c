@@ -232,6 +232,14 @@ static void drain_hasp(void)
 	process_leave(p, us);
 }
 
+static void reload_hasp(void)
+{
+	struct process *p = any_hasp();
+
+	if (p->is_up && !p->next.place && p->machine.paused_until <= world_now())
+		process_reload(p);
+}
+
 static void set_date(void)
 {
 	struct machine *m = &any_hasp()->machine;
@@ -253,9 +261,9 @@ static void set_redis_back(void)
 }
 
 static void (*const kinds[])(void) = {
-	pause_hasp, pause_server,   cut_one,        cut_server,      stall_one,
-	stall_hasp, forget_scripts, restart_server, empty_server,    kill_hasp,
-	drain_hasp, set_date,       set_redis_back, cut_subscribers,
+	pause_hasp, pause_server,   cut_one,        cut_server,     stall_one,
+	stall_hasp, forget_scripts, restart_server, empty_server,   kill_hasp,
+	drain_hasp, reload_hasp,    set_date,       set_redis_back, cut_subscribers,
 };
 #define NKINDS (sizeof(kinds) / sizeof(kinds[0]))
 

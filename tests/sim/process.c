@@ -37,19 +37,16 @@ static struct config *load(const char *text)
 void process_init(struct process *p, const char *name, int port, size_t nworkers,
                   int redis_port, const char *pooling, const char *ini)
 {
-	struct buf text = BUF_INIT;
-
 	memset(p, 0, sizeof(*p));
 	machine_init(&p->machine, name);
 	p->port = port;
 	p->nworkers = nworkers;
 	p->next = (struct event){ .run = on_next, .machine = &p->machine };
 	buf_printf(
-		&text,
+		&p->text,
 		"[hasp]\nworkers = %zu\n[upstream]\naddress = 10.0.0.1:%d\npooling = %s\n%s%c",
 		nworkers, redis_port, pooling, ini, '\0');
-	p->config = load(buf_head(&text));
-	buf_release(&text);
+	p->config = load(buf_head(&p->text));
 	p->entry = (struct listen_entry){ "sim", LISTEN_PLAIN };
 }
 
@@ -120,6 +117,20 @@ static void on_next(struct event *e)
 	start_in(p, p->down_us);
 }
 
+void process_reload(struct process *p)
+{
+	struct machine *before = world_enter(&p->machine);
+	struct config *next = load(buf_head(&p->text));
+
+	trace("reloads its configuration");
+	for (size_t i = 0; i < p->nworkers; i++)
+		worker_reload(p->shared.workers[i], next);
+	workers_reload_watcher(&p->shared, next);
+	config_unref(p->config);
+	p->config = next;
+	world_enter(before);
+}
+
 void process_leave(struct process *p, int64_t down_us)
 {
 	struct machine *before = world_enter(&p->machine);
@@ -158,4 +169,5 @@ void process_fini(struct process *p)
 		process_kill(p, -1);
 	world_cancel(&p->next);
 	config_unref(p->config);
+	buf_release(&p->text);
 }

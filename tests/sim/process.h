@@ -6,6 +6,7 @@
 #ifndef HASP_TESTS_SIM_PROCESS_H
 #define HASP_TESTS_SIM_PROCESS_H
 
+#include "base/buf.h"
 #include "tests/sim/simnet.h"
 #include "worker/worker.h"
 #include "tests/sim/world.h"
@@ -15,6 +16,7 @@
 struct process {
 	struct machine machine;
 	struct service services[PROCESS_WORKERS_MAX];
+	struct buf text; /* the file that `config` was loaded from */
 	struct config *config;
 	struct worker_shared shared;
 	struct listen_entry entry;
@@ -31,6 +33,9 @@ struct process {
 void process_init(struct process *p, const char *name, int port, size_t nworkers,
                   int redis_port, const char *pooling, const char *ini);
 void process_start(struct process *p);
+/* Acts as SIGHUP: loads the file again, which has not changed. So hasp decides again about the
+ * commands that wait. */
+void process_reload(struct process *p);
 /* Acts as SIGTERM: clients may go on until they come to rest. The process starts again
  * `down_us` after its end; -1: never. */
 void process_leave(struct process *p, int64_t down_us);
