@@ -74,6 +74,12 @@ static bool may_be_short(const struct context *x, struct slice key)
 	       !waiters_for(x->env->waiters, session_db(x->session), key);
 }
 
+/* Returns the connection's own token; NULL: the application's value is the token. */
+static struct token *shared_token(const struct context *x, enum owner_kind owner)
+{
+	return owner == OWNER_VALUE ? NULL : x->identity(x->arg)->shared;
+}
+
 /* --- the connection's own locks ---------------------------------------------------------- */
 
 /* Adds the tokens by which the client's own connection holds the lock `key`. The call must not
@@ -363,7 +369,9 @@ static struct lock_request *write_multi(struct context *x, struct lock_call *cal
 	static const struct mlock_step first = { .place_of = 0 };
 	struct policy_env *env = x->env;
 	const struct verbs *verbs = &env->config->verbs;
-	struct hold_terms terms = { .verbs = verbs, .stats = env->verb_stats };
+	struct hold_terms terms = { .verbs = verbs,
+		                    .shared = shared_token(x, verbs->owner),
+		                    .stats = env->verb_stats };
 	struct mlock_keys keys;
 
 	write_multi_call(x, &first, &keys, call);
@@ -412,7 +420,9 @@ static struct lock_request *write_verb(struct context *x, struct lock_call *call
 {
 	struct policy_env *env = x->env;
 	const struct verbs *verbs = &env->config->verbs;
-	struct hold_terms terms = { .verbs = verbs, .stats = env->verb_stats };
+	struct hold_terms terms = { .verbs = verbs,
+		                    .shared = shared_token(x, verbs->owner),
+		                    .stats = env->verb_stats };
 	const char *refusal = NULL;
 	struct slice token;
 
@@ -718,6 +728,7 @@ static struct lock_request *keep_msetnx(const struct context *x, const struct lo
 		if (!rule)
 			continue;
 		rewrite_msetnx_lock(&k->v[i], x->req, &each);
+		terms.shared = shared_token(x, rule->owner);
 		terms.stats = x->env->rule_stats[rule->section.index];
 		all = lock_request_join(
 			lock_request_new(x->env->holds, &each, &each.key, 1, &terms), all);
@@ -745,6 +756,7 @@ static struct lock_request *keep_write(const struct context *x, const struct loc
 		if (n == 0) {
 			terms.rule = k->v[i].rule;
 			terms.token = k->v[i].token;
+			terms.shared = shared_token(x, terms.rule->owner);
 			terms.stats = x->env->rule_stats[terms.rule->section.index];
 		}
 		names[n] = context_key(x, i);

@@ -51,8 +51,8 @@ enum key_naming waiters_naming(const struct waiters *w)
 
 static const struct owner_identity *identity(void *arg)
 {
-	static const struct owner_identity id = { SLICE_LIT(TOKEN_CONNECTION),
-		                                  SLICE_LIT(TOKEN_ADDRESS) };
+	static const struct owner_identity id = { .connection = SLICE_LIT(TOKEN_CONNECTION),
+		                                  .address = SLICE_LIT(TOKEN_ADDRESS) };
 
 	(void)arg;
 	return &id;

@@ -283,6 +283,25 @@ TEST(leases_that_hasp_answers_for_are_checked_if_late)
 	HOLD_ANSWER(f, r, "+OK\r\n");
 }
 
+TEST(a_request_and_its_hold_share_the_connection_s_token)
+{
+	struct hold_fixture *f = *state;
+	struct token *token = token_new(SLICE_LIT("token"));
+	struct lock_call call = { .effect = LOCK_EFFECT_TAKES, .success = LOCK_IF_OK };
+	struct hold_terms terms = { .rule = &rule_by_connection,
+		                    .token = token_slice(token),
+		                    .shared = token };
+	struct lock_request *p = request_of(f, &call, &terms);
+
+	assert_int_equal(token->refs, 2);
+	hold_apply(f->holds, &f->owner, p, 0, &(struct resp_reply){ .type = '+' });
+	assert_int_equal(f->owner.n, 1);
+	assert_int_equal(token->refs, 2);
+	hold_owner_end(&f->owner, false);
+	assert_int_equal(token->refs, 1);
+	token_release(token);
+}
+
 TEST(its_memory_is_counted)
 {
 	struct hold_fixture *f = *state;

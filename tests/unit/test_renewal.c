@@ -551,7 +551,7 @@ TEST(memory_of_holds_is_that_of_those_there_are)
 	take(f, &released, "b");
 	/* The holds share the token. */
 	assert_int_equal(holds_nbytes(f->holds),
-	                 2 * one - sizeof(struct hold_token) - strlen("token"));
+	                 2 * one - sizeof(struct token) - strlen("token"));
 	hold_owner_end(&f->owner, true);
 	assert_int_equal(holds_nbytes(f->holds), 0);
 }

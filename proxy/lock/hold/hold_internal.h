@@ -22,6 +22,7 @@
 #include "lock/events/event.h"
 #include "lock/hold/holds.h"
 #include "lock/model/lock_id.h"
+#include "lock/model/owner.h"
 
 /* Bytes for a ticket in a hold. */
 #define TICKET_SIZE 40
@@ -40,14 +41,6 @@ enum hold_state {
 };
 #define HOLD_STATES (HOLD_LEASED_IN_BATCH + 1)
 
-/* The token of an owner; LOCK_KIND_VALUE: the value. Holds of one connection share it, as a
- * rule. */
-struct hold_token {
-	uint32_t refs;
-	uint32_t n;
-	char bytes[];
-};
-
 /* A lock that a connection holds. The bytes of its id follow the struct. The fields are in the
  * order that leaves no gaps. */
 struct hold {
@@ -60,10 +53,10 @@ struct hold {
 		struct list due; /* in holds.due while HOLD_DUE */
 		struct hold **batch_slot; /* the hold's place in the batch that renews it */
 	};
-	struct hold_token *token;
+	struct token *token; /* LOCK_KIND_VALUE: the value */
 	union {
 		char (*tickets)[TICKET_SIZE]; /* tickets of the acquisitions, the latest last */
-		struct hold_token *value; /* QUORUM: the lock's value at the servers */
+		struct token *value; /* QUORUM: the lock's value at the servers */
 	};
 	struct section_stats *stats; /* counts the hold; NULL: none */
 	long long fence; /* verbs: the fencing token */
@@ -86,6 +79,7 @@ struct hold {
 	bool reentered : 1; /* LOCKed again before it was UNLOCKed */
 	bool unknown : 1; /* the server has changed: the new one may not have the lock */
 	bool counted : 1; /* STAT_HELD of `stats` counts the hold: its lease is not over */
+	bool counts_token : 1; /* the hold has set token->counted */
 };
 
 /* The lease of a hold that ended because its owner has taken the lock again. */
@@ -104,7 +98,7 @@ static inline struct holds *hold_table(const struct hold *hold)
 
 static inline struct slice hold_token(const struct hold *hold)
 {
-	return slice_of(hold->token->bytes, hold->token->n);
+	return token_slice(hold->token);
 }
 
 struct holds {
@@ -121,7 +115,6 @@ struct holds {
 	size_t npending; /* calls whose reply is due */
 	struct freelist pending; /* memory of most lock_requests: those of LOCK_REQUEST_SIZE */
 	struct freelist small; /* memory of most holds */
-	struct freelist tokens; /* memory of most tokens */
 	struct buf scratch;
 	holds_describe_fn *describe; /* NULL: logs name no connection */
 	holds_lost_fn *lost; /* NULL: hasp closes no connection */
@@ -178,15 +171,16 @@ enum expiry_move {
 	EXPIRY_ADDED, /* the lock had none before */
 };
 
-/* The bytes of the keys, the token and the ticket follow `keys`; with them, most requests fit
- * in LOCK_REQUEST_SIZE bytes. The small fields are at the end, so that there are no gaps. */
-#define LOCK_REQUEST_SIZE (sizeof(struct lock_request) + sizeof(struct slice) + 104)
+/* The bytes of the keys and the ticket follow `keys`; with them, most requests fit in
+ * LOCK_REQUEST_SIZE bytes. The small fields are at the end, so that there are no gaps. */
+#define LOCK_REQUEST_SIZE (sizeof(struct lock_request) + sizeof(struct slice) + 48)
 struct lock_request {
 	struct holds *holds;
 	struct section_stats *stats; /* counts the outcome; NULL: none */
 	struct parts *parts; /* MLOCK: the locks that the try has; else NULL */
 	struct followed_script *followed; /* the client's own script; else NULL */
 	struct lock_request *next; /* MSETNX: another lock that the call takes; else NULL */
+	struct token *shared; /* the memory of `token`, unless a followed script has set that */
 	struct slice token;
 	struct slice ticket; /* as in the lock_call; empty: none */
 	int64_t lease_ms, wait_ms, limit; /* as in the lock_call */

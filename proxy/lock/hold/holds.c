@@ -13,8 +13,6 @@
 
 /* Space for a hold with an id of usual length. */
 #define SMALL_SIZE (sizeof(struct hold) + 32)
-/* Space for a token of usual length. */
-#define SMALL_TOKEN_SIZE (sizeof(struct hold_token) + 80)
 /* How far Redis' clock may get ahead of hasp's within a lease, in ms. */
 #define RELEASE_SLACK_MS 50
 /* If a connection has no more holds than this, hasp searches its list before the table. */
@@ -31,7 +29,6 @@ struct holds *holds_new(struct timers *timers, struct script_jobs *script_jobs)
 	list_init(&h->by_age);
 	freelist_init(&h->pending, LOCK_REQUEST_SIZE);
 	freelist_init(&h->small, SMALL_SIZE);
-	freelist_init(&h->tokens, SMALL_TOKEN_SIZE);
 	map_init(&h->by_id);
 	return h;
 }
@@ -81,40 +78,17 @@ static void count_memory(struct hold_owner *o, ptrdiff_t nbytes)
 	o->table->nbytes += (size_t)nbytes;
 }
 
-/* Returns a reference to the token; shares the token of the owner's latest hold, if it is the
- * same. */
-static struct hold_token *token_take(struct hold_owner *o, struct slice s)
+/* Returns a reference to the token of the request, or of the owner's latest hold, if that is
+ * the same. */
+static struct token *hold_token_take(const struct hold_owner *o, const struct lock_request *p)
 {
-	size_t size = sizeof(struct hold_token) + s.n;
-	struct hold_token *token;
+	struct token *latest = list_empty(&o->holds)
+	                               ? p->shared
+	                               : container_of(o->holds.prev, struct hold, node)->token;
 
-	if (!list_empty(&o->holds)) {
-		token = container_of(o->holds.prev, struct hold, node)->token;
-		if (slice_eq(slice_of(token->bytes, token->n), s)) {
-			token->refs++;
-			return token;
-		}
-	}
-	token = size <= SMALL_TOKEN_SIZE ? freelist_take(&o->table->tokens) : xmalloc(size);
-	token->refs = 1;
-	token->n = (uint32_t)s.n;
-	if (s.n)
-		memcpy(token->bytes, s.p, s.n);
-	count_memory(o, (ptrdiff_t)size);
-	return token;
-}
-
-static void token_release(struct hold_owner *o, struct hold_token *token)
-{
-	size_t size = sizeof(*token) + token->n;
-
-	if (--token->refs)
-		return;
-	count_memory(o, -(ptrdiff_t)size);
-	if (size <= SMALL_TOKEN_SIZE)
-		freelist_give(&o->table->tokens, token);
-	else
-		free(token);
+	if (p->token.p == latest->bytes || slice_eq(p->token, token_slice(latest)))
+		return token_ref(latest);
+	return p->token.p == p->shared->bytes ? token_ref(p->shared) : token_new(p->token);
 }
 
 /* Returns the size of a hold with this id, which follows the struct, in bytes. */
@@ -126,7 +100,9 @@ static size_t hold_size(struct slice id)
 /* Returns the memory of a hold with one ticket, in bytes. */
 static ptrdiff_t hold_nbytes(const struct hold *hold)
 {
-	return (ptrdiff_t)(hold_size(hold->by_id.key) + TICKET_SIZE);
+	size_t token = hold->counts_token ? sizeof(*hold->token) + hold->token->n : 0;
+
+	return (ptrdiff_t)(hold_size(hold->by_id.key) + TICKET_SIZE + token);
 }
 
 struct hold *hold_new(struct holds *h, struct hold_owner *o, const struct lock_request *p,
@@ -142,7 +118,7 @@ struct hold *hold_new(struct holds *h, struct hold_owner *o, const struct lock_r
 	*hold = (struct hold){
 		.owner = o,
 		.by_id.key = slice_of(bytes, id.n),
-		.token = token_take(o, p->token),
+		.token = hold_token_take(o, p),
 		.kind = p->kind,
 		.shared = !p->exclusive,
 		.release = p->release,
@@ -151,6 +127,8 @@ struct hold *hold_new(struct holds *h, struct hold_owner *o, const struct lock_r
 		.since = p->sent_at,
 		.renew = p->renew,
 	};
+	hold->counts_token = !hold->token->counted;
+	hold->token->counted = true;
 	list_init(&hold->by_age);
 	map_put_hashed(&h->by_id, &hold->by_id, hash);
 	list_append(&o->holds, &hold->node);
@@ -161,14 +139,12 @@ struct hold *hold_new(struct holds *h, struct hold_owner *o, const struct lock_r
 
 struct slice voted_value(const struct hold *hold)
 {
-	return slice_of(hold->value->bytes, hold->value->n);
+	return token_slice(hold->value);
 }
 
 void hold_set_value(struct hold *hold, struct slice value)
 {
-	hold->value = xmalloc(sizeof(*hold->value) + value.n);
-	hold->value->n = (uint32_t)value.n;
-	memcpy(hold->value->bytes, value.p, value.n);
+	hold->value = token_new(value);
 	hold->ntickets = 1;
 	count_memory(hold->owner, (ptrdiff_t)value.n);
 }
@@ -203,7 +179,9 @@ void hold_free(struct hold *hold)
 	list_remove(&hold->node);
 	hold->owner->n--;
 	count_memory(hold->owner, -hold_nbytes(hold));
-	token_release(hold->owner, hold->token);
+	if (hold->counts_token)
+		hold->token->counted = false;
+	token_release(hold->token);
 	free(hold->tickets);
 	if (is_small)
 		freelist_give(&h->small, hold);
@@ -231,7 +209,6 @@ void holds_free(struct holds *h)
 	map_fini(&h->by_id);
 	freelist_fini(&h->pending);
 	freelist_fini(&h->small);
-	freelist_fini(&h->tokens);
 	buf_release(&h->scratch);
 	free(h);
 }

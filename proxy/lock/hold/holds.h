@@ -82,6 +82,7 @@ struct hold_terms {
 	const struct rule *rule; /* NULL: taken by a verb */
 	const struct verbs *verbs; /* NULL: taken under a rule */
 	struct slice token;
+	struct token *shared; /* of the connection; may have the bytes of `token`. NULL: none */
 	struct section_stats *stats; /* counts the call's outcome; NULL: none */
 	int64_t date_ms; /* the present time since 1970; 0: the call names no date */
 };

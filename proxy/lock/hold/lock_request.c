@@ -85,9 +85,9 @@ static struct slice append_copy(char **at, struct slice s)
 
 static struct lock_request *lock_request_alloc(struct holds *h, const struct lock_call *call,
                                                const struct slice *keys, size_t nkeys,
-                                               struct slice token)
+                                               struct token *shared, struct slice token)
 {
-	size_t nbytes = token.n + call->ticket.n, size;
+	size_t nbytes = call->ticket.n, size;
 	struct lock_request *p;
 	char *at;
 
@@ -111,7 +111,8 @@ static struct lock_request *lock_request_alloc(struct holds *h, const struct loc
 	at = (char *)&p->keys[nkeys];
 	for (size_t i = 0; i < nkeys; i++)
 		p->keys[i] = append_copy(&at, keys[i]);
-	p->token = append_copy(&at, token);
+	p->shared = shared && token.p == shared->bytes ? token_ref(shared) : token_new(token);
+	p->token = token_slice(p->shared);
 	p->ticket = append_copy(&at, call->ticket);
 	h->npending++;
 	return p;
@@ -169,7 +170,7 @@ struct lock_request *lock_request_new(struct holds *h, const struct lock_call *c
 
 	if (nkeys == 0 || (!counts_somewhere(call, terms) && !changes_table(h, call, !rule)))
 		return NULL;
-	p = lock_request_alloc(h, call, keys, nkeys,
+	p = lock_request_alloc(h, call, keys, nkeys, terms->shared,
 	                       layout_of(kind)->by_value && effect->holds ? call->value
 	                                                                  : terms->token);
 	p->kind = kind;
@@ -257,6 +258,7 @@ struct attempt lock_request_attempt(const struct lock_request *p, int64_t *lease
 	*lease_ms = p->parts ? rewrite_mlock_part_lease(p->lease_ms) : p->lease_ms;
 	return (struct attempt){
 		.id = { p->kind, lock_request_key(p), p->token },
+		.shared = p->shared,
 		.value = lock_request_is_by_value(p) ? p->token : SLICE_NONE,
 		.ticket = p->ticket,
 		.limit = p->limit,
@@ -557,7 +559,8 @@ size_t lock_request_nbytes(const struct lock_request *p)
 	size_t nbytes = 0;
 
 	for (; p; p = p->next)
-		nbytes += p->nbytes + (p->parts ? sizeof(*p->parts) : 0) +
+		nbytes += p->nbytes + (p->shared->counted ? 0 : p->shared->n) +
+		          (p->parts ? sizeof(*p->parts) : 0) +
 		          (p->followed ? followed_script_nbytes(p->followed) : 0);
 	return nbytes;
 }
@@ -571,6 +574,7 @@ static void free_one(struct lock_request *p)
 	if (p->followed)
 		followed_script_free(p->followed);
 	buf_release(&p->answer);
+	token_release(p->shared);
 	if (p->nbytes <= LOCK_REQUEST_SIZE)
 		freelist_give(&p->holds->pending, p);
 	else

@@ -25,12 +25,20 @@ static void random_hex(char out[static RANDOM_BYTES * 2 + 1])
 
 struct owner_identity *owner_identity_of(struct slice connection, struct slice address)
 {
-	struct owner_identity *id = xmalloc(sizeof(*id) + connection.n + address.n);
+	struct owner_identity *id = xmalloc(sizeof(*id) + address.n);
 
-	id->connection = slice_of(memcpy(id->bytes, connection.p, connection.n), connection.n);
-	id->address = slice_of(memcpy(id->bytes + connection.n, address.p, address.n),
-	                       address.n);
+	id->shared = token_new(connection);
+	id->shared->counted = true;
+	id->connection = token_slice(id->shared);
+	id->address = slice_of(memcpy(id->bytes, address.p, address.n), address.n);
 	return id;
+}
+
+void owner_identity_free(struct owner_identity *id)
+{
+	if (id)
+		token_release(id->shared);
+	free(id);
 }
 
 struct owner_identity *owner_identify(int fd, const struct sockaddr_storage *behind, int worker)

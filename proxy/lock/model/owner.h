@@ -14,27 +14,72 @@
 #ifndef HASP_LOCK_MODEL_OWNER_H
 #define HASP_LOCK_MODEL_OWNER_H
 
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 
 #include "base/buf.h"
+#include "base/fatal.h"
 #include "base/slice.h"
 #include "config/types.h"
+
+/* The bytes of a token, which the owner's connection, requests, waiters and holds share. */
+struct token {
+	uint32_t refs;
+	uint32_t n : 31; /* number of `bytes` */
+	bool counted : 1; /* the memory of a connection, or of its holds, includes the token */
+	char bytes[];
+};
+
+/* Returns a copy of the bytes, with one reference. */
+static inline struct token *token_new(struct slice s)
+{
+	struct token *t = xmalloc(sizeof(*t) + s.n);
+
+	t->refs = 1;
+	t->n = (uint32_t)s.n & INT32_MAX;
+	t->counted = false;
+	if (s.n)
+		memcpy(t->bytes, s.p, s.n);
+	return t;
+}
+
+static inline struct token *token_ref(struct token *t)
+{
+	t->refs++;
+	return t;
+}
+
+/* NULL is allowed. */
+static inline void token_release(struct token *t)
+{
+	if (t && --t->refs == 0)
+		free(t);
+}
+
+static inline struct slice token_slice(const struct token *t)
+{
+	return slice_of(t->bytes, t->n);
+}
 
 /* The tokens of a connection that never change. hasp makes them when it first needs one. */
 struct owner_identity {
 	struct slice connection; /* the whole token */
 	struct slice address; /* the whole token */
-	char bytes[]; /* the bytes of both tokens */
+	struct token *shared; /* has the bytes of `connection` */
+	char bytes[]; /* the bytes of `address` */
 };
 
 /* Makes the tokens for the peer of the connected socket `fd`, or for `behind`, the client's
- * real address according to a PROXY header, AF_INET or AF_INET6; NULL: there is none. Returns
- * one piece of memory, which the caller frees. */
+ * real address according to a PROXY header, AF_INET or AF_INET6; NULL: there is none. */
 struct owner_identity *owner_identify(int fd, const struct sockaddr_storage *behind,
                                       int worker);
 
 /* As owner_identify(), from tokens that were made before. */
 struct owner_identity *owner_identity_of(struct slice connection, struct slice address);
+void owner_identity_free(struct owner_identity *id); /* NULL is allowed */
 
 /* Returns the token for `kind`, which may be built in `scratch`, and is valid as long as
  * `scratch`, `id` and the names are. `name` and `user`: NULL: none, or not known for sure. */

@@ -20,6 +20,7 @@
 #include "base/map.h"
 #include "commands/args.h"
 #include "lock/events/stats.h"
+#include "lock/model/owner.h"
 #include "lock/queue/waiters.h"
 
 #define CHANNEL_PREFIX "hasp:worker:"
@@ -97,8 +98,7 @@ struct waiter {
 	struct queue_node *at; /* the node of the lock; never NULL while `unconfirmed` */
 	struct map_node by_ticket;
 	struct timer timer; /* deadline of the wait; in WAITER_LEAVING, of leaving */
-	char *token; /* owner's token of the latest queued try; NULL: none was queued */
-	uint32_t token_len;
+	struct token *token; /* of the latest queued try; NULL: none was queued */
 	uint32_t limit; /* attempt.limit, or UINT32_MAX if that is greater */
 	double began, deadline, sent_at; /* by the timers' clock */
 	int64_t place; /* place in Redis' queue; 0: none */

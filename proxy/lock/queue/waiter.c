@@ -109,8 +109,8 @@ struct attempt waiter_try(const struct waiter *w)
 	return (struct attempt){
 		.id = { .kind = w->kind,
 		        .key = line_key(w->line),
-		        .token = slice_of(w->token, w->token_len) },
-		.value = slice_of(w->token, w->stores_token ? w->token_len : 0),
+		        .token = token_slice(w->token) },
+		.value = slice_of(w->token->bytes, w->stores_token ? w->token->n : 0),
 		.ticket = slice_str(w->ticket),
 		.place = w->place,
 	};
@@ -481,10 +481,9 @@ static struct line *enqueue_waiter(struct waiter *w, int db, const struct attemp
 
 	w->lease_ms = lease_ms;
 	w->kind = t->id.kind;
-	/* Copy the token: the request may be freed before the waiter has left the queue. */
-	free(w->token);
-	w->token = xmemdup(t->id.token.p, t->id.token.n);
-	w->token_len = (uint32_t)t->id.token.n;
+	/* The request may be freed before the waiter has left the queue. */
+	token_release(w->token);
+	w->token = t->shared ? token_ref(t->shared) : token_new(t->id.token);
 	w->limit = t->limit < UINT32_MAX ? (uint32_t)t->limit : UINT32_MAX;
 	w->stores_token = t->value.n > 0;
 	waiter_set_unconfirmed(w, false);
@@ -563,6 +562,6 @@ void waiter_end(struct waiter *w)
 	forget_ticket(w);
 	timer_stop(w->all->timers, &w->timer);
 	free(w->early);
-	free(w->token);
+	token_release(w->token);
 	free(w);
 }

@@ -227,6 +227,7 @@ enum script_id rewrite_force(struct buf *out, const struct lock_ident *id,
 /* One try to take a lock. */
 struct attempt {
 	struct lock_ident id;
+	struct token *shared; /* the memory of id.token; NULL: not known */
 	struct slice value; /* LOCK_KIND_VALUE, LOCK_KIND_GUARD: the value to store */
 	struct slice ticket;
 	int64_t place; /* place in the queue; 0: the try was never queued; -1: not known */
