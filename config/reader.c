@@ -174,7 +174,7 @@ static int reader_on_value(void *user, const char *section, const char *name, co
 	(void)section; /* inih cuts it at 50 bytes; reader_take_header() has the whole */
 	r->expect_value = false;
 	if (!value) {
-		/* Only if inih was built to allow names without a value. */
+		/* A name without a value, which inih allows if it was built so. */
 		r->expect_value = true;
 		return 1;
 	}

@@ -178,7 +178,7 @@ struct console {
 	enum console_awaits awaits; /* the pause or resume of the workers */
 	struct console_job *job; /* the job; NULL: none */
 	uint64_t question; /* number of the question to admin_answer(); 0: none */
-	double answer_at; /* clock_now() from which the console answers by itself; 0: never */
+	double answer_at; /* when to send a delayed refusal, by clock_now(); 0: none */
 	struct request_scan scan;
 	size_t scanned; /* number of bytes of `in` that `scan` has seen */
 	uint64_t id;

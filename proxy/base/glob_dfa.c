@@ -107,7 +107,7 @@ static int32_t find_certain(const struct glob_dfa *dfa)
 static void reduce(struct glob_dfa *dfa, int32_t certain)
 {
 	const struct glob_node *nodes = dfa->set->nodes;
-	uint32_t top = UINT32_MAX; /* the nodes from here to the star are dropped */
+	uint32_t top = UINT32_MAX; /* drops nodes from this index on: they are above a star */
 	size_t kept = dfa->nscratch;
 
 	qsort(dfa->scratch, dfa->nscratch, sizeof(*dfa->scratch), compare_nodes);

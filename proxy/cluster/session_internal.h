@@ -46,7 +46,7 @@ struct cluster {
 	struct list sessions; /* of struct cluster_session */
 	struct list dead; /* closed sessions, for cluster_reap() */
 	struct list stalled; /* sessions with parts, or a long request, that cannot be sent */
-	struct timer tick; /* runs while there are such sessions */
+	struct timer tick; /* runs while sessions are in `stalled` */
 	timer_fn *on_tick;
 	size_t nhomes; /* number of home nodes given to sessions: the nodes take turns */
 	struct freelist entries; /* struct cluster_entry */

@@ -286,7 +286,7 @@ static void tell_permissions(struct server_check *c)
 
 static void write_question(struct buf *out, size_t i, bool is_cluster)
 {
-	/* In a cluster the keys are in the slot of their lock. */
+	/* In a cluster, the keys of a script must be in one slot. */
 	const char *words[QUESTIONS][5] = {
 		[ASKS_HELLO] = { "HELLO" },
 		[ASKS_INFO] = { "INFO", "server" },

@@ -18,7 +18,7 @@
 /* The owner that a client claims to be. */
 struct quorum_claim {
 	bool of_rule; /* the lock is a rule's, not a verb's */
-	struct slice owner; /* empty (only of_rule): any client that knows the content */
+	struct slice owner; /* empty: any client that knows the content; only if `of_rule` */
 	struct slice content; /* CONTENT of a rule's lock */
 	bool is_anyones; /* if `owner` is empty: the lock may have any content */
 };

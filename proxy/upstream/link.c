@@ -312,7 +312,7 @@ void link_on_drained(struct stream *s)
 {
 	struct link *l = container_of(s, struct link, stream);
 
-	/* Notify only users that found the link full: streams drain in every turn. */
+	/* Notify only users that found the link full: a stream drains in every loop turn. */
 	if (l->was_full && link_pending(l) < STREAM_HIGH_WATER)
 		link_notify_drained(l);
 }

@@ -48,7 +48,7 @@ struct worker_shared {
 	struct shared_tracker *tracker; /* watch/shared_tracker.h */
 	struct stats *stats; /* lock/events/stats.h */
 	struct watcher *watcher; /* upstream/watcher.h; it posts to all of `workers` */
-	pthread_mutex_t rounds; /* protects `gone`; while workers are made, also the next two */
+	pthread_mutex_t rounds; /* protects `gone`; while workers are made, all fields below */
 	bool gone[WORKERS_MAX]; /* by number: the worker has ended */
 	struct worker *workers[WORKERS_MAX];
 	size_t nworkers;

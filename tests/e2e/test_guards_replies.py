@@ -124,7 +124,7 @@ def variants(words):
             yield [kind if word == "K" else word for word in words]
     words = ["zset" if word == "K" else word for word in words]
     yield words
-    if words[0] != "spop":  # the one that remains is drawn
+    if words[0] != "spop":  # without the count, SPOP removes a random member
         yield words[:-1]
     yield [*words, "x"]
     for i in range(2, len(words)):

@@ -85,7 +85,7 @@ class Storm:
             sock = socket.create_connection(address)
             sock.settimeout(PATIENCE)
             self.socks.append(sock)
-            with contextlib.suppress(ConnectionError):  # closed before it has sent all
+            with contextlib.suppress(ConnectionError):  # hasp may close it before all is sent
                 sock.sendall(sent)
                 if cut:
                     sock.shutdown(socket.SHUT_WR)
@@ -138,7 +138,7 @@ def test_second_hello_may_not_be_longer(tls_hasp):
     hasp = tls_hasp()
     with Connection(tls_address(hasp)) as c:
         c.send(hello_without_key())
-        assert c.file.read(1) == b"\x16"  # the server's
+        assert c.file.read(1) == b"\x16"  # the server's answer has begun
         c.send(long_hello(131_000, 10))
         until(lambda: f'reason="{LONG}"' in hasp.log, "it to be told of")
 

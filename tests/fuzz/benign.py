@@ -17,11 +17,11 @@ import sys
 import time
 import uuid
 
-from campaign import NIL, Error, Wire  # it knows where the harness is
+from campaign import NIL, Error, Wire  # campaign.py adds the harness to the path
 
-THINK = 0.15             # seconds, at most, between two things that a client does
+THINK = 0.15             # at most so many seconds between two commands of a client
 
-REFRESHED_MS = 5000      # the life of what is refreshed
+REFRESHED_MS = 5000      # expiry of the values that clients refresh
 
 WORDS = ("page user item feed tenant mail image geo search order cart price menu news topic film song team city "
          "stats view click token device event batch thumb quota").split()

@@ -31,8 +31,8 @@ class BreakingProxy:
     def __init__(self, upstream, breaks):
         self.upstream = upstream
         self.broken = {script_text(name): script_text(name, breaks) for name in NAMES if broken_by(name, breaks)}
-        self.shas = {}       # of the text as hasp knows it -> as Redis knows it
-        self.applied = set()  # texts that came by and were broken
+        self.shas = {}       # hash of the text that hasp knows -> hash of the text that Redis got
+        self.applied = set()  # texts that the proxy has replaced
         self.listener = socket.create_server(("127.0.0.1", 0), backlog=511)
         self.address = self.listener.getsockname()
         threading.Thread(target=self._accept, daemon=True).start()
@@ -53,7 +53,7 @@ class BreakingProxy:
             far = socket.socket(socket.AF_UNIX)
             try:
                 far.connect(str(self.upstream))
-            except OSError:  # as Redis does while it is not there
+            except OSError:  # Redis is down: the client's connection closes, too
                 near.close()
                 far.close()
                 continue

@@ -106,7 +106,7 @@ class Error(bytes):
     """An error reply."""
 
 
-NIL = object()  # unlike None, an answer
+NIL = object()  # the reply nil; None: there is no reply
 
 
 def parse(data, at):

@@ -59,8 +59,8 @@ class ClusterGenerator(Generator):
         super().__init__(seed, index, kinds)
         self.prefix = TAG.decode() + self.prefix
         self.primaries = primaries
-        self.inside = False  # of a kind whose commands are in MULTI
-        self.short = False   # values that are fields of a hash
+        self.inside = False  # the generator makes the commands of a MULTI
+        self.short = False   # values must be short: they are fields of a hash
         if primaries > 1:
             self.kinds = [(kind, weight) for kind, weight in self.kinds if kind != "pubsub"] or self.kinds
 

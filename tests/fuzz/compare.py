@@ -38,7 +38,7 @@ from delays import threads_of  # noqa: E402
 from harness import encode  # noqa: E402
 from harness.wait import ready  # noqa: E402
 
-TIMEOUT = 4.0           # for the proxy to bring more of what Redis brought; seconds
+TIMEOUT = 4.0           # seconds in which the proxy must bring the next bytes of a reply
 BLOCKED_TIMEOUT = 2.0   # for blocking commands to run out
 SIOCOUTQ = termios.TIOCOUTQ
 
@@ -358,7 +358,7 @@ class Run:
                 self._wait_for_input()
                 continue
             seen = self._snapshot()
-            work.done()  # that was for us
+            work.done()  # work for the snapshot does not count
             difference = expected.difference(seen)
             if now > deadline or (settled and not difference):
                 return difference
@@ -368,7 +368,7 @@ class Run:
                 settled = False
                 self._wait_for_input()
             else:
-                # Once more, for what may follow that should not.
+                # Reads once more: bytes that should not come may follow.
                 self.gauge.ping()
                 self.gauge.ping()
                 settled = True

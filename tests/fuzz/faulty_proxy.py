@@ -117,7 +117,7 @@ class FaultyProxy:
             return b""
         if self.fault == "extra":
             return data + b"+OK\r\n"
-        return data  # the others' faults are elsewhere
+        return data  # the other faults do not change data
 
 
 def shut(sock):

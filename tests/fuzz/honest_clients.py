@@ -25,7 +25,7 @@ class World:
     def __init__(self, subjects, fault, past, seed):
         self.subjects, self.fault, self.past, self.seed = subjects, fault, past, seed
         self.stopping = False
-        self.tokens = dict.fromkeys(LOCKS, 0)    # the greatest that was answered
+        self.tokens = dict.fromkeys(LOCKS, 0)    # the greatest fencing token that the client got
         self.seen = {key: set() for key in GUARDED}
         self.updates = {}                        # name: (key, outcome)
         self.ngranted = self.nwritten = 0

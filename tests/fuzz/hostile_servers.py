@@ -19,7 +19,7 @@ import random
 import subprocess
 import sys
 
-import compare  # it knows where the harness is
+import compare  # compare.py adds the harness to the path
 from breaking_proxy import split
 from harness.announcer import NAME, Announcer
 from harness.cluster import SLOTS, Cluster

@@ -23,7 +23,7 @@ import re
 import time
 import uuid
 
-from campaign import NIL, Error, Wire  # it knows where the harness is
+from campaign import NIL, Error, Wire  # campaign.py adds the harness to the path
 
 LEASE_MS = 1000
 LATE = 1.4     # how many leases a late holder works

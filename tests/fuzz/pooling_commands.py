@@ -39,7 +39,7 @@ class Commands:
         self.user, self.db, self.proto, self.name = "default", 0, 2, b""
         self.store = {}     # key -> value, as Redis has it when all is answered
         self.logs = {}      # key -> Log
-        self.ids = set()    # of the connection, since RESET
+        self.ids = set()    # ids of the connection since RESET
         self.serial = 0
 
     def key(self, suffix):

@@ -10,7 +10,7 @@ import time
 from compare import encode
 from pooling_commands import ADMIN, OWN, PASSWORD, PLAIN, PRIVATE, Commands, array, bulk
 
-SLACK = 0.5  # between what is done to Redis and what we see of it; seconds
+SLACK = 0.5  # seconds until this program sees what was done to Redis
 FAR_BEHIND = 2**20  # a client that leaves so many bytes unread may get a link of its own
 READ_AT_ONCE = 2**16  # Redis has sent so much before it looks again, and sees a half-close
 
@@ -32,7 +32,7 @@ class World:
         self.faults = []
         self.counts = collections.Counter()
         self.cuts = []      # [begin, end] of what was done to links
-        self.restarted = 0.0  # when Redis was last
+        self.restarted = 0.0  # when Redis was last restarted
         self.logs = []      # every session's Log
 
     def fault(self, text):
@@ -76,7 +76,7 @@ class Session(Commands):
         self.state = PLAIN
         self.since = 0.0    # since when a cut may be the reason of our end
         self.began = 0.0    # when the last request was sent, or the connection made
-        self.may_lose = False  # the rest of the replies, as Redis loses what is not read at once
+        self.may_lose = False  # Redis may drop the rest of the replies
 
     def burst(self):
         """Commands to be sent together. Once on a link of its own, a client is there until a
@@ -147,7 +147,7 @@ class Session(Commands):
             if eof:
                 self.writer.write_eof()
         except OSError:
-            pass  # the reader finds out
+            pass  # the reader notices the closed connection
 
     async def expect(self, expected, request=b""):
         frame = await self.read()

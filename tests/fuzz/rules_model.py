@@ -105,7 +105,7 @@ class Model:
         self.plain = connect()
         self.plain.call("FLUSHALL")
         self.clients = [Client(i, name) for i, name in enumerate(names)]
-        self.watchers = [None] * len(names)  # as each client's, for WATCH
+        self.watchers = [None] * len(names)  # a connection for each client that has sent WATCH
         self.owners = {}   # sidecars: key -> (owner, value)
         self.own = {}      # of these, counters that others have counted on: key -> what the owner added
         self.holders = {}  # guards: key -> client's id

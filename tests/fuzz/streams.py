@@ -31,7 +31,7 @@ MODES = ("whole", "whole", "split", "split", "paused", "bytes")
 TOO_BIG = 300_000
 BYTES_LIMIT = 600       # longest send that is cut into single bytes
 
-PASSWORD = "sesame"     # of requirepass, on the server that has one
+PASSWORD = "sesame"     # the password of the server that requires one
 USER, USER_PASSWORD = "alice", "wonder"
 
 
@@ -435,7 +435,7 @@ class Generator(Commands):
     def broken(self):
         self.hello()
         if self.rng.random() < 0.05:
-            # Redis hangs up on HTTP at once, with whatever else it had to say.
+            # Redis closes a connection with HTTP at once, and drops replies that it has not sent.
             self.send("a", *self.some(self.command, 1, 3))
             self.sync()
             self.send("a", self.pick(b"POST / HTTP/1.1\r\n", b"Host: x\r\n"), mode="whole")

@@ -25,8 +25,8 @@ from harness import Hasp, RedisServer
 from harness.discovering import Discovering, Found
 from idioms import CLOSING, Shop
 
-WORSE = 1.5    # times as much harm as without hasp, and
-CHANCE = 6     # more, is no chance
+WORSE = 1.5    # hasp does harm if there is this many times as much as without it,
+CHANCE = 6     # and this much more
 LAG = 0.15     # seconds that the clients may be late: holds are so much longer than they should be
 REPEATS = 3
 RECALL = 0.95

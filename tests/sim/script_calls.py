@@ -66,7 +66,7 @@ class ScriptCalls:
         return self.rng.choice(KINDS)
 
     def ticket(self):
-        """A new one, or that of an earlier try."""
+        """Returns a new ticket, or that of an earlier try."""
         if self.rng.random() < 0.6:
             self.serial += 1
             self.tickets.append(f"{self.pick(*WORKERS)}-{self.serial:x}")

@@ -277,7 +277,7 @@ void guard_op_refused(struct guard_op *op, struct slice line)
 	for (size_t i = 0; i < op->n; i++) {
 		if (!rewrite_guard_is_lost(line, read_set_entry_key(op->keys[i].entry)))
 			continue;
-		/* (The error shortens names: two keys may fit, and hasp cannot decide.) */
+		/* The error shortens long names: if two keys match, hasp cannot tell. */
 		if (lost)
 			return;
 		lost = &op->keys[i];

@@ -356,7 +356,7 @@ void hold_given_back(struct holds *h, const struct hold_owner *o, int db, struct
 {
 	const struct hold *hold = o->n ? hold_find(h, o, true, db, key, token) : NULL;
 
-	/* (The first tickets of many are forgotten.) */
+	/* A hold with fewer tickets than `count` has forgotten its first ticket. */
 	if (hold && slice_eq(hold_token(hold), token) && hold->ntickets &&
 	    hold->ntickets >= hold->count)
 		buf_printf(out, hold->fence ? "%s %lld" : "%s", hold->tickets[0], hold->fence);

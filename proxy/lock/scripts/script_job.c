@@ -55,7 +55,7 @@ struct script_job {
 	struct script_jobs *all;
 	struct list node; /* in a queue or in `resting`; in no list while it is in flight */
 	struct node *at; /* the node that got the last call */
-	uint64_t sent; /* the number of the last call, in job_queue.nsent */
+	uint64_t sent; /* value of job_queue.nsent when the job was last called */
 	int db;
 	enum script_id script;
 	bool eval; /* Redis did not know the script, so hasp sends its text */

@@ -114,7 +114,7 @@ if holds == 0 then
 		owner = redis.call('ZRANGE', lock, '0', '0')[1]
 	end
 	if tell and layout == 'hash' then
-		-- (See info.lua.)
+		-- A lock has one field, as in info.lua.
 		local fields = redis.pcall('HSCAN', lock, 0, 'COUNT', 1)
 		owner = not fields.err and fields[2][1]
 	elseif tell and layout == 'm' then
