@@ -104,7 +104,7 @@ struct op_action {
 	bool carried_out; /* END: EXEC's reply reports the locks as taken */
 	struct slice answer; /* points into the request, out.own or a constant; empty:
 	                      * out.text */
-	struct resp_reply reply; /* ANSWER, END */
+	struct resp_reply reply; /* ANSWER, END: the command's reply */
 	struct slice captured; /* END: the reply's bytes, if it is EXEC's */
 };
 

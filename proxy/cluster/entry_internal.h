@@ -44,7 +44,7 @@ struct block_part {
 	enum block_part_kind kind;
 	unsigned serial; /* session->block_serial when hasp took the part */
 	bool begins; /* send `behind` before the part */
-	bool watched; /* (EXEC) another node cannot carry the transaction out */
+	bool watched; /* (EXEC) keys are watched, so no other node can run it */
 	struct buf behind; /* MULTI, and the commands before this part */
 	size_t nbehind; /* number of requests in `behind`; 0: they cannot be sent again */
 	struct buf refused; /* first error among the node's replies to `behind` */

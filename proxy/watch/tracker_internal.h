@@ -112,7 +112,7 @@ struct lock_sums {
 	uint64_t taken[WAYS];
 	uint64_t tries[WAYS]; /* refused tries */
 	uint64_t n[SEEN_EVENTS];
-	bool likes_left; /* in a finding: clients let similar locks with similar names expire */
+	bool likes_left; /* in a finding: clients also let locks with similar names expire */
 	double least_left; /* fewest seconds of the expiry that were left at a release that was
 	                    * not SEEN_NARROW; 0: none */
 	double lapsed_longest; /* most seconds from taking a lock to SEEN_LAPSED or SEEN_SEIZED

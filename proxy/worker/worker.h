@@ -40,7 +40,7 @@ struct worker_shared {
 	_Atomic bool leaving; /* workers drain, or have ended */
 	_Atomic bool paused; /* the operator has paused the workers: workers_pause() */
 	_Atomic int pauses[WORKERS_MAX]; /* how far each worker has come: enum worker_pause */
-	_Atomic size_t bound[WORKERS_MAX]; /* (paused) *nbound of clients_under_way() */
+	_Atomic size_t bound[WORKERS_MAX]; /* (paused) *nbound, as clients_under_way() set it */
 	struct waiter_board board;
 	struct release_board releases;
 	struct wait_graph *waits; /* lock/deadlock/wait_graph.h */

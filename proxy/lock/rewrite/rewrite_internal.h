@@ -88,7 +88,7 @@ const struct lock_key *rewrite_first_lock(const struct rewrite *rw);
 void rewrite_lock_keys(const struct rewrite *rw, const struct rule *rule, struct slice key,
                        size_t nmore);
 /* Writes these KEYS to `p`, and returns the end of the bytes. They take at most
- * key_names_space() of all of them. */
+ * key_names_space() bytes for all of them. */
 char *rewrite_put_lock_keys(char *p, const struct rewrite *rw, const struct rule *rule,
                             struct slice key, size_t nmore);
 /* Appends "shared" if several connections can have the same token under the rule, else "". */
