@@ -890,6 +890,23 @@ TEST(a_call_can_be_written_again_with_the_script_s_text)
 	                    "hasp:owner:{a} \"\" " TOKEN_CONNECTION " hash \"\"\n");
 }
 
+/* Redis may lack the script, and answer so after the lease. */
+TEST(an_UNLOCK_that_is_sent_again_gives_the_same_hold_back)
+{
+	struct policy_fixture *f = *state;
+	int64_t wait_ms;
+
+	policy_use(f, "[verbs]\n");
+	f->opts = (struct rewrite_opts){ .ticket = SLICE_LIT("worker-1") };
+	run(f, "LOCK a AS one", ":7\r\n");
+	decide(f, "UNLOCK a AS one");
+	hold_owner_end(&f->locks->holds, false);
+	f->x.opts = f->opts;
+	lock_rewrite(&f->x, f->d.pending, &wait_ms);
+	assert_rewritten(f, "unlock 5 a hasp:fence:{a} hasp:queue:{a} hasp:fence "
+	                    "hasp:owner:{a} \"\" one hash \"\" \"\" worker-1 7\n");
+}
+
 TEST(a_lock_that_nobody_waits_for_gets_a_short_call)
 {
 	struct policy_fixture *f = *state;
