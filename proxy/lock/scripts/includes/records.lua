@@ -48,7 +48,10 @@ end
 -- or a side of a read-write lock.
 -- include rw_field
 local function has_ended(record, side, token, kind, given_back)
-	local ticket, fence = (given_back or ''):match('^(%S+) (%d+)$')
+	local ticket, fence
+	if given_back then
+		ticket, fence = given_back:match('^(%S+) (%d+)$')
+	end
 	if not fence then
 		return false
 	end
