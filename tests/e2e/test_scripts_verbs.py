@@ -95,6 +95,15 @@ def test_unlock_of_a_hold_that_was_undone_leaves_the_one_of_another_connection(w
     assert not world.db.exists(KEY)
 
 
+@each("side, kind", [((), "h"), (["SHARED"], "m"), (["EXCLUSIVE"], "x")])
+def test_hold_of_a_connection_that_was_undone_leaves_nothing_behind(world, side, kind):
+    token = f"connection:{ME}"
+    for ticket in "12":
+        world.verb("LOCK", KEY, *side, token=token, ticket=f"{WORKER}-{ticket}")
+    assert world.dequeue(kind, token, f"{WORKER}-2", 0) == ["undone", 0, 0]
+    assert world.db.keys("hasp:owner:*") == []
+
+
 @each("side, layout", [((), "count"), ((), "refresh"), (["SHARED"], "count"), (["EXCLUSIVE"], "count")])
 def test_munlock_of_holds_that_ended_leaves_those_that_another_connection_got_later(world, side, layout):
     """Redis may run a MUNLOCK late, after the leases."""

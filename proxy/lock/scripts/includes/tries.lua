@@ -46,15 +46,24 @@ local function granted_fence(lock, record, side, kind, ticket, token, value, ref
 	return held and (tonumber(fence) or 0) or nil
 end
 
+-- Notes in the sidecar that the try was undone, while its owner has other holds: Redis may run an
+-- UNLOCK that gives this hold back, but came over a connection that broke, only now. It must not end
+-- another hold of the owner (see has_ended()). An owner that is one connection needs no note: its
+-- UNLOCK names no acquisition, and may leave the sidecar behind.
+-- include add_hold
+local function note_undone(lock, side, ticket, token)
+	if token:sub(1, 11) ~= 'connection:' then
+		add_hold(side, '-', ticket, redis.call('PTTL', lock))
+	end
+end
+
 -- Gives back the hold of a lock (not of a semaphore; see hand_off.lua for the kinds) that the try
 -- `ticket` got, and hands the lock off if that was the last one. Other tries of the same owner keep
--- their holds. Notes in the sidecar that the try was undone: Redis may run an UNLOCK that gives this
--- hold back, but came over a connection that broke, only now. It must not end another hold of the
--- owner (see has_ended()).
--- include add_hold
+-- their holds.
 -- include forget_try
 -- include hand_off
 -- include left_rw
+-- include note_undone
 -- include notify_redisson
 -- include take_back
 -- include undo_rw
@@ -64,13 +73,13 @@ local function undo_try(lock, record, queue, side, counter, kind, ticket, token)
 			left_rw(lock, record, queue, side, counter, kind)
 		end
 		if redis.call('HEXISTS', lock, token) + redis.call('HEXISTS', lock, token .. ':write') > 0 then
-			add_hold(side, '-', ticket, redis.call('PTTL', lock))
+			note_undone(lock, side, ticket, token)
 		end
 		return
 	end
 	if kind == 'h' and redis.call('HINCRBY', lock, token, -1) > 0 then
 		forget_try(record, side, nil, ticket)
-		add_hold(side, '-', ticket, redis.call('PTTL', lock))
+		note_undone(lock, side, ticket, token)
 		return
 	end
 	if kind == 'r' and take_back(lock, record, side) then
