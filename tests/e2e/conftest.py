@@ -23,7 +23,7 @@ from harness.network import Hosts  # noqa: E402
 from harness.replicas import replicas, servers  # noqa: E402, F401 fixtures of test_replicas_ack*
 from harness.reruns import Reruns  # noqa: E402
 from harness.script_queue import workers  # noqa: E402, F401 fixtures of test_scripts_*
-from harness.reuse import ReusedRedis  # noqa: E402
+from harness.reuse import ReusedRedis, end  # noqa: E402
 from harness.sanitizers import sanitized  # noqa: E402
 from harness.schedule import Schedule, by_length, mark  # noqa: E402
 from harness.scripts import one_world, server, tool, world  # noqa: E402, F401
@@ -123,10 +123,10 @@ def pooling():
 
 @pytest.fixture
 def configured(redis_server, pooling, everything_encrypted):
-    """configured(rules, upstream=..., option=value ...) returns the text of a file for a hasp in front
-    of `redis_server`, and the authority that its clients trust, or None.
+    """configured(rules, upstream=..., option=value ...) returns a configuration and an authority.
 
-    `rules` are further sections of the file; the keyword arguments are options of [hasp].
+    The configuration is the text of a file for a hasp in front of `redis_server`. Clients of that
+    hasp trust the authority; None: they do not use TLS. `rules` are further sections of the file; the keyword arguments are options of [hasp].
     `upstream` is another address, or the lines of [upstream], such as those of a topology of the
     harness.
     """
@@ -157,21 +157,19 @@ def start_hasp(reused_redis, configured):
 
     yield start
 
-    faults = []
-    for hasp in reversed(started):
-        fault = hasp.stop()
-        print(f"--- log of hasp, configured by\n{hasp.config_file.read_text()}---\n{hasp.log}")
-        if fault:
-            faults.append(f"{fault}; its log ends\n{hasp.log[-4000:]}")
-        hasp.remove()
+    fail_with(map(end, reversed(started)))
+
+
+def fail_with(faults):
+    faults = list(filter(None, faults))
     if faults:
         pytest.fail("\n".join(faults), pytrace=False)
 
 
 @pytest.fixture
 def share_hasp(reused_redis, configured):
-    """As start_hasp, but for a test that uses nothing of hasp but connections. The process may have
-    served earlier tests."""
+    """As start_hasp, for a test that only connects to hasp. The process may have served earlier tests,
+    see harness/reuse.py."""
     taken = []
 
     def share(*rules, **options):
@@ -180,9 +178,7 @@ def share_hasp(reused_redis, configured):
 
     yield share
 
-    faults = list(filter(None, map(reused_redis.hasps.put_back, taken)))
-    if faults:
-        pytest.fail("\n".join(faults), pytrace=False)
+    fail_with(map(reused_redis.hasps.put_back, taken))
 
 
 @pytest.fixture

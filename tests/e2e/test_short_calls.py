@@ -2,6 +2,7 @@
 """Short calls of the scripts take and release a lock without waiters. A script that needs more
 answers +BUSY, and hasp sends the full call; the client does not notice."""
 
+import functools
 import socket
 import subprocess
 from hashlib import sha1
@@ -30,7 +31,10 @@ def sha_of(script):
     return sha1(text.rstrip("\n").encode()).hexdigest()
 
 
-SHAS = {sha_of(script): script for script in ("acquire_count", "acquire_token", "take", "take_wait", "unlock", "del")}
+@functools.cache  # each of pytest's workers imports this file, and one runs its tests
+def shas():
+    names = ("acquire_count", "acquire_token", "take", "take_wait", "unlock", "del")
+    return {sha_of(script): script for script in names}
 
 
 class Calls:
@@ -47,8 +51,8 @@ class Calls:
         calls = []
         while b'"the end"' not in (line := self.monitor.read()):
             words = [word.strip(b'"').decode() for word in line.split(b" ")[3:]]
-            if words[0].upper() == "EVALSHA" and words[1] in SHAS:
-                calls.append((SHAS[words[1]], len(words) - 2))
+            if words[0].upper() == "EVALSHA" and words[1] in shas():
+                calls.append((shas()[words[1]], len(words) - 2))
             elif words[0].upper() == "EVAL":
                 calls.append("EVAL")
         return calls

@@ -6,13 +6,13 @@ which the next test gets if this test never killed, stopped or signalled it, and
 configuration and role as they were. (New users are deleted.) Otherwise the next test gets a new
 server.
 
-A test that needs nothing but connections to hasp gets a SharedHasp: the process may have served
-earlier tests with the same configuration.
+A test that only connects to hasp gets a SharedHasp: the process may have served earlier tests with
+the same configuration.
 """
 
 import re
 
-from .processes import Hasp, RedisServer
+from .processes import Hasp, RedisServer, short
 from .resp import Connection, encode, pipeline
 
 # If Redis does not answer for this many seconds, it runs a script: the next test gets another
@@ -61,15 +61,15 @@ class ReusedRedis:
         return Connection(self.server.unix, timeout=PATIENCE)
 
     def is_unchanged(self):
-        """If the server is unchanged, empties it and closes the connections that the test left, but
-        not those of a hasp that is kept."""
+        """If the server is unchanged, empties it and closes the connections that the test left. The
+        connections of a hasp that is kept stay."""
         if self.server.was_disturbed or not self.server.running():
             return False
         self.server.disconnect()
         try:
             with self.connect() as connection:
                 if delete_users(connection):
-                    self.hasps.drop()  # they may have logged in as such a user, and would try again
+                    self.hasps.drop()  # they would try again and again to log in as a deleted user
                 if facts(connection) != self.facts:
                     return False
                 commands = EMPTY if self.hasps.kept else KILL + EMPTY
@@ -105,10 +105,11 @@ def unparsed(connection, *command):
 
 
 class SharedHasp:
-    """What a test may use of a hasp that has served other tests: connections."""
+    """A hasp that may have served other tests. A test may only connect to it."""
 
     def __init__(self, hasp):
         self.process = hasp
+        self.begun = hasp.log_file.stat().st_size  # where this test's part of the log begins
 
     def connect(self, **options):
         return self.process.connect(**options)
@@ -143,6 +144,7 @@ class ReusedHasps:
         if (not hasp.running() or hasp.has_bug() or config in self.kept or "workers = " in config
                 or not is_at_rest(hasp)):
             return end(hasp)
+        print_log(hasp, shared.begun)
         self.kept[config] = hasp
         return end(self.kept.pop(next(iter(self.kept)))) if len(self.kept) > KEPT else None
 
@@ -162,8 +164,17 @@ def is_at_rest(hasp):
         return False
 
 
+def print_log(hasp, begin=0):
+    """Prints hasp's log from the byte `begin` on. pytest shows it if the test fails."""
+    log = short(hasp.log_file.read_bytes()[begin:].decode(errors="replace"))
+    print(f"--- log of hasp, configured by\n{hasp.config_file.read_text()}---\n{log}")
+
+
 def end(hasp):
+    """Ends hasp. Returns a text about its faults, or None."""
     fault = hasp.stop()
-    log, config = hasp.log, hasp.config_file.read_text()
+    print_log(hasp)
+    if fault:
+        fault += f"; its configuration is\n{hasp.config_file.read_text()}\nand its log ends\n{hasp.log[-4000:]}"
     hasp.remove()
-    return f"{fault}; it was configured by\n{config}\nand its log ends\n{log[-4000:]}" if fault else None
+    return fault
