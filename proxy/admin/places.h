@@ -29,9 +29,9 @@ struct peer_place {
 void place_init(struct peer_place *p, const struct sockaddr *peer, double now);
 void place_set(struct peer_place *p, enum place_rank rank, double now);
 
-/* Returns the place that a new connection takes over; NULL: all are busy. Of the lowest rank,
- * chooses the host that has most places, and of its places the one for which hasp has waited
- * longest. `places`: a list by `node`. */
+/* Returns the place that a new connection takes over; NULL: all are busy. The place is one of
+ * the lowest rank, of the host that has most places, and hasp has waited longest for it.
+ * `places`: a list by `node`. */
 struct peer_place *places_weakest(const struct list *places);
 
 #endif

@@ -111,8 +111,8 @@ enum quorum_request { QUORUM_LOCK, QUORUM_UNLOCK, QUORUM_EXTEND, QUORUM_INFO };
 struct quorum_result {
 	enum quorum_verdict verdict; /* never QUORUM_OPEN */
 	size_t nanswered; /* number of servers that answered */
-	struct voted_lock
-		lock; /* INFO, UNLOCK: only the lock's value; EXTEND: value and lease */
+	/* UNLOCK, INFO: only the lock's value; EXTEND: value and lease. */
+	struct voted_lock lock;
 	int64_t lease_ms; /* LOCK, EXTEND: the requested lease */
 	struct slice key; /* key of the request */
 	struct slice owner; /* owner in the request; INFO: the lock's owner */

@@ -201,9 +201,9 @@ static void judge_expiry(struct lock_verdict *v, const struct lock_sums *l)
 		v->longest = (double)l->lease_ms_min / 1e3;
 }
 
-/* True if a trait, such as the holder's name, explains the pool. `n`: the releases by other
- * connections with that trait: most releases, or all of the pool's, and the rest must be no
- * more than the harm. */
+/* True if a trait, such as the holder's name, explains the pool. `n` counts the releases by
+ * other connections with that trait. They must be most releases, or all of the pool's; the
+ * others must be no more than the harm. */
 static bool fits(const struct lock_verdict *v, const struct lock_sums *l, uint64_t n)
 {
 	uint64_t harm = extra_deletes(l) + v->late + v->unreleased + l->n[SEEN_VOIDS];

@@ -477,7 +477,7 @@ struct lock_verdict {
 	enum owner_open owner_open; /* if not OPEN_NONE, `owner` is a guess */
 	bool renew; /* hasp should renew the lock */
 	bool is_left; /* clients often leave locks to expire */
-	bool renew_is_open; /* hasp cannot tell whether clients let locks expire on purpose */
+	bool renew_is_open; /* clients may let locks expire on purpose: hasp does not know */
 	uint64_t own; /* releases by the connection that took the lock */
 	uint64_t hopped; /* releases by another connection of the owner's pool */
 	uint64_t stolen; /* releases that removed another owner's lock */

@@ -553,7 +553,7 @@ int main(int argc, char **argv)
 		fail(argv[1], gai_strerror(error));
 	load.epoll = epoll_create1(EPOLL_CLOEXEC);
 	load.timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-	/* Nobody reads the timer: epoll reports it again each time it is set. */
+	/* The program never reads the timer: epoll reports each setting. */
 	if (epoll_ctl(load.epoll, EPOLL_CTL_ADD, load.timer, &e) < 0)
 		fail("epoll_ctl", strerror(errno));
 	list_init(&load.sleepers);

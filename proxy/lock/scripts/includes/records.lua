@@ -42,10 +42,10 @@ local function recorded_fence(record, token)
 	end
 end
 
--- Returns true if the hold of a verbs' lock that an UNLOCK gives back has ended before: the owner has
--- acquired the lock again since, or hasp has undone the try (see undo_try()). `given_back` is "TICKET
--- FENCING_TOKEN"; if it has no fencing token, the answer is false. `kind`: 'hash', 'string', 'zset',
--- or a side of a read-write lock.
+-- Returns true if the hold of a verbs' lock that an UNLOCK gives back has ended before. Then the owner
+-- has acquired the lock again since, or hasp has undone the try (see undo_try()). `given_back` is
+-- "TICKET FENCING_TOKEN"; without a fencing token, the result is false. `kind`: 'hash', 'string',
+-- 'zset', or a side of a read-write lock.
 -- include rw_field
 local function has_ended(record, side, token, kind, given_back)
 	local ticket, fence
