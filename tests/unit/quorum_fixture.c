@@ -167,7 +167,7 @@ void end_owner(struct fake_quorum *f, bool release)
 	hold_owner_end(&f->owner, release);
 }
 
-void ask(struct fake_quorum *f, enum quorum_request request, int64_t wait_ms)
+void ask_quorum(struct fake_quorum *f, enum quorum_request request, int64_t wait_ms)
 {
 	const struct quorum_ask opts = {
 		.request = request,
@@ -196,7 +196,7 @@ void answer_all(struct fake_quorum *f, int64_t n)
 
 void take(struct fake_quorum *f)
 {
-	ask(f, QUORUM_LOCK, 0);
+	ask_quorum(f, QUORUM_LOCK, 0);
 	answer_all(f, 7);
 	for (size_t i = 0; i < 3; i++)
 		answer_number(f, i, 1);

@@ -28,7 +28,7 @@ struct fake_quorum {
 	struct section_stats *section; /* counts of the client's requests */
 	struct holds *holds;
 	struct hold_owner owner;
-	struct quorum_op *op; /* what the last ask() began; NULL: it has ended */
+	struct quorum_op *op; /* what the last ask_quorum() began; NULL: it has ended */
 	struct lock_request *lock_request; /* NULL unless the client asked for a LOCK */
 	struct list calls[SERVERS]; /* calls that the server has not answered, oldest first */
 	size_t nsent; /* number of calls sent to all servers since the start */
@@ -60,7 +60,7 @@ size_t due_at(const struct fake_quorum *f, size_t server);
 void advance(struct fake_quorum *f, double seconds);
 
 /* The client asks for the lock "key"; on_done() gets the result. */
-void ask(struct fake_quorum *f, enum quorum_request request, int64_t wait_ms);
+void ask_quorum(struct fake_quorum *f, enum quorum_request request, int64_t wait_ms);
 /* Stores the result, and the hold if the client got the lock. */
 void on_done(void *arg, const struct quorum_result *r);
 void expect_done(const struct fake_quorum *f, enum quorum_verdict verdict);

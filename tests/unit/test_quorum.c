@@ -105,7 +105,7 @@ TEST(lock_is_got_when_a_majority_has_its_fencing_token)
 {
 	struct fake_quorum *f = *state;
 
-	ask(f, QUORUM_LOCK, 0);
+	ask_quorum(f, QUORUM_LOCK, 0);
 	answer_number(f, 0, 5);
 	answer_number(f, 1, 9);
 	assert_int_equal(f->nsent, 5);
@@ -126,7 +126,7 @@ TEST(lock_is_got_when_a_majority_has_its_fencing_token)
 
 static void grant_far_ahead(struct fake_quorum *f)
 {
-	ask(f, QUORUM_LOCK, 0);
+	ask_quorum(f, QUORUM_LOCK, 0);
 	answer_number(f, 0, FAR_AHEAD);
 	answer_number(f, 1, 5);
 	answer_number(f, 2, 6);
@@ -173,7 +173,7 @@ TEST(minority_is_released_everywhere)
 {
 	struct fake_quorum *f = *state;
 
-	ask(f, QUORUM_LOCK, 0);
+	ask_quorum(f, QUORUM_LOCK, 0);
 	answer_number(f, 0, 5);
 	answer_number(f, 1, 5);
 	answer_number(f, 2, 0);
@@ -189,7 +189,7 @@ TEST(answers_that_come_late_do_not_count)
 {
 	struct fake_quorum *f = *state;
 
-	ask(f, QUORUM_LOCK, 0);
+	ask_quorum(f, QUORUM_LOCK, 0);
 	answer_number(f, 0, 5);
 	answer_number(f, 1, 5);
 	advance(f, 1.1);
@@ -256,7 +256,7 @@ TEST(try_that_is_not_confirmed_is_released)
 {
 	struct fake_quorum *f = *state;
 
-	ask(f, QUORUM_LOCK, 0);
+	ask_quorum(f, QUORUM_LOCK, 0);
 	answer_all(f, 5);
 	for (size_t i = 0; i < 3; i++)
 		go_down(f, i);
@@ -274,7 +274,7 @@ TEST(without_enough_servers_nobody_waits)
 
 	for (size_t i = 0; i < 3; i++)
 		go_down(f, i);
-	ask(f, QUORUM_LOCK, 0);
+	ask_quorum(f, QUORUM_LOCK, 0);
 	expect_done(f, QUORUM_UNREACHED);
 	assert_int_equal(f->result.nanswered, 2);
 }
@@ -283,7 +283,7 @@ TEST(wait_is_tried_again_after_a_pause)
 {
 	struct fake_quorum *f = *state;
 
-	ask(f, QUORUM_LOCK, 5000);
+	ask_quorum(f, QUORUM_LOCK, 5000);
 	answer_all(f, 0);
 	assert_false(f->is_done);
 	answer_all(f, 0);
@@ -301,7 +301,7 @@ TEST(wait_has_an_end)
 {
 	struct fake_quorum *f = *state;
 
-	ask(f, QUORUM_LOCK, 150);
+	ask_quorum(f, QUORUM_LOCK, 150);
 	for (int i = 0; i < 20 && !f->is_done; i++) {
 		answer_all(f, 0);
 		answer_all(f, 0);
@@ -314,7 +314,7 @@ TEST(who_goes_while_it_waits_releases_what_it_may_have_got)
 {
 	struct fake_quorum *f = *state;
 
-	ask(f, QUORUM_LOCK, 0);
+	ask_quorum(f, QUORUM_LOCK, 0);
 	answer_number(f, 0, 5);
 	end_owner(f, false);
 	for (size_t i = 1; i < SERVERS; i++) {
@@ -358,7 +358,7 @@ TEST(what_becomes_of_a_try_is_counted)
 	take(f);
 	assert_counted(f, STAT_ACQUIRED, 1);
 	assert_contended(f, 0, 0);
-	ask(f, QUORUM_LOCK, 0);
+	ask_quorum(f, QUORUM_LOCK, 0);
 	answer_all(f, 0);
 	expect_done(f, QUORUM_REFUSED);
 	assert_counted(f, STAT_REFUSED, 1);
@@ -370,7 +370,7 @@ TEST(a_try_that_waited_counts_by_its_end)
 {
 	struct fake_quorum *f = *state;
 
-	ask(f, QUORUM_LOCK, 5000);
+	ask_quorum(f, QUORUM_LOCK, 5000);
 	answer_all(f, 0);
 	answer_all(f, 0);
 	assert_false(f->is_done);
@@ -396,7 +396,7 @@ TEST(server_that_was_started_anew_does_not_vote)
 		go_down(f, i);
 		assert_true(quorum_on_up(f->q, i, "second", 0) == 30);
 	}
-	ask(f, QUORUM_LOCK, 0);
+	ask_quorum(f, QUORUM_LOCK, 0);
 	expect_done(f, QUORUM_UNREACHED);
 	assert_int_equal(due_at(f, 0), 0);
 	answer_number(f, 3, 5);
@@ -411,7 +411,7 @@ TEST(vote_of_a_server_that_was_started_anew_since_is_void)
 {
 	struct fake_quorum *f = *state;
 
-	ask(f, QUORUM_LOCK, 0);
+	ask_quorum(f, QUORUM_LOCK, 0);
 	answer_number(f, 0, 5);
 	answer_number(f, 1, 5);
 	go_down(f, 2);
@@ -433,7 +433,7 @@ TEST(server_that_does_not_answer_is_not_asked)
 {
 	struct fake_quorum *f = *state;
 
-	ask(f, QUORUM_LOCK, 0);
+	ask_quorum(f, QUORUM_LOCK, 0);
 	for (size_t i = 0; i < 4; i++)
 		answer_number(f, i, 0);
 	expect_done(f, QUORUM_REFUSED);
@@ -441,7 +441,7 @@ TEST(server_that_does_not_answer_is_not_asked)
 		answer_number(f, i, 0);
 	advance(f, 1.1);
 	assert_int_equal(due_at(f, 4), 2);
-	ask(f, QUORUM_LOCK, 0);
+	ask_quorum(f, QUORUM_LOCK, 0);
 	assert_int_equal(due_at(f, 4), 2);
 	for (size_t i = 0; i < 4; i++)
 		answer_number(f, i, 0);
@@ -454,7 +454,7 @@ TEST(answers_are_due_from_servers_that_answer)
 	struct fake_quorum *f = *state;
 
 	assert_false(quorum_is_asked(f->q));
-	ask(f, QUORUM_LOCK, 0);
+	ask_quorum(f, QUORUM_LOCK, 0);
 	assert_true(quorum_is_asked(f->q));
 	for (size_t i = 1; i < SERVERS; i++)
 		answer_number(f, i, 0);
@@ -577,7 +577,7 @@ TEST(lock_of_the_owner_is_released_wherever_it_was_taken)
 {
 	struct fake_quorum *f = *state;
 
-	ask(f, QUORUM_UNLOCK, 0);
+	ask_quorum(f, QUORUM_UNLOCK, 0);
 	for (size_t i = 0; i < 3; i++)
 		answer_row(f, i, MINE);
 	answer_row(f, 3, OTHERS);
@@ -592,12 +592,12 @@ TEST(lock_of_another_owner_is_not_released)
 {
 	struct fake_quorum *f = *state;
 
-	ask(f, QUORUM_UNLOCK, 0);
+	ask_quorum(f, QUORUM_UNLOCK, 0);
 	for (size_t i = 0; i < 3; i++)
 		answer_row(f, i, OTHERS);
 	expect_done(f, QUORUM_REFUSED);
 	assert_int_equal(f->nsent, 5);
-	ask(f, QUORUM_UNLOCK, 0);
+	ask_quorum(f, QUORUM_UNLOCK, 0);
 	answer_row(f, 3, OTHERS);
 	answer_row(f, 4, OTHERS);
 	for (size_t i = 0; i < SERVERS; i++)
@@ -609,7 +609,7 @@ TEST(who_has_it_is_what_a_majority_says)
 {
 	struct fake_quorum *f = *state;
 
-	ask(f, QUORUM_INFO, 0);
+	ask_quorum(f, QUORUM_INFO, 0);
 	answer_row(f, 0, OTHERS);
 	answer_row(f, 1, MINE);
 	answer_row(f, 2, OTHERS);
@@ -625,7 +625,7 @@ TEST(who_has_it_is_what_a_majority_says)
 
 static void give_up_a_try(struct fake_quorum *f)
 {
-	ask(f, QUORUM_LOCK, 0);
+	ask_quorum(f, QUORUM_LOCK, 0);
 	quorum_op_cancel(f->op);
 	f->op = NULL;
 	lock_request_free(f->lock_request);

@@ -13,7 +13,7 @@ TEST(vote_for_an_earlier_try_does_not_count_for_a_later_one)
 {
 	struct fake_quorum *f = *state;
 
-	ask(f, QUORUM_LOCK, 5000);
+	ask_quorum(f, QUORUM_LOCK, 5000);
 	for (size_t i = 0; i < 3; i++)
 		answer_number(f, i, 0);
 	/* Ends the pause after the first attempt. */
@@ -44,7 +44,7 @@ TEST(confirmation_is_asked_of_those_that_granted_this_try)
 {
 	struct fake_quorum *f = *state;
 
-	ask(f, QUORUM_LOCK, 5000);
+	ask_quorum(f, QUORUM_LOCK, 5000);
 	for (size_t i = 0; i < SERVERS; i++)
 		answer_number(f, i, i < 2 ? 9 : 0);
 	answer_all(f, 0);
@@ -64,7 +64,7 @@ TEST(vote_to_take_a_lock_does_not_count_for_its_confirmation)
 {
 	struct fake_quorum *f = *state;
 
-	ask(f, QUORUM_LOCK, 0);
+	ask_quorum(f, QUORUM_LOCK, 0);
 	for (size_t i = 0; i < 3; i++)
 		answer_number(f, i, 5);
 	answer_number(f, 3, 9);
@@ -81,7 +81,7 @@ TEST(vote_to_take_a_lock_does_not_count_for_its_confirmation)
 /* Three servers name this client as the owner; the other two answer late. */
 static void read_mine(struct fake_quorum *f, enum quorum_request request)
 {
-	ask(f, request, 0);
+	ask_quorum(f, request, 0);
 	for (size_t i = 0; i < 3; i++)
 		answer_row(f, i, MINE);
 	assert_int_equal(f->nsent, 10);
@@ -120,7 +120,7 @@ TEST(late_read_without_the_lock_does_not_refuse_extend)
 {
 	struct fake_quorum *f = *state;
 
-	ask(f, QUORUM_EXTEND, 0);
+	ask_quorum(f, QUORUM_EXTEND, 0);
 	for (size_t i = 0; i < 3; i++)
 		answer_row(f, i, MINE);
 	for (size_t i = 3; i < SERVERS; i++)
@@ -174,7 +174,7 @@ TEST(lock_that_is_granted_again_replaces_the_earlier_hold)
 	for (size_t i = 3; i < SERVERS; i++)
 		go_down(f, i);
 	buf_append(&earlier, own_value(f));
-	ask(f, QUORUM_LOCK, 0);
+	ask_quorum(f, QUORUM_LOCK, 0);
 	for (int step = 0; step < 2; step++)
 		for (size_t i = 0; i < 3; i++)
 			answer_number(f, i, 8);

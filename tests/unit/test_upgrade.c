@@ -419,5 +419,5 @@ TEST(heir_of_a_process_that_was_killed_logs_that)
 
 int main(int argc, char **argv)
 {
-	return argc > 1 ? act(argv) : run_registered_tests();
+	return argc > 1 ? act(argv) : run_registered_tests(argc, argv);
 }

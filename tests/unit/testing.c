@@ -1,31 +1,120 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "tests/unit/testing.h"
 
+#include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
-#define MAX_TESTS 200
+#include <sys/wait.h>
+#include <unistd.h>
 
-CMFixtureFunction group_set_up, group_tear_down;
+#define MAX_FILES 200
+#define MAX_TESTS_OF_FILES 200
 
-static struct CMUnitTest tests[MAX_TESTS];
-static size_t ntests;
+/* The tests of one source file. */
+struct file {
+	const char *path;
+	struct CMUnitTest tests[MAX_TESTS_OF_FILES];
+	size_t ntests;
+	CMFixtureFunction set_up, tear_down;
+};
 
-void register_test(const struct CMUnitTest *test)
+static struct file files[MAX_FILES];
+static size_t nfiles;
+
+/* The constructors of a file run one after the other, so its entry is the last one. */
+static struct file *file_entry(const char *path)
 {
+	struct file *f = nfiles > 0 ? &files[nfiles - 1] : NULL;
+
+	if (f && strcmp(f->path, path) == 0)
+		return f;
 	/* Constructors run before main(), so there is no test that could fail. */
-	if (ntests == MAX_TESTS)
+	if (nfiles == MAX_FILES)
 		abort();
-	tests[ntests++] = *test;
+	f = &files[nfiles++];
+	f->path = path;
+	return f;
 }
 
-int run_registered_tests(void)
+void register_test(const char *path, const struct CMUnitTest *test)
 {
-	return _cmocka_run_group_tests("tests", tests, ntests, group_set_up, group_tear_down);
+	struct file *f = file_entry(path);
+
+	if (f->ntests == MAX_TESTS_OF_FILES)
+		abort();
+	f->tests[f->ntests++] = *test;
+}
+
+void register_group_fixture(const char *path, CMFixtureFunction set_up,
+                            CMFixtureFunction tear_down)
+{
+	struct file *f = file_entry(path);
+
+	f->set_up = set_up;
+	f->tear_down = tear_down;
+}
+
+/* Returns "test_buf" for tests/unit/test_buf.c. Valid until the next call. */
+static const char *file_name(const struct file *f)
+{
+	static char name[64];
+	const char *base = strrchr(f->path, '/') ? strrchr(f->path, '/') + 1 : f->path;
+
+	snprintf(name, sizeof(name), "%.*s", (int)strcspn(base, "."), base);
+	return name;
+}
+
+static bool passes(struct file *f)
+{
+	return _cmocka_run_group_tests(file_name(f), f->tests, f->ntests, f->set_up,
+	                               f->tear_down) == 0;
+}
+
+/* Runs the tests of a file in a process of their own: what they leave behind disturbs no
+ * others. */
+static bool passes_in_child(struct file *f)
+{
+	pid_t pid;
+	int status = 0;
+
+	fflush(NULL);
+	pid = fork();
+	if (pid == 0)
+		exit(passes(f) ? 0 : 1);
+	if (pid > 0 && waitpid(pid, &status, 0) == pid && WIFEXITED(status))
+		return WEXITSTATUS(status) == 0;
+	printf("[  FAILED  ] 1 test: the process of %s ended by signal %d\n", file_name(f),
+	       WTERMSIG(status));
+	return false;
+}
+
+int run_registered_tests(int argc, char **argv)
+{
+	bool list = argc == 2 && strcmp(argv[1], "--list") == 0, good = true;
+	struct file *only = nfiles == 1 && argc == 1 ? files : NULL;
+
+	for (struct file *f = files; f < files + nfiles; f++) {
+		if (list)
+			puts(file_name(f));
+		else if (argc == 1 && f != only)
+			good = passes_in_child(f) && good;
+		else if (argc > 1 && strcmp(argv[1], file_name(f)) == 0)
+			only = f;
+	}
+	if (only) {
+		good = passes(only);
+	} else if (argc > 1 && !list) {
+		fprintf(stderr, "%s: no tests of that name; --list prints all names\n",
+		        argv[1]);
+		return 2;
+	}
+	return good ? 0 : 1;
 }
 
 /* test_upgrade.c has a main() of its own. */
 __attribute__((weak)) int main(int argc, char **argv)
 {
-	(void)argc, (void)argv;
-	return run_registered_tests();
+	return run_registered_tests(argc, argv);
 }

@@ -7,7 +7,11 @@
  *           assert_false(...);
  *   }
  *
- * defines a test that main(), in testing.c, runs in the order of the file.
+ * defines a test. A program has the tests of one or many files:
+ *
+ *   tests/unit/run             runs all, each file's in a process of its own
+ *   tests/unit/run test_buf    runs the tests of test_buf.c in this process
+ *   tests/unit/run --list      prints the names of the files
  */
 #ifndef HASP_TESTS_UNIT_TESTING_H
 #define HASP_TESTS_UNIT_TESTING_H
@@ -19,12 +23,10 @@
 
 #include <cmocka.h>
 
-void register_test(const struct CMUnitTest *test);
-/* Runs all tests for main(). Returns the number of tests that failed. */
-int run_registered_tests(void);
-
-/* Functions that cmocka calls before the first test and after the last one, or NULL. */
-extern CMFixtureFunction group_set_up, group_tear_down;
+void register_test(const char *path, const struct CMUnitTest *test);
+void register_group_fixture(const char *path, CMFixtureFunction set_up, CMFixtureFunction tear_down);
+/* What main() does, see above. Returns the exit status. */
+int run_registered_tests(int argc, char **argv);
 
 /* Functions that cmocka calls before and after each TEST of this file. FIXTURE() sets them. */
 static CMFixtureFunction test_set_up __attribute__((unused));
@@ -32,13 +34,14 @@ static CMFixtureFunction test_tear_down __attribute__((unused));
 #define FIXTURE(set_up, tear_down)                                                             \
 	static CMFixtureFunction test_set_up = set_up, test_tear_down = tear_down
 
+/* Has cmocka call functions before the first test of this file and after the last one; each may be
+ * NULL. */
 #define GROUP_FIXTURE(set_up, tear_down)                                                       \
 	__attribute__((constructor)) static void set_group_fixture(void)                       \
 	{                                                                                      \
-		group_set_up = set_up;                                                         \
-		group_tear_down = tear_down;                                                   \
+		register_group_fixture(__FILE__, set_up, tear_down);                           \
 	}                                                                                      \
-	extern CMFixtureFunction group_set_up
+	void register_group_fixture(const char *, CMFixtureFunction, CMFixtureFunction)
 
 #define TEST(name) TEST_WITH(name, test_set_up, test_tear_down)
 
@@ -47,7 +50,7 @@ static CMFixtureFunction test_tear_down __attribute__((unused));
 	static void name(void **state);                                                        \
 	__attribute__((constructor)) static void register_##name(void)                         \
 	{                                                                                      \
-		register_test(&(struct CMUnitTest){ #name, name, set_up, tear_down, NULL });   \
+		register_test(__FILE__, &(struct CMUnitTest){ #name, name, set_up, tear_down, NULL }); \
 	}                                                                                      \
 	static void name(void **state __attribute__((unused)))
 
