@@ -254,7 +254,7 @@ WRONGTYPE = b"-WRONGTYPE Operation against a key holding the wrong kind of value
 def test_verbs_on_another_type(world, layout, resp, content):
     if content == "string or hash":
         content = "string" if layout == "count" else "hash"
-    CONTENTS[content](world.db)
+    world.fill(*CONTENTS[content])
     before = world.dump()
     for verb, args in (("LOCK", []), ("UNLOCK", []), ("EXTEND", ["PX", 1000])):
         assert world.verb(verb, KEY, *args, layout=layout, resp=resp) == WRONGTYPE

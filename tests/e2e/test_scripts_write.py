@@ -131,14 +131,8 @@ DUMPED = "what DUMP returns"
 PLAUSIBLE = [[name, *args] for name, calls in plausible(KEY, at(90000), DUMPED).items() for args in calls]
 
 
-def donors(db):
-    db.set("donor", "7")
-    db.rpush("list", "a", "b")
-    db.sadd("set", "a", "b")
-    db.zadd("zset", {"m": 1.5, "n": 2})
-    db.geoadd("geo", (1, 2, "m"))
-    db.pfadd("hll", "a")
-
+DONORS = [("SET", "donor", 7), ("RPUSH", "list", "a", "b"), ("SADD", "set", "a", "b"),
+          ("ZADD", "zset", 1.5, "m", 2, "n"), ("GEOADD", "geo", 1, 2, "m"), ("PFADD", "hll", "a")]
 
 ELSEWHERE = {  # no keys, or on a private link for other reasons
     "flushall", "flushdb", "swapdb", "migrate", "xreadgroup",
@@ -161,9 +155,7 @@ def test_no_write_leaves_a_string_without_an_end(world, writes, content, holder,
     name = argv[0]
     if name not in writes:
         return  # a later version of Redis has it
-    for db in (world.db, world.other_db):
-        donors(db)
-        CONTENTS[content](db)
+    world.fill(*DONORS, *CONTENTS[content])
     token = "" if owner == "value" else ME
     if holder == "me":
         value = world.db.get(KEY)

@@ -52,15 +52,16 @@ def all_commands():
             ["INCR", KEY], ["MSETNX", "b", "1", KEY, "new"], ["EXPIRE", KEY, 5], ["PERSIST", KEY], ["DEL", KEY, "b"]]
 
 
+# name -> the commands that create it
 CONTENTS = {
-    "nothing": lambda db: None,
-    "string": lambda db: db.set(KEY, "5"),
-    "hash": lambda db: db.hset(KEY, "f", 1),
-    "list": lambda db: db.rpush(KEY, "a", "b", "c"),
-    "set": lambda db: db.sadd(KEY, "a"),
-    "zset": lambda db: db.zadd(KEY, {"m": 1.25, "n": 3}),
-    "hll": lambda db: db.pfadd(KEY, "z"),
-    "stream": lambda db: (db.xadd(KEY, {"f": "v"}, id="0-1"), db.xgroup_create(KEY, "g", "0")),
+    "nothing": [],
+    "string": [("SET", KEY, 5)],
+    "hash": [("HSET", KEY, "f", 1)],
+    "list": [("RPUSH", KEY, "a", "b", "c")],
+    "set": [("SADD", KEY, "a")],
+    "zset": [("ZADD", KEY, 1.25, "m", 3, "n")],
+    "hll": [("PFADD", KEY, "z")],
+    "stream": [("XADD", KEY, "0-1", "f", "v"), ("XGROUP", "CREATE", KEY, "g", 0)],
 }
 
 VALUES = [b"", b" ", b"a b", b"\0", b"\r\n", bytes(range(256)), b"x" * 100000, b" lead", b"%d%s"]

@@ -19,7 +19,7 @@ import pytest
 import redis as redis_py
 
 from .processes import TOP, RedisServer
-from .resp import Connection, encode
+from .resp import Connection, encode, pipeline
 
 LEASE = 30000
 ME, OTHER = "10.0.0.1:4711/0/c0ffee", "10.0.0.2:4712/1/decade"
@@ -161,9 +161,10 @@ class World:
 
     def __init__(self, tool, server):
         self.tool, self.server = tool, server
-        self.db = redis_py.Redis(unix_socket_path=str(server.unix))
-        self.other_db = redis_py.Redis(unix_socket_path=str(server.unix), db=1)
+        self.db, self.other_db = (redis_py.Redis(unix_socket_path=str(server.unix), db=db, single_connection_client=True)
+                                  for db in (0, 1))
         load_scripts(tool, self.db)
+        self.aside = self.connect(server, 2, 0)  # takes many commands at once
         self.ours = {v: self.connect(server, v, 0) for v in (2, 3)}
         self.plainly = {v: self.connect(server, v, 1) for v in (2, 3)}
         self.last = None
@@ -177,8 +178,7 @@ class World:
     def clear(self):
         """Empties Redis for the next test or row."""
         self.begin()
-        self.db.flushall()
-        self.db.config_resetstat()
+        pipeline(self.aside, ("FLUSHALL",), ("CONFIG", "RESETSTAT"))
 
     def elapsed(self):
         """Returns an upper bound of the milliseconds since begin()."""
@@ -197,7 +197,7 @@ class World:
         return c
 
     def close(self):
-        for c in [*self.ours.values(), *self.plainly.values()]:
+        for c in [*self.ours.values(), *self.plainly.values(), self.aside, self.db, self.other_db]:
             c.close()
 
     def run(self, *argv, resp=2, **rule):
@@ -278,33 +278,32 @@ class World:
     def put(self, state, key=KEY, owner="connection"):
         """Creates the state in both databases. Returns the token of the client that asks."""
         self.begin()
-        self.db.flushall()
-        side = f"hasp:owner:{{{key}}}"
-        for db in (self.db, self.other_db):
-            if state in ("mine", "another's", "nobody's", "stale"):
-                db.set(key, "held", px=20000)
-            elif state in ("unending", "mine unending"):
-                db.set(key, "held")
-            elif state == "wrong type":
-                db.rpush(key, "x")
+        end = int(time.time() * 1000) + 20000
+        locks, note = {
+            "free": ([], None), "left over": ([], f"{OTHER} held"),
+            "mine": ([("SET", key, "held", "PXAT", end)], f"{ME} held"),
+            "another's": ([("SET", key, "held", "PXAT", end)], f"{OTHER} held"),
+            "stale": ([("SET", key, "held", "PXAT", end)], f"{OTHER} was"),
+            "nobody's": ([("SET", key, "held", "PXAT", end)], None),
+            "wrong type": ([("RPUSH", key, "x")], f"{OTHER} held"),
+            "unending": ([("SET", key, "held")], None), "mine unending": ([("SET", key, "held")], f"{ME} held"),
+        }[state]
+        notes = [("SET", f"hasp:owner:{{{key}}}", note, "PXAT", end)] if note and owner != "value" else []
+        pipeline(self.aside, ("FLUSHALL",), *notes)
+        self.fill(*locks)
         if owner == "value":
             return {"mine": "held", "mine unending": "held", "another's": "else"}.get(state, "")
-        if state in ("mine", "mine unending"):
-            self.db.set(side, f"{ME} held", px=20000)
-        elif state == "another's":
-            self.db.set(side, f"{OTHER} held", px=20000)
-        elif state == "stale":
-            self.db.set(side, f"{OTHER} was", px=20000)
-        elif state in ("left over", "wrong type"):
-            self.db.set(side, f"{OTHER} held", px=20000)
-        if state in ("mine", "another's", "stale"):
-            self.db.pexpireat(side, self.db.pexpiretime(key))
         return ME
 
-    def dump(self, db=None):
-        """Returns every key with its value and the time at which it expires."""
-        db = self.db if db is None else db
-        return {k: (db.dump(k), db.pexpiretime(k)) for k in db.keys()}
+    def fill(self, *commands):
+        """Runs the commands in both databases."""
+        pipeline(self.aside, *commands, ("SELECT", 1), *commands, ("SELECT", 0))
+
+    def dump(self):
+        """Returns every key with Redis' replies: its value and the time at which it expires."""
+        keys = [key.encode("latin1") for key in parse(self.aside.call("KEYS", "*"))]
+        replies = pipeline(self.aside, *((what, key) for key in keys for what in ("DUMP", "PEXPIRETIME")))
+        return dict(zip(keys, zip(replies[::2], replies[1::2])))
 
     def assert_lock(self, value, ttl, owner=ME, key=KEY, side=SIDE, note=None):
         """The lock is there, and its sidecar (owner None: no valid one), which says `note` of the value.
