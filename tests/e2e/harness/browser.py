@@ -13,11 +13,35 @@ import tempfile
 import urllib.error
 import urllib.request
 
+import pytest
+
+from .scrape import where
 from .wait import until
 
 ARGUMENTS = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-dev-shm-usage",
              "--disable-background-networking", "--disable-component-update", "--disable-sync",
              "--disable-features=OptimizationHints,Translate,MediaRouter"]
+
+
+# Runs BODY now and after each change of the page, until it returns something true.
+WAIT = """
+const args = arguments;
+return new Promise((resolve, reject) => {
+  const observer = new MutationObserver(check);
+  function check() {
+    try {
+      const result = (function () { BODY }).apply(null, args);
+      if (!result) return;
+      resolve(result);
+    } catch (error) {
+      reject(error);
+    }
+    observer.disconnect();
+  }
+  observer.observe(document, { attributes: true, characterData: true, childList: true, subtree: true });
+  check();
+});
+"""
 
 
 class BrowserError(Exception):
@@ -81,6 +105,20 @@ class Browser:
         """Runs the body of a function in the page, and returns its result."""
         return self._call("POST", "/execute/sync", {"script": script, "args": list(arguments)})
 
+    def wait(self, what, script, *arguments):
+        """Waits until the body of a function returns something true, and returns that. The browser
+        waits for its page to change; to ask it again and again would take much more of the CPU."""
+        try:
+            return self.run(WAIT.replace("BODY", script), *arguments)
+        except BrowserError as error:
+            raise TimeoutError(f"waited for {what}: {error}") from None
+
+    def shows(self, selector, text):
+        """Waits until the elements that the selector finds contain the text, as text() returns it."""
+        self.wait(f"{selector} to show {text}",
+                  "return [...document.querySelectorAll(arguments[0])]"
+                  ".some((n) => n.innerText.replace(/\\s+/g, ' ').includes(arguments[1]))", selector, text)
+
     def click(self, selector):
         """Clicks with the mouse, as a user does."""
         found = self._call("POST", "/element", {"using": "css selector", "value": selector})
@@ -105,3 +143,30 @@ class Browser:
         events = [json.loads(entry["message"])["message"] for entry in self._call("POST", "/se/log", {"type": "performance"})]
         urls = [e["params"]["request"]["url"] for e in events if e["method"] == "Network.requestWillBeSent"]
         return [url for url in urls if re.match("(http|ws)s?:", url)]
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with Browser() as browser:
+        yield browser
+
+
+@pytest.fixture
+def show(browser):
+    """show(hasp) opens its page. In the end it must have asked nobody else for anything, and have
+    complained of nothing."""
+    origins = []
+
+    def show(hasp, **how):
+        origins.append(f"http://127.0.0.1:{where(hasp)}/")
+        browser.emulate(**{"width": 1440, **how})
+        browser.open(origins[-1])
+        browser.wait("the page to be filled", "return document.querySelector('#state-text').innerText != 'asking'")
+
+    browser.console(), browser.requests()
+    yield show
+    complaints = browser.console()
+    asked = browser.requests()
+    browser.open("about:blank")
+    assert complaints == []
+    assert asked and [url for url in asked if not url.startswith(tuple(origins))] == []
