@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A hundred threads in each of three languages decrement the same counter.
+"""Fifty threads in each of three languages decrement the same counter.
 
 Each thread prints the number that it finds: with the lock, each number once, in order. Direct runs,
 and runs without the lock, show that the lock is necessary.
@@ -12,7 +12,7 @@ import pytest
 from harness import run_app, until
 
 APPS = ["countdown.php", "countdown.py", "countdown.js"]
-THREADS = 100
+THREADS = 50
 
 
 def count_down(redis_server, address, apps, **settings):
@@ -39,6 +39,7 @@ def test_countdown_without_the_lock_repeats_numbers(redis_server, app):
     assert printed != wanted
 
 
+@pytest.mark.nightly
 def test_countdown_of_all_without_the_lock_repeats_numbers_too(redis_server, start_hasp):
     hasp = start_hasp("[verbs]\n")
     _, printed = count_down(redis_server, hasp.address, APPS, locked=0)

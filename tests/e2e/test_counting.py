@@ -16,8 +16,8 @@ from harness.processes import RedisServer
 from harness.sanitizers import UNLESS_SANITIZED
 
 EACH = pytest.mark.parametrize("app", APPS)
-SMALL = {"rounds": 1500, "workers": 30, "keys": 10}
-ROUNDS_OBSERVED = 4000
+SMALL = {"rounds": 800, "workers": 15, "keys": 5}
+LONGER = {"rounds": 1500, "workers": 30, "keys": 10}
 LEASE = 0.3
 SHOP = "[guard stock]\npattern = shop:stock\nacquire_on = GET\nwait = 240s\n"
 
@@ -30,7 +30,7 @@ def durable_server():
 
 
 @UNLESS_SANITIZED
-@EACH
+@pytest.mark.parametrize("app", [APPS[0], *(pytest.param(app, marks=pytest.mark.nightly) for app in APPS[1:])])
 def test_counting_direct_loses_updates_and_this_is_noticed(redis_server, app):
     counting = Counting(app, redis_server, redis_server.address, **SMALL).run()
     print(counting)
@@ -58,7 +58,7 @@ def test_nothing_is_lost_silently_whatever_happens(durable_server, app, kinds):
     config = (f"workers = 2\n[upstream]\naddress = {durable_server.host}:{durable_server.port}\n"
               f"{GUARD}lease = {LEASE * 1000:.0f}ms\nwait = 10s\n")
     mishaps = Mishaps(random.Random(app), durable_server, config, LEASE)
-    counting = Counting(app, durable_server, mishaps.address, **SMALL)
+    counting = Counting(app, durable_server, mishaps.address, **LONGER)
     try:
         counting.run(mishaps.one_of(*kinds))
     finally:
@@ -69,14 +69,14 @@ def test_nothing_is_lost_silently_whatever_happens(durable_server, app, kinds):
 
 
 @EACH
-@pytest.mark.parametrize("pooling, workers, tolerance", [
-    ("shared", 1, 0), pytest.param("session", 2, 0.1, marks=pytest.mark.nightly)])
-def test_what_is_observed_is_what_was_lost(redis_server, start_hasp, app, workers, tolerance):
+@pytest.mark.parametrize("pooling, workers, rounds, tolerance", [
+    ("shared", 1, 800, 0), pytest.param("session", 2, 4000, 0.1, marks=pytest.mark.nightly)])
+def test_what_is_observed_is_what_was_lost(redis_server, start_hasp, app, workers, rounds, tolerance):
     """Exactly, where one link tells the order. Else the more rounds there are the better, and a
     machine that does much else beside is bad; tests/fuzz/counting wants 5 %."""
     hasp = start_hasp(GUARD + "mode = observe\n", workers=workers)
-    counting = Counting(app, redis_server, hasp.address, **{**SMALL, "rounds": ROUNDS_OBSERVED}).run()
-    until(lambda: observed(hasp, "guard=counter")["writes"] == ROUNDS_OBSERVED, "all to be counted")
+    counting = Counting(app, redis_server, hasp.address, **{**SMALL, "rounds": rounds}).run()
+    until(lambda: observed(hasp, "guard=counter")["writes"] == rounds, "all to be counted")
     lines = report(hasp)
     total = lines_of(lines, "guard=counter")[0]
     print(counting, total)
