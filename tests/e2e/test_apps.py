@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Legacy applications, first directly with Redis, then through hasp: the same code, another port.
 
-The direct runs show that the applications fail without hasp, always.
+The direct runs, which are nightly, show that the applications fail without hasp, always.
 """
 
 import contextlib
@@ -9,8 +9,10 @@ import contextlib
 import pytest
 
 from harness import run_app, until
-from harness.sanitizers import UNLESS_SANITIZED
 from harness.sections import verbs
+
+# Such a test is about the tests themselves: the application needs what they show.
+DIRECT = pytest.mark.nightly
 
 
 def lock_rule(**settings):
@@ -21,7 +23,7 @@ def lock_rule(**settings):
 # --- stock.php: SETNX, EXPIRE, work that may outlive the expiry, DEL
 
 
-@UNLESS_SANITIZED
+@DIRECT
 def test_stock_direct_is_oversold_by_stolen_and_by_expired_locks(redis_server):
     result = run_app("stock.php", redis_server.address)
     assert result["oversold"] > 0
@@ -54,27 +56,27 @@ def test_observed_stock_behaves_as_if_hasp_were_not_there(start_hasp):
 # --- orders.py: SET uid 1 EX n NX, and DEL in a `finally` that runs for losers, too
 
 
-@UNLESS_SANITIZED
+@DIRECT
 def test_orders_direct_are_repeated(redis_server):
-    assert run_app("orders.py", redis_server.address)["repeated"] > 0
+    assert run_app("orders.py", redis_server.address, users=2)["repeated"] > 0
 
 
 def test_orders_through_hasp_are_placed_once_and_a_killed_worker_s_lock_expires(start_hasp):
     hasp = start_hasp(lock_rule())
-    result = run_app("orders.py", hasp.address, lease=6)
+    result = run_app("orders.py", hasp.address, users=2, lease=6)
     assert result["orders"] == result["users"]
 
 
 def test_orders_on_disconnect_release_frees_a_killed_worker_s_lock_at_once(start_hasp):
     hasp = start_hasp(lock_rule(on_disconnect="release"))
-    result = run_app("orders.py", hasp.address, lease=3600)
+    result = run_app("orders.py", hasp.address, users=2, lease=3600)
     assert result["orders"] == result["users"]
 
 
 # --- balance.rb: INCR == 1, EXPIRE, DEL; a worker dies between INCR and EXPIRE
 
 
-@UNLESS_SANITIZED
+@DIRECT
 def test_balance_direct_is_stuck_for_ever(redis_server):
     result = run_app("balance.rb", redis_server.address)
     assert result["expiry"] == -1
@@ -117,15 +119,15 @@ def test_losers_of_incr_are_counted_and_take_nothing_from_the_holder(share_hasp)
 
 
 def test_gozero_s_scripts_are_answered_as_by_redis(redis_server, start_hasp):
-    direct = run_app("gozero.py", redis_server.address)
-    through = run_app("gozero.py", start_hasp(lock_rule()).address)
+    direct = run_app("gozero.py", redis_server.address, workers=0)
+    through = run_app("gozero.py", start_hasp(lock_rule()).address, workers=0)
     assert through == direct
     assert through["replies"] == "OK,nil,OK,0,1,0,OK,1"
 
 
 def test_gozero_s_scripts_and_setnx_exclude_each_other(start_hasp):
     hasp = start_hasp(lock_rule())
-    assert run_app("gozero.py", hasp.address, workers=4, times=40)["lost_updates"] == 0
+    assert run_app("gozero.py", hasp.address, workers=3, times=20)["lost_updates"] == 0
 
 
 # --- holders.js: 200 holders over one connection
@@ -168,7 +170,7 @@ def test_value_owner_s_refused_set_is_not_what_a_del_is_compared_with(share_hasp
 # --- pooled.py: taken on one connection of a pool, released on another
 
 
-@UNLESS_SANITIZED
+@DIRECT
 def test_pooled_direct_is_released(redis_server):
     result = run_app("pooled.py", redis_server.address)
     assert (result["connections"], result["released"], result["left_ms"]) == (2, 1, -2)
@@ -195,7 +197,7 @@ def test_pooled_expires_when_each_connection_is_an_owner(redis_server, start_has
 # --- exports.py: three at a time, by a counter that each looks at before; a worker crashes
 
 
-@UNLESS_SANITIZED
+@DIRECT
 def test_exports_direct_are_too_many_and_a_place_is_lost(redis_server, plain):
     result = run_app("exports.py", redis_server.address)
     assert result["most"] > 3
@@ -212,7 +214,7 @@ def test_exports_through_hasp_are_three_at_a_time_and_no_place_is_lost(start_has
 # --- report.py: many read accounts one after the other, while transfers go on
 
 
-@UNLESS_SANITIZED
+@DIRECT
 def test_reports_direct_have_wrong_sums(redis_server):
     assert run_app("report.py", redis_server.address)["wrong"] > 0
 
@@ -232,12 +234,13 @@ def keeps_the_sum(address, how):
     return result["after"] == result["before"]
 
 
-@UNLESS_SANITIZED
+@DIRECT
 def test_transfers_direct_make_or_lose_money(redis_server):
     """One time in some hundreds as much as they lose."""
     assert not all(keeps_the_sum(redis_server.address, "none") for _ in range(5))
 
 
+@DIRECT
 def test_transfers_under_a_lock_of_one_account_make_or_lose_money(start_hasp):
     hasp = start_hasp(verbs())
     assert not all(keeps_the_sum(hasp.address, "each") for _ in range(5))

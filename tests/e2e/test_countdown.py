@@ -31,6 +31,7 @@ def count_down(redis_server, address, apps, **settings):
         return list(range(total, 0, -1)), printed
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("app", APPS)
 def test_countdown_without_the_lock_repeats_numbers(redis_server, app):
     wanted, printed = count_down(redis_server, redis_server.address, [app], locked=0)

@@ -13,13 +13,13 @@ from harness.counting import APPS, GUARD, Counting
 from harness.mishaps import Mishaps
 from harness.observed import lines_of, observed, report
 from harness.processes import RedisServer
-from harness.sanitizers import UNLESS_SANITIZED
 
 EACH = pytest.mark.parametrize("app", APPS)
 SMALL = {"rounds": 800, "workers": 15, "keys": 5}
 LONGER = {"rounds": 1500, "workers": 30, "keys": 10}
 LEASE = 0.3
-SHOP = "[guard stock]\npattern = shop:stock\nacquire_on = GET\nwait = 240s\n"
+SHOP = {"buyers": 300, "items": 30}
+STOCK = "[guard stock]\npattern = shop:stock\nacquire_on = GET\nwait = 240s\n"
 
 
 @pytest.fixture
@@ -29,8 +29,8 @@ def durable_server():
         yield server
 
 
-@UNLESS_SANITIZED
-@pytest.mark.parametrize("app", [APPS[0], *(pytest.param(app, marks=pytest.mark.nightly) for app in APPS[1:])])
+@pytest.mark.nightly
+@EACH
 def test_counting_direct_loses_updates_and_this_is_noticed(redis_server, app):
     counting = Counting(app, redis_server, redis_server.address, **SMALL).run()
     print(counting)
@@ -88,12 +88,12 @@ def test_what_is_observed_is_what_was_lost(redis_server, start_hasp, app, worker
         assert line["writes"] == counting.acknowledged[key]
 
 
-@UNLESS_SANITIZED
+@pytest.mark.nightly
 def test_shop_is_oversold_directly(redis_server):
-    result = run_app("shop.js", redis_server.address)
-    assert result["sold"] > result["items"] == 100
+    result = run_app("shop.js", redis_server.address, **SHOP)
+    assert result["sold"] > result["items"] == 30
 
 
 def test_shop_sells_what_it_has_through_a_guard(start_hasp):
-    result = run_app("shop.js", start_hasp(SHOP).address)
-    assert (result["sold"], result["sales"], result["none"], result["errors"]) == (100, 100, 900, 0)
+    result = run_app("shop.js", start_hasp(STOCK).address, **SHOP)
+    assert (result["sold"], result["sales"], result["none"], result["errors"]) == (30, 30, 270, 0)

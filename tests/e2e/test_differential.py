@@ -72,7 +72,7 @@ def test_keys_of_a_cluster_may_be_anywhere(tmp_path):
 
 
 @UNLESS_SANITIZED
-@pytest.mark.parametrize("primaries", [1, 3])
+@pytest.mark.parametrize("primaries", [3, pytest.param(1, marks=pytest.mark.nightly)])
 def test_a_cluster_cannot_be_told_from_redis(tmp_path, primaries):
     status, output = differential(tmp_path, "--cluster", primaries, "--kinds",
                                   "mixed,session,transaction,pubsub,reply_modes,scripts,inline,broken,half_close",

@@ -87,11 +87,11 @@ def test_stock_is_oversold_by_stolen_and_expired_locks_and_its_file_cures_both(r
 
 def test_orders_have_one_pattern_for_all_users_and_losers_take_no_lock_away(run, enforced):
     # No payment outlives so long a lease, which would call for `renew`.
-    result, found = run("orders.py", lease=6)
+    result, found = run("orders.py", users=3, lease=6)
     assert result["repeated"] > 0
     assert found.sections == {"lock order": {"pattern": "lock:order:*", "owner": "connection", "mode": "observe"}}
     assert "removed another holder's lock" in found.text
-    result = run_app("orders.py", enforced(found).address, lease=6)
+    result = run_app("orders.py", enforced(found).address, users=3, lease=6)
     assert result["repeated"] == 0
 
 
@@ -288,10 +288,10 @@ def test_counters_without_a_lock_get_a_guard_and_are_exact(redis_server, discove
 
 
 def test_shop_gets_a_guard_with_a_wait_for_all_who_come_at_once(run, enforced):
-    result, found = run("shop.js")
+    result, found = run("shop.js", buyers=300, items=30)
     assert result["sold"] > result["items"]
     assert list(found.sections) == ["guard shop-stock"]
-    result = run_app("shop.js", enforced(found).address)
+    result = run_app("shop.js", enforced(found).address, buyers=300, items=30)
     assert (result["sold"], result["errors"]) == (result["items"], 0)
 
 

@@ -12,7 +12,7 @@ from harness.by_hand import HASP
 from harness.campaigns import TESTER, run
 
 SERVER = pathlib.Path(HASP).resolve().parent / "tests" / "sim" / "redis_server"
-STREAMS = 10000 if "FUZZ_SEED" in os.environ else 200
+STREAMS = 10000 if "FUZZ_SEED" in os.environ else 100
 
 pytestmark = pytest.mark.skipif(not SERVER.exists(), reason="built without Lua 5.1")
 
