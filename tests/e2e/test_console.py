@@ -62,8 +62,8 @@ def test_peer_that_hangs_up_at_once_leaves_nothing(hasp, path):
     for _ in range(3):
         with socket.socket(socket.AF_UNIX) as peer:
             peer.connect(str(path))
-            until(lambda: nopen() > before, "hasp to accept it")
-        until(lambda: nopen() == before, "hasp to close it")
+            until(lambda: nopen() > before, "hasp to accept the peer")
+        until(lambda: nopen() == before, "hasp to close the peer's connection")
 
 
 def test_its_socket_is_for_its_owner_only(hasp, path):
@@ -79,7 +79,7 @@ def test_help_names_what_there_is_and_all_of_that_answers(hasp, path):
     shown = [command.removeprefix("SHOW ") for command in commands
              if command.startswith("SHOW ") and command != "SHOW what"]
     assert "VERSION" in shown and "LOCKS" in shown
-    shown.remove("DISCOVERED")  # no rows, and only of a hasp that discovers
+    shown.remove("DISCOVERED")  # has no rows without --discover
     for what in shown:
         assert isinstance(show(path, what), list), what
 
@@ -108,7 +108,7 @@ def test_rules_tell_what_became_of_commands(hasp, path):
             row, = (row for row in show(path, "RULES") if row["kind"] == "lock")
             return row["acquired"], row["refused"]
 
-        until(lambda: counts() == (1, 1), "both to be counted")
+        until(lambda: counts() == (1, 1), "both commands to be counted")
 
 
 def test_memory_tells_how_many_clients_each_worker_has(hasp, path):
@@ -128,7 +128,7 @@ def test_locks_are_told_with_who_has_them_and_who_waits(start_hasp, path):
         fence = int(one.call("LOCK", "report", "PX", 60000)[1:])
         other.send(encode("SET", "lock:1", "w", "NX"))
         third.send(encode("GET", "stock:1"))
-        until(lambda: len(show(path, "WAITERS")) == 2, "both to wait")
+        until(lambda: len(show(path, "WAITERS")) == 2, "both clients to wait")
         locks = {lock["key"]: lock for lock in show(path, "LOCKS")}
         guarded, = show(path, "GUARDS")
         waiters = {waiter["key"]: waiter for waiter in show(path, "WAITERS")}
@@ -145,7 +145,7 @@ def test_locks_are_told_with_who_has_them_and_who_waits(start_hasp, path):
         one.call("DEL", "lock:1")
         one.call("SET", "stock:1", "1")
         other.read(), third.read()
-        until(lambda: show(path, "WAITERS") == [], "nobody to wait")
+        until(lambda: show(path, "WAITERS") == [], "no client to wait")
 
 
 def test_locks_are_unknown_while_redis_does_not_answer(start_hasp, redis_server, path):
@@ -161,15 +161,15 @@ def test_locks_are_unknown_while_redis_does_not_answer(start_hasp, redis_server,
     assert show(path, "LOCKS") == []
     with Connection(path) as console:
         with redis_server.frozen():
-            until(lambda: console.call("SHOW", "LOCKS") == b"-ERR unknown: Redis does not answer\r\n", "the error")
-            until(lambda: not known(), "the status")
+            until(lambda: console.call("SHOW", "LOCKS") == b"-ERR unknown: Redis does not answer\r\n", "SHOW LOCKS to fail")
+            until(lambda: not known(), "/status.json to report the locks as unknown")
         until(lambda: console.call("SHOW", "LOCKS") == b"*0\r\n", "Redis to answer")
     with hasp.connect() as one:
         assert one.call("SET", "lock:1", "v", "NX", "PX", 600000) == OK
         assert state() == [("lock:1", "held")]
         with redis_server.frozen():
             until(lambda: state() == [("lock:1", "unknown")], "the lock to be unknown")
-        until(lambda: state() == [("lock:1", "held")], "it to be known again")
+        until(lambda: state() == [("lock:1", "held")], "the lock to be known again")
 
 
 def test_locks_are_told_while_others_are_served(start_hasp, path):
@@ -192,7 +192,7 @@ def test_locks_are_told_while_others_are_served(start_hasp, path):
 def test_show_locks_lists_all_locks_the_longest_held_first(start_hasp, path):
     hasp = start_hasp(VERBS + guard(pattern="stock:*", lease="60s") + ON_A_SOCKET.format(path=path), workers=2)
     with hasp.connect() as reader, hasp.connect() as one, hasp.connect() as other:
-        # Guards are longer there, and neither shown nor counted.
+        # The guards have longer leases, but SHOW LOCKS neither lists nor counts them.
         for i in range(10):
             reader.call("GET", f"stock:{i}")
         for i in range(250):
@@ -218,7 +218,7 @@ def test_stats_sum_up_what_was_done(hasp, path):
             row, = show(path, "STATS")
             return row["clients"], row["acquired"], row["refused"], row["held"], row["commands_rewritten"]
 
-        until(lambda: stats() == (2, 1, 1, 1, 2), "all to be counted")
+        until(lambda: stats() == (2, 1, 1, 1, 2), "all commands to be counted")
         row, = show(path, "STATS")
         assert row["commands_passed"] >= 1 and row["waiting"] == 0
 
@@ -270,7 +270,7 @@ def test_all_clients_are_told_though_they_come_and_go(start_hasp, path):
             client.call("PING")
         there = [client for i, client in enumerate(clients) if i % 3] + more
         addresses = sorted("{}:{}".format(*client.sock.getsockname()) for client in there)
-        until(lambda: sorted(row["address"] for row in show(path, "CLIENTS")) == addresses, "those that are there")
+        until(lambda: sorted(row["address"] for row in show(path, "CLIENTS")) == addresses, "the clients that are connected")
 
 
 def test_client_is_killed_by_its_id(hasp, path):
@@ -334,7 +334,7 @@ def test_shutdown_lets_clients_finish(hasp, path):
         client.call("MULTI")
         with open_console(path) as console:
             console.execute_command("SHUTDOWN")
-            until(lambda: "how=draining" in hasp.log, "it to drain")
+            until(lambda: "how=draining" in hasp.log, "hasp to drain")
         client.call("EXEC")
         assert hasp.wait(60) == 0
     assert not path.exists()
@@ -346,7 +346,7 @@ def test_drain_fails_readyz_and_still_accepts_clients(start_hasp, path):
     until(lambda: ask(hasp, "/readyz")[0].status == 200, "hasp to be ready")
     with open_console(path) as console:
         assert console.execute_command("DRAIN")
-        until(lambda: ask(hasp, "/readyz")[1] == "hasp will shut down soon\n", "it not to be ready")
+        until(lambda: ask(hasp, "/readyz")[1] == "hasp will shut down soon\n", "hasp not to be ready")
         with hasp.connect() as client:
             assert client.call("PING") == PONG
         assert console.execute_command("SHUTDOWN")
@@ -360,7 +360,7 @@ def test_repeated_shutdown_still_lets_clients_finish(hasp, path):
         with open_console(path) as console:
             for command in "SHUTDOWN", "SHUTDOWN", "DRAIN":
                 assert console.execute_command(command)
-                until(lambda: "how=draining" in hasp.log, "it to drain")
+                until(lambda: "how=draining" in hasp.log, "hasp to drain")
         assert client.call("EXEC") == b"*0\r\n"
         assert hasp.wait(60) == 0
     assert hasp.log.count("shutting_down ") == 1
@@ -382,7 +382,7 @@ def test_shutdown_now_ends_a_shutdown_that_waits_for_clients(hasp, path):
         client.call("MULTI")
         with open_console(path) as console:
             assert console.execute_command("SHUTDOWN")
-            until(lambda: "how=draining" in hasp.log, "it to drain")
+            until(lambda: "how=draining" in hasp.log, "hasp to drain")
             console.execute_command("SHUTDOWN", "NOW")
         assert hasp.wait(60) == 0
     assert 'how="at once"' in hasp.log
@@ -411,7 +411,7 @@ def test_at_a_port_nothing_is_told_before_the_password(guarded):
 
 
 def test_wrong_password_is_answered_late(guarded):
-    """hasp limits the number of wrong passwords in a minute, and serves other clients meanwhile."""
+    """hasp delays its answers to wrong passwords, and meanwhile serves other clients."""
     with Connection(("127.0.0.1", guarded[1])) as console, Connection(("127.0.0.1", guarded[1])) as other:
         begin = time.monotonic()
         console.send(encode("AUTH", "wrong") + encode("AUTH", "open sesame"))
@@ -442,7 +442,7 @@ def test_garbage_hurts_nobody(hasp, path, garbage):
             s.sendall(garbage)
             assert s.recv(1000).startswith(b"-ERR")
         except (BrokenPipeError, ConnectionResetError):
-            pass  # it was closed before all of it was sent
+            pass  # hasp closed the connection before it had read everything
         assert show(path, "VERSION")
 
 
@@ -462,7 +462,7 @@ def test_requests_come_in_pieces_and_many_at_once(hasp, path):
 
 
 def test_console_that_does_not_read_its_answers_is_not_read_from(hasp, path):
-    """Otherwise hasp would have to keep all answers."""
+    """Otherwise hasp would have to buffer all replies."""
     with socket.socket(socket.AF_UNIX) as s, open_console(path) as other:
         s.connect(str(path))
         s.settimeout(0)
@@ -487,7 +487,7 @@ def test_console_is_served_when_there_are_descriptors_again(hasp, path):
         resource.prlimit(hasp.pid, resource.RLIMIT_NOFILE, (free, hard))
         with Connection(str(path)) as late:
             late.send(encode("PING"))
-            until(lambda: "console_accept_failed reason=" in hasp.log, "the shortage")
+            until(lambda: "console_accept_failed reason=" in hasp.log, "hasp to run out of descriptors")
             assert before.ping()
             resource.prlimit(hasp.pid, resource.RLIMIT_NOFILE, (soft, hard))
             assert late.read() == PONG

@@ -33,7 +33,7 @@ def test_lock_of_a_rule_goes_to_the_first_in_line(hasp, console, plain):
         assert holder.call("SET", "lock:1", "v", "NX", "PX", 60000) == OK
         stand(plain, waiter, "SET", "lock:1", "w", "NX", "PX", 60000)
         assert console.call("UNLOCK", "lock:1", "FORCE") == ONE
-        assert plain.get("lock:1") == "w"  # it was never free
+        assert plain.get("lock:1") == "w"  # the waiter got the lock without another client between
         assert waiter.read() == OK
         assert holder.call("DEL", "lock:1") == ZERO
     assert re.search(r'console command="UNLOCK FORCE" key="lock:1" db=0 by="uid \d+ pid \d+"', hasp.log)
@@ -100,6 +100,6 @@ def test_worker_that_stands_still_holds_up_no_other_console(hasp, console, tmp_p
         console.send(encode("UNLOCK", "lock:1", "FORCE"))
         killing.send(encode("KILL", "CLIENT", "9"))
         assert b"version" in other.call("SHOW", "VERSION")
-        prompt(time.monotonic() - began, 5)  # it is given up after ten seconds
+        prompt(time.monotonic() - began, 5)  # hasp gives the request up after ten seconds
         assert b"answer" in console.read() and b"answer" in killing.read()
     assert console.call("UNLOCK", "lock:1", "FORCE") == ZERO

@@ -33,7 +33,7 @@ def drain(hasp):
 
 
 def has_left(hasp):
-    """Waits for less than the default of drain_timeout."""
+    """Waits until hasp exits, for less than the default of drain_timeout."""
     return until(lambda: not hasp.running(), "hasp to leave")
 
 
@@ -43,7 +43,7 @@ def test_lame_duck_is_ended_by_its_time_and_by_a_second_signal(start_hasp):
         until(lambda: ask(hasp, "/readyz")[0].status == 200, "hasp to be ready")
         with hasp.connect() as one:
             hasp.signal(signal.SIGTERM)
-            until(lambda: "lame_duck seconds=" in hasp.log, "it to begin")
+            until(lambda: "lame_duck seconds=" in hasp.log, "lame_duck to begin")
             if lame_duck == "1h":
                 assert ask(hasp, "/readyz")[1] == "hasp will shut down soon\n"
                 assert one.call("PING") == PONG
@@ -66,7 +66,7 @@ def test_lock_info_is_answered_when_other_workers_have_ended(start_hasp):
     has_left(hasp)
 
 
-# --- what is waited for ----------------------------------------------------------
+# --- what hasp waits for ----------------------------------------------------------
 
 GIVES_BACK = [
     (("LOCK", "k"), ("UNLOCK", "k")),
@@ -109,7 +109,7 @@ def test_holder_is_closed_when_its_lease_is_over(start_hasp, plain):
         assert one.call("SET", LOCK, "v", "NX", "PX", 1500) == OK
         drain(hasp)
         assert one.at_end()
-        # For hasp a lease begins when it is asked for; for Redis a little later.
+        # hasp counts a lease from the time of its request; Redis ends it a little later.
         until(lambda: not plain.exists(LOCK), "the lease to end")
     has_left(hasp)
 
@@ -130,7 +130,7 @@ def test_holder_of_several_locks_is_closed_when_it_gives_the_last_one_back(start
 
 @pytest.mark.parametrize("owner", ["address", "value"])
 def test_holder_whose_lock_another_connection_released_is_closed(start_hasp, owner):
-    """Connection pools do this."""
+    """With owner = address or value, any connection of the client's pool may release the lock."""
     hasp = start_hasp(rule(owner=owner))
     with hasp.connect() as one, hasp.connect() as other:
         assert one.call("SET", LOCK, "v", "NX", "PX", 60000) == OK
@@ -167,7 +167,7 @@ def test_no_update_is_lost_by_a_restart(start_hasp, plain):
         drain(old)
         other.sock.settimeout(30)
         other.send(encode("GET", KEY))
-        until(lambda: plain.keys("hasp:queue:*"), "the other one to wait")
+        until(lambda: plain.keys("hasp:queue:*"), "the second client to wait")
         assert one.call("SET", KEY, 6) == OK and one.at_end()
         assert other.read() == bulk("6") and other.call("SET", KEY, 7) == OK
     assert plain.get(KEY) == "7"
@@ -190,8 +190,7 @@ def test_transaction_is_waited_for(start_hasp, begin, end):
 
 @BOTH
 def test_busy_client_is_closed_behind_an_answer(start_hasp, plain):
-    """The client never rests for long, and gets the reply to each command that hasp has sent to
-    Redis."""
+    """hasp closes the client after a reply, and drops no command that it has sent to Redis."""
     hasp = start_hasp(drain_timeout="1h")
     with hasp.connect() as one:
         assert one.call("INCR", "n") == ONE
@@ -220,7 +219,7 @@ def test_request_that_hasp_has_not_read_yet_is_answered(start_hasp):
 
 
 def test_client_that_sent_what_is_no_request_is_told_so(start_hasp, redis_server):
-    """Redis was slow to answer the client's earlier request."""
+    """SIGTERM arrives while Redis is slow to answer the request before the malformed one."""
     hasp = start_hasp()
     with hasp.connect() as one, hasp.connect() as idle:
         assert one.call("WATCH", "k") == OK and idle.call("PING") == PONG
@@ -245,13 +244,13 @@ def at_the_end_of_drain_timeout(hasp):
 
 def by_a_second_signal(hasp):
     hasp.signal(signal.SIGTERM)
-    until(lambda: "draining" in hasp.log, "it to drain")
+    until(lambda: "draining" in hasp.log, "hasp to drain")
     hasp.signal(signal.SIGTERM)
 
 
 def by_a_second_interrupt(hasp):
     hasp.signal(signal.SIGINT)
-    until(lambda: "draining" in hasp.log, "it to drain")
+    until(lambda: "draining" in hasp.log, "hasp to drain")
     hasp.signal(signal.SIGINT)
 
 
@@ -288,7 +287,7 @@ def test_guard_of_a_client_that_is_cut_off_runs_out_with_its_lease(start_hasp, p
         assert one.at_end()
         has_left(hasp)
         assert 0 < plain.pttl(GUARD) <= 60000
-        # So the client that goes on with its work over another connection is refused, too.
+        # So hasp also refuses the client's write over another connection.
         assert other.call("SET", KEY, 6).startswith(b"-LOCKED ")
     assert plain.get(KEY) == "5"
 
@@ -300,7 +299,7 @@ def test_guard_of_a_write_in_flight_stays_when_its_client_is_cut_off(start_hasp,
             assert one.call("GET", KEY) == NIL
             gates.shut(requests={"link"})
             one.send(encode("SET", KEY, "v"))
-            until(lambda: gates.waiting, "the write to be on its way")
+            until(lambda: gates.waiting, "the write to wait at the gate")
             hasp.signal(signal.SIGTERM)
             assert one.at_end()
         has_left(hasp)
@@ -313,7 +312,7 @@ def test_waiter_that_is_cut_off_leaves_the_queue(start_hasp, plain):
     with away.connect() as holder, hasp.connect() as one:
         assert holder.call("LOCK", "k") == FENCE
         one.send(encode("LOCK", "k", "WAIT", 60000))
-        until(lambda: entries(plain), "it to stand in line")
+        until(lambda: entries(plain), "the client to enter the queue")
         hasp.signal(signal.SIGTERM)
         assert one.at_end()
         has_left(hasp)

@@ -26,7 +26,7 @@ RULES = VERBS + rule(pattern="lock:*") + rule("values", pattern="value:*", owner
 
 
 def left(hasps):
-    """The first hasp has no client left."""
+    """Waits until the first hasp has handed over all of its clients, and exits."""
     until(lambda: not hasps.hasp.running(), "the old hasp to leave")
 
 
@@ -72,7 +72,7 @@ def lock_and_increase(one, number):
 
 
 def lock_and_increase_at_once(one, number):
-    """hasp takes the second request from its buffer when the first is answered, and so on."""
+    """hasp reads each request from its buffer only when the one before it is answered."""
     key = f"lock:{number}"
     assert pipeline(one, ("SETNX", key, "v"), ("DEL", key), ("INCR", "n"))[:2] == [ONE, ONE]
     return 1
@@ -117,12 +117,12 @@ def go_on(threads):
     """Waits until each client has done two more rounds, or has failed."""
     before = [thread.rounds for thread in threads]
     until(lambda: all(thread.faults or thread.rounds > then + 1 for thread, then in zip(threads, before)),
-          "each client to go on")
+          "two more rounds of each client")
 
 
 @covers("upgraded")
 def test_upgrades_are_not_noticed_by_clients_that_stay_connected(generations, plain):
-    """Each client sends one request after the other, over one connection through six processes."""
+    """Each client keeps one connection, which six processes serve in turn."""
     hasps = generations(RULES, workers=2, drain_timeout="60s")
     steps = [increase] * 6 + [increase_at_once] * 2 + [lock_and_increase] * 2 + [verb_and_increase] * 2 + \
         [lock_and_increase_at_once, transact_and_increase, update_and_increase]
@@ -139,8 +139,7 @@ def test_upgrades_are_not_noticed_by_clients_that_stay_connected(generations, pl
 
 
 def test_upgrades_that_follow_each_other_at_once_are_not_noticed(generations, plain):
-    """Clients move from one hasp to the next, which is about to hand its own clients over
-    already."""
+    """A client moves to the next hasp while that one already hands its clients over."""
     hasps = generations(workers=2)
     with loops(hasps.hasp.address, *[increase] * 6) as threads:
         go_on(threads)
@@ -159,8 +158,7 @@ return redis.call("INCR", KEYS[1])
 
 
 def test_client_that_is_never_at_rest_is_handed_over(generations):
-    """Whenever Redis answers, the client has sent more, so hasp has to stop reading from it for a
-    moment."""
+    """The client always has a request in flight, so hasp stops reading from it to hand it over."""
     hasps = generations(drain_timeout="1h")
     request, sent, got, ending = encode("EVAL", SLOW, 1, "n"), 0, 0, threading.Event()
     with hasps.hasp.connect() as one:
@@ -223,7 +221,7 @@ def test_workers_of_the_new_process_get_clients_in_turn(generations, tmp_path):
 
 
 def shown(path):
-    """SHOW CLIENTS, as rows."""
+    """Returns the rows of SHOW CLIENTS."""
     with Connection(str(path)) as console:
         assert console.call("HELLO", 3)[:1] == b"%"
         reply = console.call("SHOW", "CLIENTS").split(b"\r\n")
@@ -284,7 +282,7 @@ def test_client_that_has_sent_nothing_is_handed_over(generations):
 
 
 def test_owner_stays_the_same(generations):
-    """The owner of the verb's lock is the connection, even if hasp has forgotten the lock."""
+    """The connection is the same owner after an upgrade, although it had no lock meanwhile."""
     hasps = generations(VERBS)
     with hasps.hasp.connect() as one:
         assert one.call("LOCK", "k", "PX", 60000) == FENCE
@@ -303,7 +301,7 @@ def test_value_that_a_client_has_read_is_known(generations, tmp_path):
         assert one.call("SET", "lock:1", "a b", "NX", "PX", 60000) == OK
         assert other.call("GET", "lock:1") == bulk("a b")
         hasps.upgrade()
-        until(lambda: len(shown(tmp_path / "admin")) == 2, "the new hasp to have those at rest")
+        until(lambda: len(shown(tmp_path / "admin")) == 2, "the new hasp to have both clients at rest")
         assert third.call("DEL", "lock:1") != ONE
         assert other.call("DEL", "lock:1") == ONE
 
@@ -413,11 +411,11 @@ def test_blocked_client_is_handed_over_when_it_has_its_reply(generations, plain)
     with hasps.hasp.connect() as one, hasps.hasp.connect() as gone:
         one.send(encode("BLPOP", "list", 0) + encode("PING"))
         gone.send(encode("BLPOP", "other", 0))
-        until(lambda: sum(client["cmd"] == "blpop" for client in plain.client_list()) == 2, "both to block")
+        until(lambda: sum(client["cmd"] == "blpop" for client in plain.client_list()) == 2, "both clients to block")
         hasps.upgrade()
         gone.sock.close()
         gone.file.close()
-        until(lambda: sum(client["cmd"] == "blpop" for client in plain.client_list()) == 1, "one to be gone")
+        until(lambda: sum(client["cmd"] == "blpop" for client in plain.client_list()) == 1, "the closed client to be gone")
         plain.rpush("list", "v")
         assert [one.read(), one.read()] == [b"*2\r\n" + bulk("list") + bulk("v"), PONG]
         left(hasps)
@@ -449,7 +447,7 @@ def test_client_whose_state_only_redis_knows_is_closed(generations, command):
 
 
 def test_late_write_is_refused_as_if_there_had_been_no_upgrade(generations, plain):
-    """hasp remembers a guard beyond its lease, and hands that record over with the client."""
+    """hasp remembers a guard beyond its lease, and hands that memory over with the client."""
     hasps = generations(guard(pattern="stock:*", lease="1s", wait="60s"), drain_timeout="1h")
     with hasps.hasp.connect() as one:
         assert one.call("GET", "stock:1") == NIL

@@ -48,7 +48,8 @@ ANSWERS = {
 
 @pytest.fixture
 def odd_heir(redis_server, tmp_path):
-    """odd_heir(word, then): a hasp in whose place that program is when it is upgraded."""
+    """odd_heir(word, then) starts a hasp whose upgrade runs a Python program: it sends `word` to
+    the old hasp and then runs the code `then`."""
     with contextlib.ExitStack() as stack:
         def start(word, then):
             binary = tmp_path / "hasp"
@@ -66,8 +67,7 @@ def odd_heir(redis_server, tmp_path):
 
 @pytest.mark.parametrize("answer", ANSWERS)
 def test_client_that_the_new_process_does_not_take_is_served(odd_heir, tmp_path, answer):
-    """hasp answers the client's requests; then it closes the client, as it closes all idle clients
-    without a new hasp."""
+    """hasp answers the client's requests, then closes it, as when it drains without a successor."""
     seen, gate = tmp_path / "seen", tmp_path / "gate"
     hasp = odd_heir(b"\1", TAKES.format(seen=str(seen), gate=str(gate)) + ANSWERS[answer])
     with hasp.connect() as one:
@@ -95,7 +95,7 @@ def test_new_process_of_a_version_that_takes_no_clients(odd_heir):
 
 @pytest.fixture
 def new_hasp(redis_server, tmp_path):
-    """new_hasp(fd) starts a hasp that takes over, and reports at `fd` that it is ready."""
+    """new_hasp(fd) starts a hasp that replaces an old one, and reports at `fd` that it is ready."""
     with contextlib.ExitStack() as stack:
         def start(fd):
             path = config(tmp_path / "hasp.ini", redis_server, listen=f"unix:{tmp_path}/s")
@@ -108,7 +108,7 @@ def new_hasp(redis_server, tmp_path):
 
 @pytest.fixture
 def channel(new_hasp):
-    """A channel to a new hasp, which takes clients."""
+    """Returns the old process's end of the channel over which a new hasp takes clients."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with ours:
         with theirs:
@@ -128,7 +128,7 @@ def record(tmp_path, *pairs):
 
 @contextlib.contextmanager
 def client():
-    """Returns a client's socket, and hasp's."""
+    """Returns a client's connection, and the socket by which hasp has accepted it."""
     with socket.create_server(("127.0.0.1", 0)) as server, Connection(server.getsockname()) as one:
         accepted, _ = server.accept()
         accepted.setblocking(False)
@@ -164,7 +164,7 @@ def test_client_whose_record_is_not_understood_is_refused(channel, tmp_path, wha
                     encode("listener", "none")):
             socket.send_fds(channel, [bad], [accepted.fileno()])
             assert channel.recv(9) == b"R"
-        channel.send(record(tmp_path))  # without a socket
+        channel.send(record(tmp_path))  # lacks the client's socket
         assert channel.recv(9) == b"R"
         socket.send_fds(channel, [record(tmp_path)], [accepted.fileno()])
         assert channel.recv(9) == b"T"
@@ -173,7 +173,7 @@ def test_client_whose_record_is_not_understood_is_refused(channel, tmp_path, wha
 
 
 def test_old_process_of_a_version_that_hands_no_clients_over(new_hasp):
-    """It has passed a pipe."""
+    """Such a process has passed a pipe instead of a socket."""
     ours, theirs = os.pipe()
     with open(ours, "rb") as pipe:
         new_hasp(theirs)

@@ -20,11 +20,11 @@ GUARD = section("guard stock", {"pattern": "stock:*", "acquire_on": "GET", "wait
 
 
 def send(hasp, text):
-    """Sends the bytes. Returns everything up to the end of the connection."""
+    """Sends `text` to hasp's HTTP port. Returns all bytes until hasp closes the connection."""
     with socket.create_connection(("127.0.0.1", int(where(hasp))), timeout=60) as s:
         with contextlib.suppress(ConnectionError):
             s.sendall(text)
-            with contextlib.suppress(OSError):  # it may be reset by now
+            with contextlib.suppress(OSError):  # hasp may have reset the connection by now
                 s.shutdown(socket.SHUT_WR)
             return b"".join(iter(lambda: s.recv(65536), b""))
     return b""
@@ -44,7 +44,7 @@ def test_it_is_ready_while_redis_can_be_reached(start_hasp, redis_server):
     hasp = start_hasp(HTTP, workers=2)
     until(lambda: ask(hasp, "/readyz")[0].status == 200, "hasp to be ready")
     redis_server.stop()
-    until(lambda: ask(hasp, "/readyz")[0].status == 503, "hasp to notice")
+    until(lambda: ask(hasp, "/readyz")[0].status == 503, "hasp to report that Redis is down")
     assert ask(hasp, "/readyz")[1] == "Redis cannot be reached\n"
     assert ask(hasp, "/healthz")[0].status == 200
     redis_server.start()
@@ -56,7 +56,7 @@ def test_redis_that_hangs_makes_hasp_unready(start_hasp, redis_server):
     hasp = start_hasp(HTTP, workers=2, upstream=f"address = unix:{redis_server.unix}\nserver_timeout = 1h").is_up(2)
     until(lambda: ask(hasp, "/readyz")[0].status == 200, "hasp to be ready")
     with redis_server.frozen():
-        until(lambda: ask(hasp, "/readyz")[0].status == 503, "hasp to notice")
+        until(lambda: ask(hasp, "/readyz")[0].status == 503, "hasp to report that Redis is down")
         assert ask(hasp, "/readyz")[1] == "Redis does not answer\n"
         assert value(hasp, "hasp_upstream_up", node=f"unix:{redis_server.unix}") == 0
         assert ask(hasp, "/healthz")[0].status == 200
@@ -71,7 +71,7 @@ def test_hasp_that_leaves_is_not_ready(start_hasp):
     with hasp.connect() as holder:
         assert holder.call("SET", "lock:a", "1", "NX") == OK
         hasp.signal(15)
-        until(lambda: ask(hasp, "/readyz")[1] == "hasp is shutting down\n", "hasp to leave")
+        until(lambda: ask(hasp, "/readyz")[1] == "hasp is shutting down\n", "hasp to exit")
         assert holder.call("DEL", "lock:a") == ONE
 
 
@@ -111,7 +111,7 @@ def test_wait_that_ends_by_the_lock_is_counted_once(start_hasp):
     with hasp.connect() as one, hasp.connect() as other:
         assert one.call("SETNX", "job:a", "1") == ONE
         other.send(encode("SETNX", "job:a", "1"))
-        until(lambda: of(hasp, "hasp_lock_queued_total", "jobs") == 1, "the other one to wait")
+        until(lambda: of(hasp, "hasp_lock_queued_total", "jobs") == 1, "the second client to wait")
         assert of(hasp, "hasp_lock_wait_seconds_count", "jobs") == 0
         assert one.call("DEL", "job:a") == ONE
         assert other.read() == ONE
@@ -164,13 +164,14 @@ def test_connections_that_say_nothing_do_not_keep_clients_waiting(start_hasp):
         assert client.call("PING") == PONG
 
     def answers():
-        """Until it has noticed that those are gone, it closes what comes beyond its limit."""
+        """Until hasp notices that the silent connections have closed, it closes new HTTP
+        connections above its limit."""
         try:
             return ask(hasp, "/healthz")[0].status == 200
         except ConnectionError:
             return False
 
-    until(answers, "hasp to answer others again")
+    until(answers, "hasp to answer HTTP requests again")
 
 
 def test_address_that_is_taken_is_told_and_hasp_does_not_start(tmp_path, redis_server):

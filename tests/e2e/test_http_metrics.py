@@ -47,7 +47,7 @@ def test_promtool_finds_nothing_wrong(start_hasp):
 
 
 def test_one_connection_serves_scrape_after_scrape(start_hasp):
-    """Prometheus also scrapes over one connection."""
+    """Prometheus sends many scrapes over one connection."""
     hasp = start_hasp(HTTP).is_up()
     asking = {"Accept": "application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.3,*/*;q=0.1",
               "Accept-Encoding": "gzip", "User-Agent": "Prometheus/2.42.0", "X-Prometheus-Scrape-Timeout-Seconds": "10"}
@@ -70,7 +70,7 @@ def test_each_command_is_counted_by_what_was_done_with_it(start_hasp, pooling):
             c.send(encode("GET", "k") * 7)
             for _ in range(7):
                 c.read()
-            assert c.call("SET", "k", "x" * 1_000_000) == OK  # it streams
+            assert c.call("SET", "k", "x" * 1_000_000) == OK  # hasp streams a long value, without buffering it
         assert outcomes(hasp) == {"passed": 80, "rewritten": 0, "guarded": 0, "refused": 0}
         one = all_of_them[0]
         for command in ("MULTI",), ("GET", "k"), ("EXEC",):
@@ -146,7 +146,7 @@ def test_locks_that_are_held_are_counted_over_all_workers_and_connections(start_
         for i, c in enumerate(all_of_them):
             for j in range(5):
                 assert c.call("SET", f"lock:{i}:{j}", "1", "NX") == OK
-            assert c.call("SET", f"lock:{i}:0", "1", "XX") == OK  # the same one
+            assert c.call("SET", f"lock:{i}:0", "1", "XX") == OK  # takes the lock that the client has already
         assert all_of_them[0].call("LOCK", "a")[:1] == b":"
         assert of(hasp, "hasp_locks_held", "locks") == 40
         assert of(hasp, "hasp_locks_held", "LOCK", "verbs") == 1
@@ -154,8 +154,8 @@ def test_locks_that_are_held_are_counted_over_all_workers_and_connections(start_
         assert all_of_them[0].call("DEL", "lock:0:1") == ONE
         assert of(hasp, "hasp_locks_held", "locks") == 39
         all_of_them[1].close()
-        until(lambda: of(hasp, "hasp_locks_held", "locks") == 34, "those of a connection that ended to go")
-    until(lambda: of(hasp, "hasp_locks_held", "locks") == 0, "all to be gone")
+        until(lambda: of(hasp, "hasp_locks_held", "locks") == 34, "the closed connection's locks to be released")
+    until(lambda: of(hasp, "hasp_locks_held", "locks") == 0, "all locks to be released")
     assert value(hasp, "hasp_memory_bytes", what="holds") == 0
 
 
@@ -164,7 +164,7 @@ def test_lock_whose_lease_is_over_is_not_held(start_hasp, owner):
     hasp = start_hasp(rule(owner=owner, lease="2s", renew="no") + HTTP).is_up()
     with hasp.connect() as one:
         assert one.call("SETNX", "lock:a", "mine") == ONE
-        until(lambda: of(hasp, "hasp_locks_held", "locks") == 0, "the lease to be over")
+        until(lambda: of(hasp, "hasp_locks_held", "locks") == 0, "the lease to end")
         assert of(hasp, "hasp_lock_acquired_total", "locks") == 1
 
 
@@ -174,16 +174,16 @@ def test_who_waits_is_counted_until_it_has_the_lock_or_gives_up(start_hasp):
         assert holder.call("SETNX", "job:a", "1") == ONE
         for c in others:
             c.send(encode("SETNX", "job:a", "1"))
-        until(lambda: of(hasp, "hasp_lock_waiters", "jobs") == 6, "them to wait")
+        until(lambda: of(hasp, "hasp_lock_waiters", "jobs") == 6, "six clients to wait")
         assert value(hasp, "hasp_memory_bytes", what="waiters") > 6 * 100
         assert of(hasp, "hasp_locks_held", "jobs") == 1
         others.pop().close()
-        until(lambda: of(hasp, "hasp_lock_waiters", "jobs") == 5, "one to give up")
+        until(lambda: of(hasp, "hasp_lock_waiters", "jobs") == 5, "the closed waiter to leave the queue")
         assert holder.call("DEL", "job:a") == ONE
-        until(lambda: of(hasp, "hasp_lock_waiters", "jobs") == 4, "one to have it")
+        until(lambda: of(hasp, "hasp_lock_waiters", "jobs") == 4, "one waiter to get the lock")
         assert of(hasp, "hasp_lock_handed_over_total", "jobs") == 1
-    until(lambda: of(hasp, "hasp_lock_waiters", "jobs") == 0, "all to be gone")
-    until(lambda: value(hasp, "hasp_memory_bytes", what="waiters") == 0, "their memory to be free")
+    until(lambda: of(hasp, "hasp_lock_waiters", "jobs") == 0, "no client to wait")
+    until(lambda: value(hasp, "hasp_memory_bytes", what="waiters") == 0, "the waiters' memory to be freed")
 
 
 def test_guard_is_held_from_the_read_to_the_write(start_hasp):
@@ -191,14 +191,14 @@ def test_guard_is_held_from_the_read_to_the_write(start_hasp):
     with hasp.connect() as one, hasp.connect() as other:
         one.call("GET", "stock:a")
         other.send(encode("GET", "stock:a"))
-        until(lambda: of(hasp, "hasp_guard_waiters", "stock", "guard") == 1, "the other one to wait")
+        until(lambda: of(hasp, "hasp_guard_waiters", "stock", "guard") == 1, "the second client to wait")
         assert of(hasp, "hasp_guard_hold_seconds_count", "stock", "guard") == 0
         assert one.call("SET", "stock:a", "1") == OK
         assert other.read() == b"$1\r\n1\r\n"
         assert of(hasp, "hasp_guard_waiters", "stock", "guard") == 0
         assert of(hasp, "hasp_guard_hold_seconds_count", "stock", "guard") == 1
         assert of(hasp, "hasp_guard_hold_seconds_sum", "stock", "guard") > 0
-    until(lambda: of(hasp, "hasp_guard_hold_seconds_count", "stock", "guard") == 2, "the other one's to end")
+    until(lambda: of(hasp, "hasp_guard_hold_seconds_count", "stock", "guard") == 2, "the second client's guard to end")
 
 
 # --- servers and links --------------------------------------------------------------------
@@ -209,9 +209,9 @@ def test_server_is_up_while_it_can_be_reached(start_hasp, redis_server):
     node = f"unix:{redis_server.unix}"
     until(lambda: value(hasp, "hasp_upstream_up", node=node) == 1, "both workers to be connected")
     redis_server.stop()
-    until(lambda: value(hasp, "hasp_upstream_up", node=node) == 0, "hasp to notice")
+    until(lambda: value(hasp, "hasp_upstream_up", node=node) == 0, "hasp to report that Redis is down")
     redis_server.start()
-    until(lambda: value(hasp, "hasp_upstream_up", node=node) == 1, "it to be back")
+    until(lambda: value(hasp, "hasp_upstream_up", node=node) == 1, "hasp to report that Redis is up")
 
 
 @covers("server_check_delay")
@@ -222,7 +222,7 @@ def test_how_long_the_server_took_to_answer_is_measured_all_the_time(start_hasp,
     def told(suffix, **labels):
         return value(hasp, "hasp_upstream_latency_seconds" + suffix, node=node, **labels)
 
-    until(lambda: told("_count") >= 10, "answers to come")
+    until(lambda: told("_count") >= 10, "ten measured answers")
     samples = metrics(hasp)
     labels = ("node", node),
     n = samples["hasp_upstream_latency_seconds_count", labels]
@@ -230,9 +230,9 @@ def test_how_long_the_server_took_to_answer_is_measured_all_the_time(start_hasp,
     assert 0 < samples["hasp_upstream_latency_seconds_sum", labels] < 60 * n
     with redis_server.frozen():
         before = told("_count")
-        # Each worker may have had an answer on its way, and asks for no more than one.
-        until(lambda: "no reply" not in hasp.log and told("_count") <= before + 2, "no more to come")
-    until(lambda: told("_count") > before + 2, "answers to come again")
+        # Each worker awaits at most one answer, which may have been on its way.
+        until(lambda: "no reply" not in hasp.log and told("_count") <= before + 2, "at most two answers that were on their way")
+    until(lambda: told("_count") > before + 2, "further measured answers")
 
 
 @covers("links_per_worker")
@@ -242,13 +242,13 @@ def test_links_are_told_by_whose_they_are(start_hasp, redis_server):
     with connections(hasp, 5) as all_of_them:
         for c in all_of_them:
             c.call("GET", "k")
-        until(lambda: links(hasp, node)["shared"] == 2, "both links")
+        until(lambda: links(hasp, node)["shared"] == 2, "both shared links")
         told = links(hasp, node)
         assert told["private"] == 0 and told["own"] >= 1
         for c in all_of_them[:3]:
             assert c.call("SUBSCRIBE", "a")[:1] == b"*"
         assert links(hasp, node)["private"] == 3
-    until(lambda: links(hasp, node)["private"] == 0, "theirs to be closed")
+    until(lambda: links(hasp, node)["private"] == 0, "the private links to close")
 
 
 @covers("pooling")
@@ -276,7 +276,7 @@ def test_each_primary_of_a_cluster_is_a_node(start_hasp, cluster):
         for i in range(50):
             assert c.call("SET", f"k{i}", "v") == OK
         expected = {"%s:%d" % primary.address for primary in cluster.primaries()}
-        until(lambda: all(value(hasp, "hasp_upstream_up", node=node) == 1 for node in expected), "hasp to know all")
+        until(lambda: all(value(hasp, "hasp_upstream_up", node=node) == 1 for node in expected), "hasp to know all nodes")
         samples = metrics(hasp)
         for family in "hasp_upstream_up", "hasp_upstream_latency_seconds_count":
             assert {labels[0][1] for name, labels in samples if name == family} == expected
@@ -297,8 +297,8 @@ def test_replies_that_are_not_read_are_memory_of_clients(start_hasp, plain):
     with hasp.connect() as one:
         assert value(hasp, "hasp_memory_bytes", what="clients") == 0
         one.send(encode("GET", "big") * 20)
-        until(lambda: value(hasp, "hasp_memory_bytes", what="clients") > 2_000_000, "replies to be kept")
-    until(lambda: value(hasp, "hasp_memory_bytes", what="clients") == 0, "them to be free")
+        until(lambda: value(hasp, "hasp_memory_bytes", what="clients") > 2_000_000, "hasp to buffer replies")
+    until(lambda: value(hasp, "hasp_memory_bytes", what="clients") == 0, "hasp to free the replies")
 
 
 def test_clients_that_are_too_many_are_counted(start_hasp):
@@ -316,18 +316,18 @@ def test_client_that_reads_no_replies_is_counted_when_it_is_closed(start_hasp):
         with pytest.raises((BrokenPipeError, ConnectionResetError)):
             while True:
                 one.send(encode("GETSET", "k", "x" * 10_000) * 100)
-    until(lambda: limit(hasp, "client_output_limit") == 1, "it to be closed")
+    until(lambda: limit(hasp, "client_output_limit") == 1, "hasp to close the client")
     assert limit(hasp, "memory_limit") == 0
 
 
 def test_clients_for_which_there_is_no_memory_are_counted(start_hasp):
-    """hasp buffers a request that a rule may concern until it is whole."""
+    """hasp buffers a whole SET on a key with a rule before it decides about it."""
     hasp = start_hasp(rule() + HTTP, memory_limit="16mb").is_up()
     with connections(hasp, 20) as all_of_them:
         for c in all_of_them:
             with contextlib.suppress(ConnectionError):
                 c.send(encode("SET", "lock:a", "x" * 1_000_000)[:900_000])
-        until(lambda: limit(hasp, "memory_limit") >= 1, "one to be closed")
+        until(lambda: limit(hasp, "memory_limit") >= 1, "hasp to close a client")
     assert limit(hasp, "client_output_limit") == 0
 
 
@@ -353,7 +353,7 @@ def test_links_that_are_too_many_are_counted(start_hasp, redis_server, pooling):
 def test_client_that_is_idle_for_too_long_is_counted(start_hasp):
     hasp = start_hasp(HTTP, client_idle_timeout="1s")
     with hasp.connect():
-        until(lambda: limit(hasp, "client_idle_timeout") == 1, "it to be closed")
+        until(lambda: limit(hasp, "client_idle_timeout") == 1, "hasp to close the client")
 
 
 def test_client_that_does_not_log_in_is_counted(start_hasp, plain):
@@ -361,4 +361,4 @@ def test_client_that_does_not_log_in_is_counted(start_hasp, plain):
     hasp = start_hasp(HTTP, client_login_timeout="4s")
     with hasp.connect() as one:
         assert one.call("PING").startswith(b"-NOAUTH")
-        until(lambda: limit(hasp, "client_login_timeout") == 1, "it to be closed")
+        until(lambda: limit(hasp, "client_login_timeout") == 1, "hasp to close the client")

@@ -19,7 +19,7 @@ def make(*args):
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory):
-    """The directory of an installation."""
+    """Runs `make install` into a directory, and returns its path."""
     top = tmp_path_factory.mktemp("installed")
     make("install", f"DESTDIR={top}")
     return top / "usr/local"
@@ -51,7 +51,7 @@ def test_manual_of_operations_explains_every_event_that_is_logged():
 
 @pytest.fixture
 def units(installed, tmp_path):
-    """Copies of the units, which name the installed hasp."""
+    """Copies of the systemd units, changed to start the installed hasp."""
     for unit in (installed / "lib/systemd/system").iterdir():
         text = unit.read_text().replace("/usr/local/bin/", f"{installed}/bin/")
         (tmp_path / unit.name).write_text(text)
@@ -69,8 +69,7 @@ def test_systemd_has_nothing_to_say_against_the_units(units):
 
 
 def test_service_is_confined(units):
-    """systemd rates a service that may do anything 10; hasp still needs the network and the uids of
-    clients."""
+    """systemd rates an unconfined service 10. hasp needs the network and its clients' uids."""
     done = analyze("security", "--offline=yes", "--threshold=16", units[0])
     assert done.returncode == 0, done.stdout
 

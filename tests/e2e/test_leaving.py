@@ -65,7 +65,7 @@ def test_client_that_was_answered_at_once_is_not_new(start_hasp):
             prompt(time.monotonic() - began, 3)
             assert quick.at_end() and quicker.at_end() and silent.at_end()
     closed = [int(fd) for fd in re.findall(r"client_closed fd=(\d+)", hasp.log)]
-    assert len(closed) == 3 and closed[-1] == min(closed), "the silent one, which came first, was not closed last"
+    assert len(closed) == 3 and closed[-1] == min(closed), "the silent client, which connected first, was not closed last"
 
 
 @covers("shutting_down")
@@ -123,7 +123,7 @@ def test_files_of_the_next_hasp_stay_when_this_one_has_drained(start_hasp, redis
     hasp = start_hasp(**options)
     with blocked_client(hasp, redis_server):
         hasp.signal(signal.SIGTERM)
-        until(lambda: connected(tmp_path / "s") is None, "it to listen no more")
+        until(lambda: connected(tmp_path / "s") is None, "hasp to stop listening")
         following = start_hasp(**options)
         redis_server.client().rpush("list", "x")
         ended(hasp)
@@ -150,6 +150,6 @@ def test_sigint_is_sigterm(start_hasp):
 def test_sigterm_while_redis_is_down(start_hasp, redis_server):
     hasp = start_hasp(LOCKS)
     redis_server.stop()
-    until(lambda: "upstream_down" in hasp.log, "it to be noticed")
+    until(lambda: "upstream_down" in hasp.log, "hasp to notice that Redis is down")
     hasp.signal(signal.SIGTERM)
     ended(hasp)

@@ -31,7 +31,7 @@ def test_max_clients(start_hasp):
             with hasp.connect() as next_one:
                 next_one.send(encode("PING"))
                 return next_one.file.readline() == PONG
-        until(let_in, "a place")
+        until(let_in, "hasp to accept another client")
     assert "max_clients limit=2" in hasp.log
 
 
@@ -61,7 +61,7 @@ def test_client_is_not_idle_when_it_was_just_answered(share_hasp, redis_server):
     with hasp.connect() as blocked, hasp.connect() as idle:
         blocked.send(encode("BLPOP", "list", 0))
         assert idle.call("PING") == PONG
-        assert idle.at_end()  # so blocked has been silent for as long
+        assert idle.at_end()  # so `blocked` has been silent for 4 s, too
         before = time.monotonic()
         redis_server.client().rpush("list", "x")
         assert blocked.read().endswith(b"x\r\n")
@@ -70,7 +70,7 @@ def test_client_is_not_idle_when_it_was_just_answered(share_hasp, redis_server):
 
 
 def refused(hasp):
-    """Connects. Returns true if hasp refused the client, which has sent nothing."""
+    """Connects a new client. Returns true if hasp refused it."""
     with hasp.connect() as one:
         one.send(encode("PING"))
         return one.file.readline() == FULL
@@ -82,7 +82,7 @@ def test_descriptors_are_kept_for_hasp_itself_while_clients_take_all_others(star
     hasp = start_hasp(HTTP).is_up()
     resource.prlimit(hasp.pid, resource.RLIMIT_NOFILE, (128, 128))
     crowd = [hasp.connect() for _ in range(200)]
-    until(lambda: refused(hasp), "the shortage")
+    until(lambda: refused(hasp), "hasp to run out of descriptors")
     assert "accept_failed" in hasp.log
     answers = [one.call("MULTI") for one in crowd[:20]]
     assert answers[0] == OK
@@ -94,7 +94,7 @@ def test_descriptors_are_kept_for_hasp_itself_while_clients_take_all_others(star
     assert value(hasp, "hasp_limit_reached_total", limit="descriptors") >= 104
     for connection in crowd:
         connection.close()
-    until(lambda: not refused(hasp), "descriptors again")
+    until(lambda: not refused(hasp), "hasp to have free descriptors again")
 
 
 # --- listeners -------------------------------------------------------------------
@@ -102,7 +102,7 @@ def test_descriptors_are_kept_for_hasp_itself_while_clients_take_all_others(star
 
 @BOTH
 def test_hasp_needs_no_descriptor_that_it_does_not_use(start_hasp):
-    """Clients that have left keep no descriptor open."""
+    """The lock, MULTI and connection of a client that has left leave no descriptor open."""
     hasp = start_hasp(LOCKS)
     until(lambda: "upstream_up" in hasp.log, "hasp's own connection")
     before = len(os.listdir(f"/proc/{hasp.pid}/fd"))
@@ -110,12 +110,12 @@ def test_hasp_needs_no_descriptor_that_it_does_not_use(start_hasp):
         with hasp.connect() as one:
             assert one.call("SETNX", f"lock:{n}", "v") == ONE
             assert one.call("MULTI") == OK
-    until(lambda: len(os.listdir(f"/proc/{hasp.pid}/fd")) <= before + 1, "all but a shared link to be closed")
+    until(lambda: len(os.listdir(f"/proc/{hasp.pid}/fd")) <= before + 1, "all descriptors but a shared link's to be closed")
 
 
 @covers("client_closing")
 def test_client_that_fills_its_limit_of_held_bytes_is_refused(start_hasp):
-    """hasp buffers a request that a rule may concern, up to a limit."""
+    """hasp buffers a request on a key with a rule, up to max_request."""
     hasp = start_hasp(LOCKS, max_request="64kb", log_level="debug")
     with hasp.connect() as one:
         one.send(b"*5\r\n$4\r\nMSET\r\n$1\r\na\r\n$100000\r\n" + b"x" * 100000)

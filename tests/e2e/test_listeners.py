@@ -20,7 +20,7 @@ LOCKS = rule()
 
 def test_several_addresses(start_hasp, tmp_path):
     hasp = start_hasp(listen=f"127.0.0.1:0, [::1]:0 unix:{tmp_path}/a\n unix:{tmp_path}/b")
-    until(lambda: len(hasp.listening) == 4, "all of them to listen")
+    until(lambda: len(hasp.listening) == 4, "all four addresses to listen")
     for address in hasp.listening:
         host, port = address.rsplit(":", 1)
         where = port if host == "unix" else (host.strip("[]"), int(port))
@@ -40,7 +40,7 @@ def test_more_addresses_than_it_can_listen_at_are_told(redis_server, tmp_path):
 @covers("listen", "listen_failed")
 def test_name_that_stands_for_two_addresses(start_hasp):
     hasp = start_hasp(listen="*:0")
-    until(lambda: {address.startswith("[") for address in hasp.listening} == {True, False}, "both to listen")
+    until(lambda: {address.startswith("[") for address in hasp.listening} == {True, False}, "an IPv4 and an IPv6 address to listen")
     for address in hasp.listening:
         with Connection(("::1" if address.startswith("[") else "127.0.0.1", int(address.rsplit(":", 1)[1]))) as one:
             assert one.call("PING") == PONG
@@ -53,7 +53,7 @@ def test_socket_file_that_cannot_be_deleted_is_logged(start_hasp, tmp_path):
     file.unlink()
     file.mkdir()
     hasp.signal(signal.SIGTERM)
-    until(lambda: f'socket_file_left address=unix:{file} reason="Is a directory"' in hasp.log, "hasp to leave it")
+    until(lambda: f'socket_file_left address=unix:{file} reason="Is a directory"' in hasp.log, "hasp to log that the socket file stays")
 
 
 @covers("unix_socket_mode")
@@ -69,7 +69,7 @@ def test_backlog_limits_the_connections_that_are_not_accepted_yet(start_hasp):
     hasp = start_hasp(backlog=1)
     with hasp.frozen():
         waiting = fill_backlog(hasp.address)
-        # The kernel queues one more than the backlog; the last could not connect.
+        # The kernel queues backlog + 1 connections; the third socket has not connected.
         assert len(waiting) == 3
         for s in waiting:
             s.close()
@@ -133,7 +133,8 @@ def test_all_workers_serve(start_hasp, redis_server, tmp_path):
             seen.add(re.search(r"/(\d)/", plain.get(f"hasp:owner:{{lock:{n}}}")).group(1))
             if len(seen) == 4:
                 break
-        if isinstance(address, tuple):  # the kernel chooses, or a worker
+        # TCP: the kernel or hasp spreads clients over all workers; a unix socket need not.
+        if isinstance(address, tuple):
             assert seen == {"0", "1", "2", "3"}
         for connection in connections:
             connection.close()
@@ -156,7 +157,7 @@ def test_peers_that_died_are_found_by_keepalive(start_hasp):
             (to_client,) = keepalive_timers(hasp.address[1])
             assert to_client[0] == hasp.address[1]
             assert all(end[1] == redis.port for end in keepalive_timers(redis.port))
-            assert len(keepalive_timers(redis.port)) == 2  # the client's, and hasp's own
+            assert len(keepalive_timers(redis.port)) == 2  # the client's connection, and hasp's own one
 
 
 @covers("tcp_keepalive")

@@ -70,7 +70,7 @@ def test_subscriber_is_told_up_when_it_is_back(start_hasp, redis_server):
         one.call("LOCK", "k", "WAIT", 1)
     wait_for(hasp, "subscriber_up")
     redis_server.client().client_kill_filter(_type="pubsub")
-    # The kernel resets it if a request is on its way.
+    # The kernel resets the killed connection if a request is on its way.
     assert re.search('reason="(closed by the server|Connection reset by peer)"', wait_for(hasp, "subscriber_down")[0])
     wait_for(hasp, "subscriber_up", 2)
 
@@ -110,7 +110,7 @@ def test_warning_about_the_file_has_its_time_in_the_log_and_none_on_the_terminal
     warning = re.escape(f"{path}:7: pattern '*' ")
     with running(tmp_path / "stderr", "-c", path):
         log = tmp_path / "log"
-        until(lambda: log.exists() and "event=started " in log.read_text(), "it to start")
+        until(lambda: log.exists() and "event=started " in log.read_text(), "hasp to start")
         assert re.search(rf'^time={TIME}level=warning msg="{warning}', log.read_text(), re.M)
         assert (tmp_path / "stderr").read_text() == ""
     assert re.match(rf"warning: {warning}", run("-t", "-c", path).stderr)
@@ -150,6 +150,6 @@ def test_start_that_fails_is_logged_in_the_format_of_the_file(redis_server, tmp_
         listen = f"127.0.0.1:{taken.getsockname()[1]}"
         result = run("-c", config(tmp_path / "hasp.ini", redis_server, listen=listen, log_format="json"))
     assert result.returncode == 1
-    # (A sanitizer's report of leaks begins with an empty line.)
+    # A sanitizer's report of leaks begins with an empty line, which ends hasp's own log.
     said = [json.loads(line) for line in itertools.takewhile(bool, result.stderr.splitlines())]
     assert said[-1]["level"] == "error" and said[-1]["event"] == "listen_failed" and said[-1]["address"] == listen

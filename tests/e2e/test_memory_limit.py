@@ -19,11 +19,11 @@ from harness.sections import rule, section, verbs
 from harness.wait import PATIENCE
 
 LIMIT = 16 * MB
-# The limit, the bytes in transit at the limit, and the allocator's overhead.
+# Bytes that hasp may take: its limit, those in transit at the limit, the allocator's overhead.
 BOUND = 3 * LIMIT
 
 SET_HEAD = b"*3\r\n$3\r\nSET\r\n$6\r\nlock:a\r\n"
-TOO_LONG = SET_HEAD + b"$50000000\r\n"  # behind it comes its value
+TOO_LONG = SET_HEAD + b"$50000000\r\n"  # the announced value of 50 MB follows
 
 
 @pytest.fixture
@@ -35,14 +35,13 @@ def limited(start_hasp):
 
 
 def send_at_once(hasp, clients, data, closes=False):
-    """Each client sends `data` as far as hasp takes it. Returns the clients that were closed
-    meanwhile.
+    """Each client sends `data` as far as hasp takes it. Returns the clients that hasp closed.
 
-    `closes`: waits, however long, until at least one client is closed."""
+    `closes`: waits until hasp has closed a client, or no client could send for PATIENCE seconds."""
     left = {one: memoryview(data) for one in clients}
     selector = selectors.PollSelector()
     for one in left:
-        selector.register(one, selectors.EVENT_WRITE)  # one with replies to read is not ready for that
+        selector.register(one, selectors.EVENT_WRITE)  # not for reading, as replies stay unread
     closed, rested = set(), False
     deadline = time.monotonic() + PATIENCE
     while left:
@@ -69,7 +68,7 @@ def send_at_once(hasp, clients, data, closes=False):
 
 
 def long_command(name, keys):
-    """As encode(), for any number of arguments."""
+    """Like encode(), for thousands of keys."""
     bulks = [b"$%d\r\n%s\r\n" % (len(key), key) for key in (name.encode(), *keys)]
     return b"*%d\r\n" % len(bulks) + b"".join(bulks)
 
@@ -87,7 +86,7 @@ def crowd():
 
 
 def test_requests_that_are_not_whole(limited, crowd):
-    """hasp buffers requests that a rule may concern until they are whole."""
+    """hasp buffers a request on a key with a rule until the request is whole."""
     hasp = limited(rule(pattern="lock:*"))
     with hasp.connect() as other:
         assert other.call("SET", "lock:mine", "x" * 100_000) == OK
@@ -115,7 +114,7 @@ def test_no_other_is_closed_for_what_one_wants(limited, crowd):
     """The client that reaches the limit is closed, and its memory is freed."""
     hasp = limited(rule(pattern="lock:*"))
     others = crowd(hasp, 6)
-    for one in others:  # a megabyte each, of which the end is missing
+    for one in others:  # a megabyte each, whose end is not sent
         one.send(SET_HEAD + b"$1000000\r\n" + b"x" * 900_000)
     hasp.take_turn()
     assert send_at_once(hasp, crowd(hasp, 1), TOO_LONG + b"x" * 14 * MB, closes=True)
@@ -144,8 +143,8 @@ def test_client_that_reads_outlives_those_that_do_not(limited, plain, tmp_path):
     plain.set("large", b"x" * 6 * MB)
 
     def since(attackers):
-        """Returns the shortest time, in seconds, for which a client has been idle; false until hasp
-        lists all of them."""
+        """Returns the shortest idle time of a client in seconds; false until hasp lists all of
+        them."""
         with redis_py.Redis(unix_socket_path=str(console), decode_responses=True) as c:
             rows = [dict(zip(r[::2], r[1::2], strict=True)) for r in c.execute_command("SHOW", "CLIENTS")]
         return len(rows) == len(attackers) and min(int(row["idle_ms"]) / 1000 for row in rows)
@@ -154,13 +153,13 @@ def test_client_that_reads_outlives_those_that_do_not(limited, plain, tmp_path):
         attackers = [stack.enter_context(Connection(str(path))) for _ in range(24)]
         for one in attackers:  # the kernel keeps 200 kB of it, hasp the rest in buffers of 512 kB
             one.send(encode("GET", "small") * 5)
-        until(lambda: since(attackers) > 10, "them to be silent for long")
+        until(lambda: since(attackers) > 10, "all attackers to be idle for ten seconds")
         assert "client_over_limit" not in hasp.log
         honest = stack.enter_context(Connection(str(path)))
         assert honest.call("PING") == PONG
         with hasp.frozen():
             honest.send(encode("GET", "large"))
-            attackers[0].send(encode("PING"))  # behind that on the same link, which so cannot be paused
+            attackers[0].send(encode("PING"))  # shares the link, so hasp must read the large reply first
         until(lambda: "client_over_limit limit=memory_limit" in hasp.log, "the limit to be reached")
         assert len(honest.read()) > 6 * MB
 
@@ -170,7 +169,7 @@ def test_requests_that_wait_for_redis(limited, crowd, redis_server):
     until(lambda: "upstream_up" in hasp.log, "hasp to serve")
     clients = crowd(hasp, 200)
     for one in clients:
-        assert one.call("WATCH", "k") == OK  # on a link of its own
+        assert one.call("WATCH", "k") == OK  # gives each client a link of its own
     growth = Growth(hasp)
     with redis_server.frozen():
         send_at_once(hasp, clients, encode("SET", "k", b"x" * 10_000) * 60)
@@ -181,7 +180,7 @@ def test_requests_that_wait_for_redis(limited, crowd, redis_server):
 
 @pytest.mark.parametrize("sections", ["", pytest.param(rule(pattern="lock:*"), id="rule")])
 def test_a_long_transaction(limited, crowd, sections):
-    """hasp has to remember each SELECT until its reply."""
+    """hasp remembers each SELECT of the transaction until EXEC."""
     hasp = limited(sections)
     [one] = crowd(hasp, 1)
     assert one.call("MULTI") == OK
@@ -198,8 +197,8 @@ def test_a_long_transaction(limited, crowd, sections):
 
 
 def test_short_requests_that_become_long_calls(limited, crowd, redis_server):
-    """In a transaction, a call contains the script's text. hasp makes no more calls than the link
-    takes."""
+    """In a transaction, a rewritten command contains the script's text. hasp sends only as many as
+    the link takes."""
     hasp = limited(rule(pattern="lock:*"))
     clients = crowd(hasp, 3)
     for one in clients:
@@ -213,8 +212,8 @@ def test_short_requests_that_become_long_calls(limited, crowd, redis_server):
 
 
 def test_scripts_that_redis_lost_while_thousands_of_locks_are_released(limited, plain):
-    """Redis answers each release that it does not know the script; hasp sends the text, of 18 kB,
-    only for the first."""
+    """Redis answers NOSCRIPT to each release. hasp sends the script's text, of 18 kB, only for the
+    first of them."""
     hasp = limited(rule(pattern="lock:*", on_disconnect="release"))
     keys = [f"lock:{n}" for n in range(5000)]
     with hasp.connect() as holder:
@@ -223,7 +222,7 @@ def test_scripts_that_redis_lost_while_thousands_of_locks_are_released(limited, 
         growth = Growth(hasp)
         plain.config_resetstat()
         plain.script_flush()
-    until(lambda: not plain.exists(*keys), "all to be released")
+    until(lambda: not plain.exists(*keys), "all locks to be released")
     assert plain.info("commandstats")["cmdstat_eval"]["calls"] < 10
     growth.check(LIMIT)
 
@@ -236,7 +235,7 @@ LONG = b"n" * MB
     ("UNLOCK", "m", "AS", LONG), ("SETNX", b"lock:" + LONG, "v"), ("GET", b"guard:" + LONG)],
     ids=lambda command: " ".join(str(word)[:8] for word in command))
 def test_names_of_a_megabyte(limited, crowd, command):
-    """A call contains such a name several times, and a waiter, a hold and an undo keep copies."""
+    """hasp's calls repeat the name, and a waiter, a hold and an undo each keep a copy of it."""
     hasp = limited(rule(pattern="lock:*", on_disconnect="release", wait="200ms") + verbs() +
                    section("guard g", {"pattern": "guard:*", "acquire_on": "GET", "lease": "1s", "wait": "200ms"}))
     growth = Growth(hasp)
@@ -244,7 +243,7 @@ def test_names_of_a_megabyte(limited, crowd, command):
         clients = crowd(hasp, 10)
         send_at_once(hasp, clients, encode(*command) * 5)
         for one in clients:
-            with contextlib.suppress(OSError):  # it may have been closed
+            with contextlib.suppress(OSError):  # hasp may have closed the client
                 one.sock.shutdown(socket.SHUT_WR)
                 while one.sock.recv(MB):
                     pass
@@ -263,14 +262,15 @@ def test_long_name_wants_more_memory_than_a_value_of_that_length(limited):
 
 
 def test_refused_request_leaves_the_link_of_others_alone(limited, plain):
-    """hasp looks at the request only when it is whole, so the client still uses the shared link."""
+    """hasp decides only when the request is whole, so the client still uses the shared link."""
     hasp = limited(rule(pattern="lock:*", wait="60s")).is_up()
     with hasp.connect() as owner, hasp.connect(timeout=60) as one, contextlib.ExitStack() as stack:
         assert owner.call("SET", "lock:w", "x", "NX") == OK
         one.send(encode("SET", "lock:w", "y", "NX"))
         until(lambda: "subscriber_up" in hasp.log, "the subscription of the waiter")
         links = {link["id"] for link in plain.client_list()}
-        for size in (8 * MB, 4 * MB, 2 * MB, MB, MB // 4):  # of the buffers that leave too little for the call
+        # Buffers of other clients, which leave too little memory for the rewritten command.
+        for size in (8 * MB, 4 * MB, 2 * MB, MB, MB // 4):
             other = stack.enter_context(hasp.connect())
             other.send(SET_HEAD + b"$9000000\r\n" + b"x" * (size * 3 // 4))
             hasp.take_turn()
@@ -286,7 +286,7 @@ def test_refused_request_leaves_the_link_of_others_alone(limited, plain):
 
 
 def test_command_with_many_keys_is_refused_before_it_takes_memory(start_hasp):
-    """The command's script would keep Redis from serving other clients."""
+    """hasp refuses the command because its script would block Redis for too long."""
     hasp = start_hasp(rule(pattern="lock:1"))
     until(lambda: "upstream_up" in hasp.log, "commands to be known")
     growth = Growth(hasp)
@@ -303,7 +303,7 @@ def test_command_with_many_keys_is_refused_before_it_takes_memory(start_hasp):
     pytest.param(1_000_000, id="arguments"),
     pytest.param(300_000, id="keys")])
 def test_requests_with_more_arguments_than_there_is_memory_for_are_refused(limited, nargs):
-    """hasp records the position of each argument, and the section of each key."""
+    """hasp would record the position of each argument, and the section of each key."""
     hasp = limited(rule(pattern="lock:1"))
     until(lambda: "upstream_up" in hasp.log, "commands to be known")
     growth = Growth(hasp)
@@ -326,14 +326,14 @@ def test_memory_is_given_back(start_hasp, sections):
         one.send(long_command("DEL", (b"lock:%d%s" % (n, b"x" * 500) for n in range(16_000))))
         one.read()
         assert sanitized() or growth.peak > 6 * MB
-        until(lambda: sanitized() or growth.now < 4 * MB, "the memory to be given back")
+        until(lambda: sanitized() or growth.now < 4 * MB, "hasp to free the request")
         assert one.call("PING") == PONG
 
 
 @covers("client_over_limit")
 @UNLESS_SANITIZED
 def test_when_memory_runs_out_the_client_that_takes_most_is_closed(start_hasp, crowd):
-    """Even if memory_limit is higher."""
+    """The kernel refuses memory (RLIMIT_AS) before hasp reaches memory_limit."""
     hasp = start_hasp(rule(pattern="lock:*"))
     with hasp.connect() as other:
         assert other.call("SET", "lock:mine", "x") == OK
@@ -361,7 +361,7 @@ def test_request_for_which_there_is_no_memory_is_refused(start_hasp):
 
 @pytest.fixture(scope="module")
 def patient_cluster():
-    """A cluster whose nodes can be frozen for a while."""
+    """A cluster without replicas, whose nodes a test may freeze without a failover."""
     with Cluster(replicas=0, node_timeout_ms=60_000) as cluster:
         yield cluster
 
@@ -369,7 +369,7 @@ def patient_cluster():
 def test_requests_that_a_node_of_a_cluster_does_not_take_count(start_hasp, patient_cluster):
     hasp = start_hasp(upstream=patient_cluster.upstream, memory_limit="16mb")
     with hasp.connect() as client, hasp.connect() as other:
-        # So many are under way only when it is known that replies are short.
+        # hasp sends this many commands ahead only after it has seen that their replies are short.
         for _ in range(50):
             assert client.call("SET", "k", 1) == OK
         client.fileno = client.sock.fileno
@@ -381,7 +381,7 @@ def test_requests_that_a_node_of_a_cluster_does_not_take_count(start_hasp, patie
 
 @pytest.fixture
 def spread(start_hasp, patient_cluster):
-    """A cluster, hasp in front of it with little memory, and keys of a megabyte, one for each
+    """Returns a cluster, hasp in front of it with little memory, and a key of a megabyte for each
     node."""
     hasp = start_hasp(upstream=patient_cluster.upstream, memory_limit=f"{LIMIT}", workers=1)
     keys = [patient_cluster.key(first) for first, *_ in patient_cluster.nodes[0].slots()]
@@ -393,7 +393,7 @@ def spread(start_hasp, patient_cluster):
 
 @pytest.mark.parametrize("at_once", [False, True])
 def test_replies_that_wait_for_a_slow_node_count(spread, at_once):
-    """hasp keeps these replies, because the reply of another node must come first."""
+    """hasp buffers the fast node's replies, because the slow node's reply must come first."""
     cluster, hasp, (slow, fast, _) = spread
     growth = Growth(hasp)
     with hasp.connect() as client, cluster.owner(slow).frozen():

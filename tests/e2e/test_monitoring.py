@@ -20,7 +20,7 @@ METRIC = re.compile(r"\bhasp_[a-z_]+\b")
 
 @pytest.fixture
 def told(start_hasp):
-    """Returns {name: names of its labels}."""
+    """Returns {metric: names of its labels} for all metrics that hasp exports."""
     samples = metrics(start_hasp(rule() + OBSERVED + GUARD + VERBS + HTTP).is_up())
     with Quorum(3) as quorum:
         samples |= metrics(connected(start_hasp(quorum.sections() + HTTP), 3))
@@ -58,7 +58,7 @@ def test_dashboard_shows_only_what_hasp_tells(told):
     assert len(queries) > 30
     names = {name for query in queries for name in METRIC.findall(query)}
     assert names <= set(told)
-    # Nothing of what it tells is left out, but for the labels and sums of histograms.
+    # The dashboard shows all of hasp's metrics but those listed here.
     shown = {re.sub(r"_bucket$", "", name) for name in names}
     assert families(told) - shown == {"hasp_workers", "hasp_workers_answered", "hasp_guard_released_total",
                                 "hasp_guard_waited_total", "hasp_guard_handed_over_total",

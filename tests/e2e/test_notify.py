@@ -39,7 +39,8 @@ class Manager:
         return self.told
 
     def until_told(self, name, value=None):
-        """Waits for a message and returns it; forgets all earlier ones."""
+        """Waits for a message with `name` (and `value`), and returns it; forgets all earlier
+        messages."""
 
         def find():
             self.listen()
@@ -131,7 +132,7 @@ def test_sigterm_after_an_upgrade_does_not_cut_off_clients_of_the_old_process(st
         until(lambda: " upgraded pid=" in hasp.log, "the upgrade")
         os.kill(int(hasp.log.rsplit(" upgraded pid=", 1)[1].split()[0]), signal.SIGTERM)
         hasp.signal(signal.SIGTERM)
-        until(lambda: hasp.log.count(" shutting_down ") >= 2, "both to be told")
+        until(lambda: hasp.log.count(" shutting_down ") >= 2, "both processes to shut down")
         assert one.call("DEL", "lock:0") == ONE and one.at_end()
         assert hasp.running()
         hasp.signal(signal.SIGTERM)
@@ -155,7 +156,7 @@ def test_watchdog_is_fed_only_while_every_worker_turns(start_hasp, manager):
     assert len(threads) == 2
     for one, other in (0, 1), (1, 0):
         with stopped(threads[one]):
-            until(lambda one=one: hangs(hasp, one), "hasp to see that it hangs")
+            until(lambda one=one: hangs(hasp, one), "hasp to log that the worker hangs")
             manager.listen().clear()
             with stopped(threads[other]):
                 until(lambda other=other: hangs(hasp, other), "hasp to look again")

@@ -197,7 +197,7 @@ def test_locks_come_first_on_a_narrow_screen_and_keys_are_cut_in_the_middle(star
             browser.shows("#locks-rows tr", ":the-end")
             browser.shows("#locks-rows tr", "job:long")
             browser.shows("#locks-rows tr", "long…")
-            # The cell shows all of it.
+            # The cell is high enough for the whole key.
             assert browser.run("const n = document.querySelector('#locks-rows .key');"
                                " return n.scrollHeight <= n.clientHeight")
         first = browser.run("return [...document.querySelectorAll('main > :not([hidden])')]"
@@ -282,7 +282,7 @@ def naive(hasp, key):
 
 
 def accepted(text, path):
-    """What hasp takes it for."""
+    """Checks that hasp -t accepts the configuration `text`, and returns it parsed."""
     path.write_text(text)
     subprocess.run([os.environ["HASP"], "-t", "-q", path], check=True)
     return Found(text)
@@ -299,14 +299,14 @@ def test_file_has_what_was_found_so_far_and_is_not_older_than_what_it_took(start
     assert (reply.status, reply.getheader("Content-Type")) == (200, "text/plain; charset=utf-8")
     assert list(accepted(text, tmp_path / "found.ini").sections) == ["lock first"]
     naive(hasp, "lock:second")
-    until(lambda: "[lock second]" in ask(hasp, "/discovered.ini")[1], "a newer one")
+    until(lambda: "[lock second]" in ask(hasp, "/discovered.ini")[1], "the new section in a newer file")
 
 
 def test_status_tells_how_far_it_is(start_hasp):
     hasp = start_hasp(HTTP + "[discover]\n").is_up()
     naive(hasp, "lock:first")
     hasp.client().set("page:7", "text")
-    found = until(lambda: (d := discovered(hasp))["commands"] == 4 and d, "all commands")
+    found = until(lambda: (d := discovered(hasp))["commands"] == 4 and d, "hasp to count four commands")
     assert {name: found[name] for name in ("patterns", "locks", "values", "harm")} == {
         "patterns": 2, "locks": 1, "values": 0, "harm": 0}
     assert found["seconds"] >= 0
@@ -320,7 +320,7 @@ def test_without_discovery_there_is_no_file_and_a_reload_brings_it(start_hasp):
     assert discovered(hasp) is None
     hasp.reload(";DISCOVER", "[discover]")
     assert ask(hasp, "/discovered.ini")[0].status == 200
-    until(lambda: discovered(hasp), "the status, which is not asked for anew each time")
+    until(lambda: discovered(hasp), "a status that is not older than a second")
     hasp.reload("[discover]", ";DISCOVER")
     assert ask(hasp, "/discovered.ini")[0].status == 404
 
@@ -337,8 +337,7 @@ def is_hidden(browser, selector):
 
 
 def asked(browser):
-    """Returns how often the page has requested the status; it requests findings every other
-    time."""
+    """Returns how often the page has requested /status.json; it requests findings half as often."""
     return browser.run("return performance.getEntriesByType('resource').filter((e) => e.name.endsWith('/status.json')).length")
 
 
@@ -361,7 +360,7 @@ def test_page_shows_what_was_found_and_how_far_it_is_and_copies_it(start_hasp, b
 
 
 def test_page_of_a_browser_without_a_clipboard_copies_as_well(start_hasp, browser, show):
-    """A page from another host, over plain HTTP, has no clipboard either."""
+    """Browsers offer navigator.clipboard only to HTTPS and localhost."""
     hasp = start_hasp(HTTP + "[discover]\n").is_up()
     naive(hasp, "lock:plain")
     show(hasp)
@@ -382,7 +381,7 @@ def test_what_is_selected_stays_until_it_is_no_more(start_hasp, browser, show):
     naive(hasp, "lock:second")
     browser.shows("#discovered-progress", "6 commands")
     rounds = asked(browser)
-    until(lambda: asked(browser) > rounds + 3, "it to have asked anew meanwhile")
+    until(lambda: asked(browser) > rounds + 3, "the page to request the status several times")
     assert browser.run("return getSelection().toString()").startswith("; hasp watched")
     assert "[lock second]" not in browser.text("#discovered-text")[0]
     browser.run("getSelection().removeAllRanges()")
@@ -407,7 +406,8 @@ def test_names_are_text_and_it_fits(start_hasp, browser, show):
     for width in 360, 1440:
         show(hasp, width)
         browser.shows("#discovered-text", f"pattern = lock:{NAME}")
-        assert "pattern = mutex:a*b" in browser.text("#discovered-text")[0]  # what turns a line around is not written
+        # hasp replaces the control character that reverses the text's direction.
+        assert "pattern = mutex:a*b" in browser.text("#discovered-text")[0]
         assert browser.run("return document.querySelectorAll('main img').length") == 0
         assert browser.run("return document.title") == "hasp"
         assert browser.run("return document.documentElement.scrollWidth") <= width
@@ -416,7 +416,7 @@ def test_names_are_text_and_it_fits(start_hasp, browser, show):
 def test_hasp_that_only_discovers_shows_it_too(redis_server, browser, show):
     hasp = Discovering(redis_server, HTTP)
     try:
-        until(lambda: "listening_http address=" in hasp.log, "the page")
+        until(lambda: "listening_http address=" in hasp.log, "hasp to serve the page")
         naive(hasp, "lock:first")
         show(hasp)
         browser.shows("#discovered-text", "[upstream] address = unix:")

@@ -24,14 +24,14 @@ def test_signals_that_ask_for_nothing_do_not_end_hasp(start_hasp):
     hasp = start_hasp(workers=2)
     for number in UNUSED:
         os.kill(hasp.pid, number)
-    hasp.reload("workers", "workers")  # all of them have come
+    hasp.reload("workers", "workers")  # hasp has received all of the signals
     with hasp.connect() as one:
         assert one.call("PING") == PONG
     assert f'signal_ignored number={signal.SIGQUIT.value} name="Quit"' in hasp.log
 
 
 def test_signals_that_come_early_do_not_end_hasp(redis_server, tmp_path):
-    """hasp is still reading its file, which the test provides late."""
+    """The signals arrive while hasp waits for the rest of its file."""
     text = config(tmp_path / "hasp.ini", redis_server).read_text()
     given, end = os.pipe()
     with running(tmp_path / "log", "-c", "/dev/stdin", stdin=given) as child:
@@ -42,4 +42,4 @@ def test_signals_that_come_early_do_not_end_hasp(redis_server, tmp_path):
             for number in (*UNUSED, signal.SIGUSR1):
                 child.send_signal(number)
             file.write(text)
-        until(lambda: "event=observed rules=0" in (tmp_path / "log").read_text(), "the report that was asked for")
+        until(lambda: "event=observed rules=0" in (tmp_path / "log").read_text(), "the report that SIGUSR1 requests")

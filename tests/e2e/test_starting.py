@@ -61,8 +61,8 @@ def test_file_may_be_named_by_an_option_or_alone(tmp_path, options):
 
 
 def test_without_a_file_it_is_the_one_below_etc_if_that_is_there(tmp_path):
-    """A copy of hasp looks for .etc/hasp/hasp.ini below its working directory instead. So the test needs
-    no /etc of its own."""
+    """The test patches a copy of hasp so that its default file is .etc/hasp/hasp.ini below the
+    working directory instead of /etc/hasp/hasp.ini."""
     binary = pathlib.Path(HASP).read_bytes()
     assert binary.count(b"\0/etc/hasp/hasp.ini\0") == 1
     copy = tmp_path / "hasp"
@@ -96,7 +96,7 @@ def test_check_tells_every_fault_by_file_and_line(tmp_path):
 
 
 def check_access(path, redis, listen, **upstream):
-    """Returns the warnings of hasp -t. No server listens."""
+    """Returns the warnings of hasp -t about the Redis server, which does not run."""
     path.write_text(f"[hasp]\nlisten = 127.0.0.1:0 {listen}\n[upstream]\naddress = 127.0.0.1:{redis.port}\n"
                     + "".join(f"{name} = {value}\n" for name, value in upstream.items()))
     path.chmod(0o600)
@@ -185,7 +185,7 @@ def test_log_that_was_moved_away_is_opened_anew_by_sighup(redis_server, tmp_path
 @covers("thread_failed")
 def test_thread_that_cannot_be_started_is_told_and_hasp_ends(redis_server, tmp_path):
     path = config(tmp_path / "hasp.ini", redis_server)
-    more_than_there_is = 1 << 47  # bytes for the stack of each thread
+    more_than_there_is = 1 << 47  # stack size of each thread in bytes: more than any machine has
     result = run("-c", path, within=("prlimit", f"--stack={more_than_there_is}"))
     assert result.returncode == 1
     assert 'event=thread_failed thread=worker reason="Resource temporarily unavailable"' in result.stderr
@@ -193,7 +193,7 @@ def test_thread_that_cannot_be_started_is_told_and_hasp_ends(redis_server, tmp_p
 
 @covers("runs_as_root")
 def test_only_root_is_warned(redis_server, tmp_path):
-    with socket.create_server(("127.0.0.1", 0)) as taken:  # so that it ends by itself
+    with socket.create_server(("127.0.0.1", 0)) as taken:  # hasp ends because its port is in use
         path = config(tmp_path / "hasp.ini", redis_server, listen="127.0.0.1:%d" % taken.getsockname()[1])
         result = subprocess.run([HASP, "-c", path], capture_output=True, text=True, timeout=60, check=False)
     assert ("runs_as_root" in result.stderr) == (os.geteuid() == 0)

@@ -83,7 +83,7 @@ def test_clients_that_wait_are_told_at_both_kinds_of_lock(start_hasp):
         assert one.call("GET", "stock:a") == NIL
         lock_waiter.send(encode("SETNX", "job:a", "2"))
         guard_waiter.send(encode("GET", "stock:a"))
-        until(lambda: status(hasp)["waiters"]["total"] == 2, "both to wait")
+        until(lambda: status(hasp)["waiters"]["total"] == 2, "both clients to wait")
         found = rows(hasp, "waiters")
         row = row_of(found, "job:a")
         assert row["section"] == "jobs" and row["client"].endswith(" second") and 0 < row["left_ms"] <= 60_000
@@ -91,7 +91,7 @@ def test_clients_that_wait_are_told_at_both_kinds_of_lock(start_hasp):
         assert {row["key"]: row["waiters"] for row in rows(hasp, "locks")} == {"job:a": 1, "stock:a": 1}
         assert one.call("DEL", "job:a") == ONE
         assert lock_waiter.read() == ONE
-        until(lambda: [row["key"] for row in rows(hasp, "waiters")] == ["stock:a"], "one to wait no more")
+        until(lambda: [row["key"] for row in rows(hasp, "waiters")] == ["stock:a"], "the lock's waiter to leave the list")
         assert one.call("SET", "stock:a", "1") == OK
         guard_waiter.read()
 
@@ -153,7 +153,7 @@ def test_reload_changes_the_sections_and_who_may_ask(start_hasp):
     assert ask(hasp, "hasp.example")[0].status == 421
     hasp.reload(HTTP, HTTP + "allowed_hosts = other.example hasp.example\n" + JOBS)
     assert ask(hasp, "hasp.example")[0].status == 200
-    until(lambda: [s["name"] for s in status(hasp)["sections"]] == ["jobs"], "the new section to be told")
+    until(lambda: [s["name"] for s in status(hasp)["sections"]] == ["jobs"], "the new section to be listed")
 
 
 def test_history_grows_and_counts_what_happens(start_hasp):

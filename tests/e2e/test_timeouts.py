@@ -65,7 +65,7 @@ def test_client_that_sends_its_request_slowly_is_not_idle(share_hasp):
             with contextlib.suppress(ConnectionError):
                 one.send(b"x")
             left, pause, sent = left - 1, max(pause, time.monotonic() - sent), time.monotonic()
-        prompt(pause, 1)  # else it may have been idle
+        prompt(pause, 1)  # after a pause of more than a second, hasp might have closed the client as idle
         assert idle.at_end()
         one.send(left * b"x" + b"\r\n")
         assert one.read() == b"$1000\r\n" + 1000 * b"x" + b"\r\n"
@@ -75,7 +75,7 @@ def test_client_that_sends_its_request_slowly_is_not_idle(share_hasp):
 
 
 def trickle(connection, data):
-    """Sends byte by byte until hasp closes the connection. Returns true if it did."""
+    """Sends `data` byte by byte until hasp closes the connection. Returns whether hasp did."""
     with contextlib.suppress(ConnectionError):
         for byte in data:
             connection.send(bytes([byte]))
@@ -118,7 +118,8 @@ def test_login_that_is_sent_byte_by_byte_ends(with_login, reset_first):
 
 
 class Cutter(Relay):
-    """A relay that sends refusals in two pieces, the second one when `rest` is set."""
+    """A relay that sends Redis' -NOAUTH replies in two pieces, the second one when the event `rest`
+    is set."""
 
     rest = None
 
@@ -159,7 +160,7 @@ def test_client_that_logs_out_may_log_in_again(with_login):
     with hasp.connect(timeout=30) as one:
         assert one.call("AUTH", "secret") == OK
         with hasp.connect(timeout=30) as other:
-            assert other.at_end()  # so that one has been connected for as long
+            assert other.at_end()  # so `one` has been connected for client_login_timeout, too
         reset(one)
         assert one.call("AUTH", "secret") == OK
         reset(one)

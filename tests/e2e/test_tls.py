@@ -30,16 +30,16 @@ def redis_server(tls_redis):
 
 @pytest.fixture(params=["TLSv1_2", "TLSv1_3"])
 def context(authority, request):
-    """Returns a client's context for each version."""
+    """Returns a client's context, one for each TLS version."""
     version = getattr(ssl.TLSVersion, request.param)
     return authority.trusting(minimum_version=version, maximum_version=version)
 
 
 def refused(hasp, context):
-    """Returns the error that a client gets in place of a handshake."""
+    """Returns the error that a client gets when hasp refuses its handshake."""
     with pytest.raises((ssl.SSLError, ConnectionError)) as error:
         connection = connect_tls(tls_address(hasp), context)
-        connection.send(encode("PING"))  # in TLSv1.3 the server's refusal comes behind the client's handshake
+        connection.send(encode("PING"))  # in TLSv1.3, hasp's refusal arrives after the client's handshake is done
         if not connection.sock.recv(1):
             raise ConnectionError("closed")
     return str(error.value)
@@ -49,7 +49,7 @@ def logged(hasp, *texts):
     until(lambda: all(text in hasp.log for text in texts), f"{texts} in the log")
 
 
-# --- what comes through ------------------------------------------------------------------
+# --- what passes through TLS --------------------------------------------------------------
 
 
 def test_clients_that_encrypt_and_others_have_the_same_server(tls_hasp, authority):
@@ -72,8 +72,8 @@ def test_values_of_any_size_come_through_as_they_are(tls_hasp, context):
 
 
 def test_pipelines_that_fill_records_are_answered_to_the_last(tls_hasp, authority):
-    """TLS decrypts more bytes than hasp reads at once, and no event of the socket announces the
-    rest."""
+    """TLS may have decrypted more bytes than hasp reads at once; the socket reports no event for
+    the rest."""
     hasp = tls_hasp()
     with connect_tls(tls_address(hasp), authority.trusting()) as c:
         for n in (1, 1000, 4000):
@@ -126,13 +126,13 @@ def end_of_both(client):
 
 @pytest.mark.parametrize("half_close", [end_of_tls_alone, end_of_both])
 def test_half_close_is_answered_first(tls_hasp, context, redis_server, pooling, half_close):
-    """TLS has a message for a half-close, and the replies come after it."""
+    """A client half-closes by TLS' close_notify; hasp answers its requests before it closes."""
     hasp = tls_hasp()
     hasp.is_up()
     size = 5 * MB if pooling == "shared" else 1000
     redis_server.client().set("big", "x" * size)
     with Connection(TlsAddress.of(tls_address(hasp), context)) as c:
-        # With pooling = shared, the client has a shared link by its second command.
+        # With pooling = shared, the client uses a shared link from its second command on.
         assert (c.call("PING"), c.call("PING")) == (PONG, PONG)
         c.send(encode("SET", "a", "1") + encode("GET", "big") * 3 + encode("GET", "a"))
         half_close(c)
@@ -178,7 +178,7 @@ def test_many_clients_at_once(tls_hasp, authority):
         assert c.call("GET", "n") == b"$4\r\n2000\r\n"
 
 
-# --- who is let in -----------------------------------------------------------------------
+# --- which clients hasp accepts -----------------------------------------------------------
 
 
 @covers("tls_failed")
@@ -311,7 +311,8 @@ def test_server_that_asks_for_a_certificate_gets_it(start_hasp, authority):
     mine = authority.certificate("hasp")
     with TlsRedis(authority, authority.certificate("server"), clients="yes") as redis:
         hasp = start_hasp(upstream=encrypted(redis.tls_address, authority))
-        logged(hasp, "upstream_down")  # its reason, an alert, may be cut off by a reset
+        # The log may lack the alert that is the reason, if a reset overtakes the alert.
+        logged(hasp, "upstream_down")
         hasp = start_hasp(VERBS, upstream=encrypted(redis.tls_address, authority, tls_cert_file=mine.cert,
                                                     tls_key_file=mine.key))
         with Connection(hasp.address) as c:
@@ -329,8 +330,8 @@ def test_server_that_never_shakes_hands_is_given_up(start_hasp, authority):
 
 @contextlib.contextmanager
 def half_a_server(certificate):
-    """Returns the server's address, and a list of whether each link resumed its TLS session.
-    Clients get links of their own, so the server needs to answer little."""
+    """Returns a server's address, and a list with a bool for each link: whether it resumed its TLS
+    session. The server answers only what private links need."""
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.load_cert_chain(certificate.cert, certificate.key)
     reused = []
@@ -378,7 +379,7 @@ def test_sessions_with_a_server_whose_certificate_has_expired_are_not(start_hasp
         with half_a_server(authority.certificate_until(ends, "brief")) as (address, reused):
             hasp = start_hasp(upstream=encrypted(address, authority, server_check_delay=0), pooling="session")
             until(lambda: time.time() > ends + 1 or (ping(hasp) and True in reused), "a link whose session is resumed")
-            until(lambda: time.time() > ends + 1, "its certificate to expire")
+            until(lambda: time.time() > ends + 1, "the server's certificate to expire")
             refused = ping(hasp)
             assert refused.startswith(b"-ERR ") and b"certificate has expired" in refused, refused
 

@@ -8,7 +8,7 @@ from harness.sections import VERBS, rule
 from harness.tls import TlsRedis, tls_address
 from test_client_libraries import CLIENTS, NODE_MODULES, run
 
-# What makes the code of test_client_libraries.py encrypt: what stands there, and what instead.
+# Makes each program of test_client_libraries.py use TLS: (text in the program, its replacement).
 ENCRYPTED = {
     "redis-py": ("decode_responses=True", 'decode_responses=True, ssl=True, ssl_ca_certs=os.environ["CA"]'),
     "phpredis": ('getenv("HOST"), (int)getenv("PORT")', '"tls://" . getenv("HOST"), (int)getenv("PORT"), 0, null, 0, 0, '

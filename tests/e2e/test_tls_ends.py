@@ -20,8 +20,8 @@ def redis_server(tls_redis):
 
 
 def test_keys_change_while_replies_wait(tls_hasp, redis_server):
-    """hasp must answer each key change with new keys, after a record that the socket has taken in
-    part. hasp reads on until 256 KiB of replies wait."""
+    """hasp must answer each key update with new keys, after a record that the socket has taken only
+    in part. hasp reads requests until 256 KiB of replies wait."""
     value = b"x" * 50_000
     redis_server.client().set("big", value)
     reply = b"$%d\r\n%b\r\n" % (len(value), value)
@@ -29,7 +29,8 @@ def test_keys_change_while_replies_wait(tls_hasp, redis_server):
     with Libssl(tls_address(hasp), receive_buffer=65536) as c, Connection(hasp.address) as other:
         for _ in range(200):  # 10 MB: more than the kernel takes
             c.write(encode("GET", "big"))
-            assert [other.call("GET", "big") for _ in range(2)] == [reply] * 2  # hasp has read the first, too
+            # hasp has served both clients, so it has read c's GET.
+            assert [other.call("GET", "big") for _ in range(2)] == [reply] * 2
             c.update_keys()
         c.write(encode("PING"))
         expected = reply * 200 + PONG
@@ -60,7 +61,7 @@ def test_another_handshake_is_refused(tls_hasp, authority):
 @pytest.mark.parametrize("command", [encode("SET", "k", "v" * 100), encode("SET", "k", "v" * 3 * MB), b"SET k v\r\n"],
                          ids=["short", "long", "inline"])
 def test_request_that_is_cut_off_is_no_request(tls_hasp, authority, redis_server, command):
-    """TCP ends without TLS' own end, which anyone in the network can cause."""
+    """The connection ends without TLS' close_notify, as if an attacker had cut it."""
     hasp = tls_hasp()
     for end in command[:-1], command[:len(command) // 2]:
         with Connection(TlsAddress.of(tls_address(hasp), authority.trusting())) as c:

@@ -59,7 +59,7 @@ def long_hello(announced, sent):
 
 NEVER = "no TLS handshake for client_login_timeout"
 LONG = "client hello of more than 16384 bytes"
-# What they send, and how hasp says why it closes them.
+# What the clients of a storm send, and the reason that hasp logs when it closes them.
 STORMS = {
     "nothing": (b"", NEVER),
     "half": (hello()[:100], NEVER),
@@ -77,7 +77,7 @@ STORMS = {
 
 
 class Storm:
-    """Clients that all send the same bytes, and that hasp closes."""
+    """Clients that all send the same bytes until hasp closes them."""
 
     def __init__(self, address, sent, cut):
         self.socks = []
@@ -85,7 +85,7 @@ class Storm:
             sock = socket.create_connection(address)
             sock.settimeout(PATIENCE)
             self.socks.append(sock)
-            with contextlib.suppress(ConnectionError):  # hasp may close it before all is sent
+            with contextlib.suppress(ConnectionError):  # hasp may close the client before all is sent
                 sock.sendall(sent)
                 if cut:
                     sock.shutdown(socket.SHUT_WR)
@@ -117,16 +117,16 @@ def test_clients_that_do_not_shake_hands_harm_nobody_and_leave_nothing(tls_hasp,
         all_go_on()
         clients.until_closed()
         all_go_on()
-        until(lambda: descriptors(hasp) <= before, "the descriptors of all of them to be closed")
+        until(lambda: descriptors(hasp) <= before, "the descriptors of all clients to be closed")
         growth.check(MANY * 80 * 1024)
         lines = re.findall(r"tls_failed address=\S+ listener=\S+ reason=\"(.*?)\" suppressed=", hasp.log)
         assert set(lines) == {reason} and hasp.log.count("tls_failed") == len(lines)
-        assert len(lines) < MANY / 4  # ten in ten seconds
+        assert len(lines) < MANY / 4  # hasp logs at most ten of them in ten seconds
 
 
 def hello_without_key():
-    """Returns a TLSv1.3 hello after which the server has to ask for another one, with an x25519
-    key."""
+    """Returns a TLSv1.3 hello without a key share, so that the server asks for a second hello with
+    an x25519 key."""
     extensions = b"".join(number.to_bytes(2, "big") + len(body).to_bytes(2, "big") + body for number, body in [
         (43, b"\x02\x03\x04"), (10, b"\x00\x02\x00\x1d"), (13, b"\x00\x02\x04\x03"), (51, b"\x00\x00")])
     body = (b"\x03\x03" + bytes(32) + b"\x00" + b"\x00\x02\x13\x01" + b"\x01\x00" +
@@ -140,7 +140,7 @@ def test_second_hello_may_not_be_longer(tls_hasp):
         c.send(hello_without_key())
         assert c.file.read(1) == b"\x16"  # the server's answer has begun
         c.send(long_hello(131_000, 10))
-        until(lambda: f'reason="{LONG}"' in hasp.log, "it to be told of")
+        until(lambda: f'reason="{LONG}"' in hasp.log, "hasp to log the long hello")
 
 
 @pytest.mark.parametrize("nbytes", [20 * 1024, 40 * 1024])
@@ -155,14 +155,15 @@ def test_certificates_of_clients_may_have_32_kib(tls_hasp, authority, nbytes):
         return
     with pytest.raises((OSError, EOFError)), connect_tls(tls_address(hasp), authority.trusting(chain)) as c:
         c.call("PING")
-    until(lambda: 'reason="excessive message size"' in hasp.log, "it to be told of")
+    until(lambda: 'reason="excessive message size"' in hasp.log, "hasp to log the long certificate")
 
 
 # --- certificates that change ------------------------------------------------------------
 
 
 def common_name(address, context, session=None):
-    """Returns the certificate's name that new connections see, and their session."""
+    """Returns the common name of hasp's certificate, the session, and whether hasp resumed
+    `session`."""
     with connect_tls(address, context, session) as c:
         assert c.call("PING") == PONG
         subject = dict(pair[0] for pair in c.sock.getpeercert()["subject"])
@@ -195,7 +196,8 @@ class Talk(threading.Thread):
 
 
 def test_certificates_change_under_load(tls_hasp, authority):
-    """A broken file changes nothing, and hasp logs it."""
+    """After a reload with a broken certificate file, hasp keeps the old certificate and logs the
+    fault."""
     names = [authority.certificate("odd"), authority.certificate("even")]
     used = authority.certificate("used")
     hasp = tls_hasp(VERBS, certificate=used, workers=2)
@@ -203,8 +205,8 @@ def test_certificates_change_under_load(tls_hasp, authority):
     address = TlsAddress.of(plain, context)
 
     def shown(n):
-        """Returns the certificate that any worker shows. A worker may be in a turn that began
-        before the reload."""
+        """Returns the name on the certificate of the worker that accepts. A worker may still finish
+        a turn that began before the reload."""
         until(lambda: common_name(plain, context)[0] == ["odd", "even"][n % 2], "the certificate to be shown")
 
     with Load(address, clients=2) as load, Talk(address) as talk:
@@ -216,7 +218,7 @@ def test_certificates_change_under_load(tls_hasp, authority):
             told = hasp.log.count("reload_failed kept=")
             used.cert.write_text("nonsense")
             hasp.edit("", "")
-            until(lambda told=told: hasp.log.count("reload_failed kept=") > told, "the fault to be told of")
+            until(lambda told=told: hasp.log.count("reload_failed kept=") > told, "hasp to log the fault")
             shown(n)
             load.goes_on()
     assert not load.faults and not talk.fault and talk.count
@@ -225,7 +227,7 @@ def test_certificates_change_under_load(tls_hasp, authority):
 
 @pytest.fixture(params=["TLSv1_2", "TLSv1_3"])
 def version(request):
-    """Returns settings of a client that speaks only this version."""
+    """Returns options of a client's context that allow only this TLS version."""
     version = getattr(ssl.TLSVersion, request.param)
     return {"minimum_version": version, "maximum_version": version}
 
@@ -240,7 +242,7 @@ def test_sessions_are_resumed_over_reloads(tls_hasp, authority, version):
 
 
 def shakes_hands_anew(hasp, context, session):
-    """hasp does not resume the old session, but resumes a new one."""
+    """Checks that hasp does not resume the old session, and resumes the one that it then issues."""
     with connect_tls(tls_address(hasp), context, session) as c:
         assert c.call("PING") == PONG and not c.sock.session_reused
         session = c.sock.session
@@ -260,7 +262,7 @@ def test_sessions_of_another_certificate_are_not_resumed(tls_hasp, authority, ve
 
 
 def test_sessions_of_other_settings_are_not_resumed(tls_hasp, authority, version):
-    """A client that was accepted under the old settings may not be accepted now."""
+    """A client that the old settings accepted may not be acceptable now."""
     context = authority.trusting(authority.certificate("client"), **version)
     hasp = tls_hasp(tls_auth_clients="no", tls_ca_cert_file=authority.cert)
     for old, new in ("tls_auth_clients = no", "tls_auth_clients = yes"), ("tls_auth_clients = yes", "tls_auth_clients = no"):
@@ -279,11 +281,11 @@ def test_client_whose_certificate_has_expired_resumes_nothing(tls_hasp, authorit
         context = authority.trusting(authority.certificate_until(ends, "client"), **version)
         with contextlib.suppress(OSError, EOFError):
             _, session, _ = common_name(tls_address(hasp), context)
-    until(lambda: time.time() > ends + 1, "its certificate to expire")
+    until(lambda: time.time() > ends + 1, "the client's certificate to expire")
     told = hasp.log.count('reason="certificate has expired"')
     with pytest.raises((OSError, EOFError)), connect_tls(tls_address(hasp), context, session) as c:
         c.call("PING")
-    until(lambda: hasp.log.count('reason="certificate has expired"') > told, "it to be refused")
+    until(lambda: hasp.log.count('reason="certificate has expired"') > told, "hasp to refuse the client")
 
 
 def test_clients_of_an_authority_that_is_not_trusted_any_more_resume_nothing(tls_hasp, authority, tmp_path, version):

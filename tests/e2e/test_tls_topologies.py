@@ -20,7 +20,7 @@ def tls(authority, certificate):
 
 @pytest.fixture
 def options(authority):
-    """Of [upstream]; all servers have the one certificate."""
+    """Returns options for [upstream]; all servers have the same certificate."""
     return f"\ntls = yes\ntls_ca_cert_file = {authority.cert}\ntls_server_name = localhost\nfailover_wait = 60s"
 
 
@@ -30,12 +30,12 @@ def test_locks_go_on_when_sentinels_choose_another_primary(start_hasp, tls, opti
         with hasp.connect() as holder, hasp.connect() as waits:
             assert holder.call("SET", "{job}1", "h", "NX") == OK
             waits.send(encode("SET", "{job}1", "w", "NX"))
-            until(lambda: sentinels.primary().client().keys("hasp:queue:*"), "it to wait")
+            until(lambda: sentinels.primary().client().keys("hasp:queue:*"), "the waiter to enter the queue")
             sentinels.until_streaming()
             _, new = sentinels.failover()
             until_followed(hasp, new)
             assert new.client().get("{job}1") == "h"
-            until(lambda: new.client().keys("hasp:queue:*"), "it to stand in line again")
+            until(lambda: new.client().keys("hasp:queue:*"), "the waiter to enter the queue of the new primary")
             assert holder.call("DEL", "{job}1") == ONE
             assert waits.read() == OK
             assert new.client().get("{job}1") == "w"
@@ -45,11 +45,11 @@ def test_locks_go_where_their_slot_goes(start_hasp, tls, options):
     with Cluster(replicas=0, tls=tls) as cluster:
         hasp = start_hasp(RULE, upstream=cluster.upstream + options)
         with hasp.connect() as holder, hasp.connect() as waits, hasp.connect() as c:
-            for n in range(60):  # at every node
+            for n in range(60):  # puts keys on every node
                 assert c.call("SET", f"key:{n}", n) == OK
             assert holder.call("SET", "{job}1", "h", "NX") == OK
             waits.send(encode("SET", "{job}1", "w", "NX"))
-            until(lambda: cluster.owner("{job}1").client().keys("hasp:queue:*"), "it to wait")
+            until(lambda: cluster.owner("{job}1").client().keys("hasp:queue:*"), "the waiter to enter the queue")
             to = cluster.other_than("{job}1")
             cluster.migrate(cluster.slot("{job}1"), to)
             assert c.call("DEL", "{job}1") == ZERO

@@ -10,7 +10,7 @@ import pytest
 from harness import TOP
 from harness.by_hand import HASP
 
-# The tour needs a browser and two languages, and covers nothing that other tests do not.
+# The tour needs a browser, PHP and Ruby, and covers no code that other tests do not.
 pytestmark = [pytest.mark.unless_sanitized, pytest.mark.nightly]
 
 PICTURES = {"light": (1440, 1200), "dark": (1440, 1200), "phone-dark": (360, 1600)}
@@ -28,7 +28,7 @@ def printed(pictures):
     try:
         output, _ = toured.communicate(timeout=480)
     finally:
-        toured.terminate()  # if still running; the script then ends its own processes
+        toured.terminate()  # if the tour is still running: its script then ends its own processes
         toured.wait()
     print(output)
     assert toured.returncode == 0, output

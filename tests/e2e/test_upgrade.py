@@ -29,7 +29,8 @@ LOCK = "lock:1"
 
 
 def owned(address, faults, ending, busy):
-    """Takes a lock, changes a value by reading and writing it, and releases the lock."""
+    """Locks and unlocks in a loop; records a fault if another client has the lock at the same
+    time."""
     while not ending.is_set() and not faults:
         try:
             with Connection(address) as one:
@@ -61,7 +62,7 @@ def updated(address, faults, ending, done):
 
 @covers("upgraded")
 def test_ten_upgrades_are_not_noticed_by_clients(generations, plain):
-    """The clients connect again for each request, lock and update."""
+    """The clients open a connection for each request, lock and update."""
     hasps = generations(VERBS + guard(pattern="stock:*", lease="60s", wait="60s"), workers=2, drain_timeout="60s")
     address, faults, ending, busy, done = hasps.hasp.address, [], threading.Event(), [], []
     others = [threading.Thread(target=owned, args=(address, faults, ending, busy)) for _ in range(2)]
@@ -122,7 +123,7 @@ def test_waiters_of_both_processes_get_the_lock_in_their_order(generations, plai
 
 
 def test_new_process_may_have_more_or_fewer_workers(generations, tmp_path):
-    """A client may connect to any of the inherited sockets, and workers accept from each."""
+    """Clients may connect to any inherited socket, and each worker accepts from all of them."""
     path = tmp_path / "s"
     hasps = generations(listen=f"127.0.0.1:0 unix:{path}", workers=3)
     hasp, before = hasps.hasp, 3
@@ -146,7 +147,8 @@ def http_ports(hasps):
 
 
 def test_scraping_goes_on(generations):
-    """The new process has the same socket, whose port the kernel chose for the first one."""
+    """The new process inherits the HTTP socket, whose port the kernel chose for the first
+    process."""
     hasps = generations(HTTP)
     port = where(hasps.hasp)
     faults, scraped, ending = [], [], threading.Event()
@@ -165,7 +167,7 @@ def test_scraping_goes_on(generations):
         for _ in range(5):
             before = len(scraped)
             hasps.upgrade()
-            until(lambda before=before: len(scraped) >= before + 10 or faults, "it to be scraped")
+            until(lambda before=before: len(scraped) >= before + 10 or faults, "ten scrapes")
     finally:
         ending.set()
         scraper.join()
@@ -179,7 +181,7 @@ def test_connection_to_the_old_process_gets_its_answer_and_is_closed(generations
         c.request("GET", "/healthz")
         assert c.getresponse().read() == b"ok\n"
         hasps.upgrade()
-        c.request("GET", "/healthz")  # again, over a connection to the new one, if that was closed meanwhile
+        c.request("GET", "/healthz")  # over a new connection, if the old process closed this one before it replied
         with contextlib.suppress(http.client.RemoteDisconnected):
             reply = c.getresponse()
             assert reply.read() == b"ok\n" and reply.will_close
@@ -189,8 +191,8 @@ def test_connection_to_the_old_process_gets_its_answer_and_is_closed(generations
 
 
 def test_new_process_has_the_console(generations, tmp_path):
-    """The console has the same addresses, one of which the kernel chose; open connections stay with
-    the old process."""
+    """The new process inherits the console's sockets; open console connections stay with the old
+    process."""
     path = tmp_path / "admin"
     hasps = generations(f"[admin]\nlisten = unix:{path} 127.0.0.1:0\npassword = p\n", drain_timeout="1h")
     port = int(re.search(r" listening_console address=127\.0\.0\.1:(\d+)", hasps.hasp.log).group(1))
@@ -210,7 +212,7 @@ def test_new_process_has_the_console(generations, tmp_path):
         assert old.call("PING") == PONG
         assert old.call("RELOAD") == b"-ERR not reloaded: hasp is shutting down\r\n"
         for address in str(path), ("127.0.0.1", port):
-            until(lambda address=address: all(reloads(address) for _ in range(12)), "only the new one to accept")
+            until(lambda address=address: all(reloads(address) for _ in range(12)), "only the new process to accept")
         with hasps.hasp.connect() as one:
             assert one.call("PING") == PONG
         client.call("DISCARD")
@@ -275,7 +277,7 @@ def test_second_upgrade_is_refused_while_one_is_under_way(redis_server, tmp_path
             assert one.call("PING") == PONG
         assert hasp.stop() is None
         assert 'upgrade_failed kept="the old process" reason="hasp is shutting down"' in hasp.log
-        until(lambda: not alive(heir), "the new process to be ended")
+        until(lambda: not alive(heir), "the new process to exit")
     finally:
         hasp.kill()
         hasp.remove()
