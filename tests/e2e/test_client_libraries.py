@@ -30,7 +30,7 @@ def test_redis_cli(hasp):
     out = run(["redis-cli", "-h", host, "-p", port], "set a 1\nget a\nmulti\nincr a\nexec\nlock k\n"
               "setnx lock:1 v\nttl nothing\nno-such\n")
     lines = out.split("\n")
-    assert int(lines.pop(5)) > 0  # the fencing token
+    assert int(lines.pop(5)) > 0  # a fencing token
     assert lines[:7] == ["OK", "1", "OK", "QUEUED", "2", "1", "-2"]
     assert run(["redis-cli", "-h", host, "-p", port, "-3", "--no-raw", "hgetall", "none"]).strip() == "(empty hash)"
     lines = "".join(encode("SET", f"k{n}", n).decode() for n in range(5000))
@@ -87,7 +87,7 @@ const { createClient } = require("redis");
 }
 
 
-# Debian's packages, which not every machine has that runs these tests.
+# The file of Debian's package; the test is skipped without it.
 PREDIS = pathlib.Path("/usr/share/php/Predis/autoload.php")
 PERL_REDIS = pathlib.Path("/usr/share/perl5/Redis.pm")
 
@@ -127,8 +127,7 @@ def test_client_library(hasp, plain, tmp_path, client):
 
 
 def test_client_libraries_do_not_notice_a_cluster(cluster, start_hasp, tmp_path):
-    """The same, by clients for a single server; because of the transaction, all keys are in one
-    slot."""
+    """The clients expect a single server. All keys are in one slot, as the transaction requires."""
     hasp = start_hasp(rule() + VERBS, upstream=cluster.upstream)
     host, port = hasp.address
     with hasp.client() as plain:

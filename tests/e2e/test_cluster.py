@@ -20,7 +20,7 @@ KEYS = [f"key:{n}" for n in range(60)]
 
 
 def send_until_full(sock, data):
-    """Sends until no more bytes are accepted. Returns how many bytes were sent."""
+    """Sends `data` until the socket accepts no more. Returns the number of bytes sent."""
     sent = 0
     try:
         while sent < len(data):
@@ -102,7 +102,7 @@ def test_a_blocked_client_is_answered_by_the_node_of_its_key(hasp):
     with hasp.connect() as one, hasp.connect() as other:
         for key in KEYS[:6]:
             one.send(encode("BLPOP", key, 0))
-            until(lambda key=key: other.call("RPUSH", key, "v"), "a push")
+            until(lambda key=key: other.call("RPUSH", key, "v"), "a push to a blocked client")
             assert one.read() == b"*2\r\n" + bulk(key) + bulk("v")
 
 
@@ -114,8 +114,8 @@ def test_what_is_pushed_is_not_lost_to_a_blocked_client_that_has_left(shared_clu
         for key in KEYS[:6]:
             with hasp.connect() as one:
                 one.send(encode("BLPOP", key, 0))
-                until(lambda: blocked() == 1, "it to block")
-            until(lambda: blocked() == 0, "Redis to hear that it has left")
+                until(lambda: blocked() == 1, "the client to block")
+            until(lambda: blocked() == 0, "Redis to notice that the client has left")
             assert other.call("RPUSH", key, "v") == b":1\r\n"
             assert other.call("LLEN", key) == b":1\r\n"
 
@@ -229,7 +229,7 @@ def test_monitor_is_no_end_of_hasp(hasp, behind):
 
 
 def forget_others(node):
-    """Makes the nodes forget a node that is down, so that it does not learn of changes."""
+    """Makes a dead node forget the others, so that it learns of no change when it starts."""
     config = node.dir / "nodes.conf"
     lines = [line for line in config.read_text().splitlines(keepends=True) if "myself" in line or line.startswith("vars")]
     config.write_text("".join(lines))
@@ -238,10 +238,8 @@ def forget_others(node):
 @covers("cluster_map_failed")
 @pytest.mark.parametrize("pooling", ["shared"])
 def test_a_node_that_has_been_away_is_not_believed(start_hasp):
-    """The node still reports the slot map of the time before it was partitioned.
-
-    If hasp asked all other nodes in vain, it would believe this node. So hasp asks no node until
-    this one is there, and many other nodes in its list do not answer."""
+    """After a partition, a node still reports its old slot map. hasp must not believe it if other
+    nodes just do not answer; so hasp asks the nodes of a list with many silent ones."""
     with Cluster() as cluster, contextlib.ExitStack() as stack:
         old = cluster.owner("k")
         silent = [stack.enter_context(socket.create_server(("127.0.0.1", 0))).getsockname() for _ in range(100)]
@@ -259,7 +257,7 @@ def test_a_node_that_has_been_away_is_not_believed(start_hasp):
                 stack.enter_context(node.frozen())
             old.start()
         plain = stack.enter_context(old.client())
-        until(lambda: "cmdstat_cluster|slots" in plain.info("commandstats"), "hasp to ask it")
+        until(lambda: "cmdstat_cluster|slots" in plain.info("commandstats"), "hasp to ask the outdated node")
         hasp.take_turn()
         assert f"cluster_map_failed address={old} reason=" in hasp.log
         for node in others:

@@ -10,7 +10,7 @@ from harness.replies import OK, PONG, bulk
 from harness.sanitizers import sanitized
 
 LIMIT = 8 * MB
-# More bytes that may be in memory: those in transit at the limit, and the allocator's.
+# Bytes that hasp may take: its limit, those in transit at the limit, the allocator's overhead.
 BOUND = 3 * LIMIT
 VALUE = "x" * MB
 TIMES = 60
@@ -18,7 +18,8 @@ TIMES = 60
 
 @pytest.fixture
 def slow(start_hasp):
-    """A cluster, hasp in front of it, and keys of a megabyte; the node of the first key is slow."""
+    """Returns a node, hasp in front of its cluster, and a key of a megabyte per node, its own
+    first."""
     with Cluster(replicas=0, node_timeout_ms=60_000) as cluster:
         hasp = start_hasp(upstream=cluster.upstream, client_output_limit=LIMIT, workers=1).is_up(3)
         keys = [next(key for key in map("k{}".format, range(1000)) if cluster.owner(key) is node)
@@ -54,7 +55,7 @@ def test_client_whose_replies_come_over_links_of_all_is_closed(slow):
             client.send(encode("GET", first) + b"".join(encode("GET", key) for key in others) * TIMES)
             assert client.at_end()
         growth.check(BOUND)
-        until(lambda: sanitized() or growth.now < LIMIT, "the memory to be given back")
+        until(lambda: sanitized() or growth.now < LIMIT, "hasp to free the replies")
     assert "client_output_limit" in hasp.log
     with hasp.connect() as client:
         for key in first, *others:

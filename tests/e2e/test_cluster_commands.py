@@ -18,8 +18,7 @@ DISABLED = b"-ERR This instance has cluster support disabled\r\n"
 
 @pytest.fixture(name="both")
 def _both(hasp, redis_server):
-    """both(COMMAND ...) returns the reply, after a check that hasp and a single Redis give the
-    same."""
+    """both(COMMAND ...) checks that hasp and a single Redis give the same reply, and returns it."""
     with hasp.connect() as ours, redis_server.connect() as theirs:
         def call(*args, key=lambda reply: reply):
             one, other = ours.call(*args), theirs.call(*args)
@@ -156,7 +155,7 @@ def test_the_cluster_itself_is_not_shown(both):
     for line in ["CLUSTER SLOTS", "CLUSTER NODES", "CLUSTER INFO", "ASKING"]:
         assert both(*line.split()) == DISABLED, line
     for line in ["READONLY", "READWRITE"]:
-        assert both(line) in (DISABLED, OK), line  # the latter is Valkey's
+        assert both(line) in (DISABLED, OK), line  # OK on Valkey
 
 
 def test_it_says_of_itself_that_it_is_one_server(hasp, both):
@@ -164,7 +163,7 @@ def test_it_says_of_itself_that_it_is_one_server(hasp, both):
     assert b"standalone" in both("HELLO", 3, key=lambda reply: reply[:4])
     with hasp.client() as client:
         info = client.info()
-        assert info.get("redis_mode", info.get("server_mode")) == "standalone"  # the latter is Valkey's
+        assert info.get("redis_mode", info.get("server_mode")) == "standalone"  # server_mode on Valkey
         assert client.info("cluster")["cluster_enabled"] == 0
         assert client.ping()
 
@@ -192,7 +191,7 @@ def test_client_id_is_no_nodes_and_every_clients_own(hasp):
 
 @covers("cluster")
 def test_client_kill_id_reaches_nobody(shared_cluster, hasp):
-    """Each node may have given this id to another client."""
+    """hasp sends it to no node, because each node may have another client with this id."""
     with hasp.connect() as client, contextlib.ExitStack() as stack:
         for node in shared_cluster.nodes:
             direct = stack.enter_context(node.connect())
@@ -218,7 +217,7 @@ def test_other_databases_are_refused_as_by_any_cluster(hasp):
 def test_wait_speaks_of_every_node(hasp):
     with hasp.connect() as client:
         assert pipeline(client, *[("SET", key, 1) for key in KEYS]) == [OK] * len(KEYS)
-        until(lambda: client.call("WAIT", 1, 1000) == b":1\r\n", "all replicas to have it")
+        until(lambda: client.call("WAIT", 1, 1000) == b":1\r\n", "all replicas to have the keys")
 
 
 def test_keys_that_stand_behind_words_are_found(both):

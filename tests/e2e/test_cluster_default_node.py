@@ -7,9 +7,9 @@ from harness import encode, until
 from harness.cluster import Cluster
 from harness.replies import NIL, OK, PONG, bulk
 
-# Longer than any test waits; the checks come often.
+# Time-outs longer than any test waits, and frequent checks.
 LIMITS = "\nserver_timeout = 120s\nserver_check_delay = 50ms\nfailover_wait = 120s"
-CLIENTS = 6  # with three nodes, each is the default node of some
+CLIENTS = 6  # enough clients that each of three nodes is some client's default node
 
 
 def lone(**options):
@@ -29,7 +29,7 @@ def is_served(hasp):
 def test_new_clients_are_served_while_a_node_hangs(start_hasp):
     with lone() as cluster:
         hasp = start_hasp(upstream=cluster.upstream + LIMITS)
-        until(lambda: is_served(hasp), "the cluster")
+        until(lambda: is_served(hasp), "hasp to know the cluster")
         with cluster.primaries()[0].frozen():
             until(lambda: all(is_served(hasp) for _ in range(CLIENTS)), "all new clients to be served")
 
@@ -45,7 +45,7 @@ def test_nodes_that_come_up_after_hasp_are_found(start_hasp):
         clients = [stack.enter_context(hasp.connect()) for _ in asked]
         for client, (command, _) in zip(clients, asked):
             client.send(encode(*command))
-        until(lambda: "cluster_map_failed" in hasp.log, "hasp to ask for them in vain")
+        until(lambda: "cluster_map_failed" in hasp.log, "hasp to fail to read the slot map")
         for node in cluster.nodes:
             node.start()
         for client, (_, reply) in zip(clients, asked):
@@ -60,6 +60,6 @@ def test_clients_of_a_node_that_dies_go_on_at_another(start_hasp):
             assert client.call("PING") == PONG
         dead = cluster.primaries()[0]
         dead.kill()
-        until(lambda: f"upstream_down address={dead}" in hasp.log, "hasp to notice")
+        until(lambda: f"upstream_down address={dead}" in hasp.log, "hasp to notice the dead node")
         for client in clients:
             assert client.call("PING") == PONG

@@ -34,7 +34,7 @@ def start(start_hasp, node):
     return lambda rules: start_hasp(rules, upstream=str(node)).is_up()
 
 
-# With what stands in the name of each in front of it: braces, its own hash tag, one of its slot.
+# {key: what stands for it in the names of hasp's own keys, such as hasp:queue:{k}}.
 KEYS = {"k": "{k}", "{a}b": "{a}b:", "a{b": "{a{b}", "a}b": "{4w2}a}b!", "{}a": "{4LZ}{}a!", "": "{06S}!"}
 EACH = pytest.mark.parametrize("key", KEYS)
 
@@ -113,7 +113,7 @@ def test_rule_with_wait_hands_off(start, plain, key, owner):
         assert third.read() == ONE
         assert third.call("EXPIRE", key, 60) == ONE
         assert third.call("DEL", key) == ONE
-    until(lambda: plain.keys() == [], "nothing to be left")
+    until(lambda: plain.keys() == [], "no key to be left")
 
 
 @EACH
@@ -123,7 +123,7 @@ def test_rule_renews_what_it_has(start, plain, key):
         assert one.call("SETNX", key, "v") == ONE
         until(lambda: hasp.client() and plain.pexpiretime(key) > 0, "the lease")
         first = plain.pexpiretime(key)
-        until(lambda: plain.pexpiretime(key) > first, "the lease to begin anew")
+        until(lambda: plain.pexpiretime(key) > first, "the lease to be renewed")
         assert other.call("DEL", key) == ZERO
         assert one.call("DEL", key) == ONE
 
@@ -139,7 +139,7 @@ def test_guard_is_waited_for(start, plain, key):
             assert other.read() == bulk("1")
             assert other.call("INCR", key) == b":2\r\n"
         assert one.call("SET", key, 3) == OK
-    until(lambda: plain.keys() == [key], "nothing but the key to be left")
+    until(lambda: plain.keys() == [key], "no other key to be left")
 
 
 def test_guards_of_several_keys_are_taken_in_one_slot_only(start, plain):
@@ -166,7 +166,7 @@ def test_guarded_transaction(start, plain):
 
 
 def test_many_locks_are_renewed_and_waited_for_at_once(start, plain):
-    """One call contains only locks of the same slot."""
+    """hasp sends one call for each slot."""
     hasp = start(rule(pattern="*", lease="3s", wait="60s"))
     keys = [f"lock:{n}" for n in range(8)] + [f"lock:{{a}}{n}" for n in range(8)]
     with contextlib.ExitStack() as stack:
@@ -176,8 +176,8 @@ def test_many_locks_are_renewed_and_waited_for_at_once(start, plain):
             other = stack.enter_context(hasp.connect())
             stand(plain, other, "SETNX", key, "w", queue=f"hasp:queue:{key}:" if "{" in key else None)
         first = {key: plain.pexpiretime(key) for key in keys}
-        until(lambda: all(plain.pexpiretime(key) > first[key] for key in keys), "all leases to begin anew")
+        until(lambda: all(plain.pexpiretime(key) > first[key] for key in keys), "all leases to be renewed")
         assert "renewal_failed" not in hasp.log
         for key in keys:
-            plain.delete(key)  # unseen by hasp, which looks each second
-        until(lambda: all(plain.get(key) == "w" for key in keys), "all to be handed off")
+            plain.delete(key)  # hasp does not see this, and finds it by its check each second
+        until(lambda: all(plain.get(key) == "w" for key in keys), "all locks to be handed off")

@@ -18,8 +18,8 @@ NODES = 500
 
 
 class Seed:
-    """A node that answers CLUSTER SLOTS by `slots`, or by its return value; if `slots` is None, the
-    node does not answer."""
+    """A node that answers CLUSTER SLOTS with the reply `slots`, or with what the function `slots`
+    returns. If `slots` is None, it does not answer."""
 
     def __init__(self):
         self.slots = None
@@ -49,7 +49,7 @@ class Seed:
 
 
 def poison(port):
-    """Returns a map of many nodes, which all have this port."""
+    """Returns a slot map of NODES nodes, all with the port `port`."""
     hosts = [f"127.1.{n // 250}.{n % 250 + 1}" for n in range(NODES)]
     return b"*%d\r\n" % NODES + b"".join(
         b"*3\r\n:%d\r\n:%d\r\n*3\r\n$%d\r\n%s\r\n:%d\r\n$1\r\nx\r\n" % (
@@ -58,7 +58,7 @@ def poison(port):
 
 @pytest.fixture(name="poisoner")
 def a_poisoner():
-    """A server at each node of the poisoned map, which accepts connections but never answers."""
+    """Listens at each address of the poisoned map, and never answers."""
     with socket.create_server(("", 0), backlog=1) as silent, Seed() as seed:
         seed.slots = poison(silent.getsockname()[1])
         yield seed
@@ -79,8 +79,8 @@ def test_a_reload_asks_the_nodes_that_it_names_first(shared_cluster, start_hasp,
     until_poisoned(hasp)
     poisoner.slots = None
     hasp.reload(f"cluster = {poisoner.address}", shared_cluster.upstream)
-    until(lambda: is_served(hasp), "the cluster that the file names now")
-    until(lambda: hasp.log.count(" cluster_node_gone ") == NODES, "the others to be left")
+    until(lambda: is_served(hasp), "hasp to use the cluster that the file names now")
+    until(lambda: hasp.log.count(" cluster_node_gone ") == NODES, "hasp to leave all nodes of the poisoned map")
 
 
 def test_a_map_of_nodes_that_are_all_silent_is_gone_through_in_failover_wait(shared_cluster, start_hasp, poisoner):
@@ -97,11 +97,11 @@ def test_a_node_that_fails_is_logged_once_and_once_when_it_answers(shared_cluste
     with Seed() as seed, Connection(shared_cluster.nodes[0].address) as node:
         seed.slots = lambda piece: asked.append(piece) or b"-ERR no map\r\n"
         hasp = start_hasp(upstream=f"cluster = {seed.address}", workers=1)
-        until(lambda: len(asked) >= 5, "hasp to ask again and again")
+        until(lambda: len(asked) >= 5, "hasp to ask five times")
         assert hasp.log.count("cluster_map") == 1
         assert f'cluster_map_failed address={seed.address} reason="ERR no map"' in hasp.log
         seed.slots = node.call("CLUSTER", "SLOTS")
-        until(lambda: f"cluster_map_recovered address={seed.address}" in hasp.log, "it to answer")
+        until(lambda: f"cluster_map_recovered address={seed.address}" in hasp.log, "hasp to log the recovery")
 
 
 def own_connections(node):
@@ -115,13 +115,13 @@ def test_hasp_leaves_a_node_that_is_no_primary_any_more(shared_cluster, start_ha
         fence = int(holder.call("LOCK", "lock")[1:])
         waiter.send(encode("LOCK", "lock", "WAIT", 60000))
         old = shared_cluster.owner("lock")
-        until(lambda: any("subscriber" in name for name in own_connections(old)), "hasp to listen there")
+        until(lambda: any("subscriber" in name for name in own_connections(old)), "hasp to subscribe at the old primary")
         new = shared_cluster.failover(old)
-        until(lambda: own_connections(new), "hasp at the new primary")
-        until(lambda: not own_connections(old), "hasp to leave the old one")
-        # Also if the node becomes the primary again.
+        until(lambda: own_connections(new), "hasp to connect to the new primary")
+        until(lambda: not own_connections(old), "hasp to leave the old primary")
+        # The old node becomes the primary again, and hasp leaves the other one.
         assert client.call("SET", "key", 1) == b"+OK\r\n"
         assert shared_cluster.failover(new) is old
-        until(lambda: not own_connections(new), "hasp to leave the other one, too")
+        until(lambda: not own_connections(new), "hasp to leave the former primary")
         assert holder.call("UNLOCK", "lock") == b":1\r\n"
         assert int(waiter.read()[1:]) > fence

@@ -12,7 +12,7 @@ from harness.replies import OK, bulk
 from harness.resp import pipeline
 from harness.shared_cluster import hasp_of_cluster  # noqa: F401
 
-CLIENTS = 6  # with three nodes, each is the default node of some
+CLIENTS = 6  # enough clients that each of three nodes is some client's default node
 KEYS = [f"key:{n}" for n in range(30)]
 
 
@@ -53,7 +53,7 @@ def test_subscribers_hear_what_is_published_at_any_node(hasp):
             with hasp.client() as client:
                 client.publish("news", "x")
             for pubsub in ours, theirs:
-                message = until(lambda pubsub=pubsub: pubsub.get_message(timeout=1), "the message")
+                message = until(lambda pubsub=pubsub: pubsub.get_message(timeout=1), "the published message")
                 assert message["data"] == "x"
         for pubsub in ours, theirs:
             pubsub.close()
@@ -76,7 +76,7 @@ def test_acknowledgements_count_the_shard_channels_of_all_nodes(hasp, redis_serv
             client.call("HELLO", version)
         for command, n in steps:
             assert replies(ours, command, n) == replies(theirs, command, n), command
-        # The order is that of a hash table.
+        # The order of the acknowledgements is that of Redis' hash table.
         last = replies(ours, "SUNSUBSCRIBE", 4)
         assert sorted(frame.split(b"\r\n")[4] for frame in last) == [b"a", b"c", b"d", b"{b}2"]
         assert [integer(frame) for frame in last] == [3, 2, 1, 0]
@@ -139,7 +139,7 @@ def _notifying(shared_cluster):
 
 
 def heard(client, channel, marker, publisher):
-    """Returns the messages before `marker`, which this function publishes on `channel`."""
+    """Publishes `marker` on `channel`, and returns the messages that arrive before it."""
     publisher.call("PUBLISH", channel, marker)
     found = []
     while (frame := client.read()).split(b"\r\n")[-2] != marker.encode():
@@ -208,7 +208,7 @@ def test_a_subscriber_to_notifications_is_closed_when_another_node_gets_keys(sta
         first, second = cluster.nodes
         second.ask("CLUSTER", "RESET")
         second.ask("CLUSTER", "MEET", first.host, first.port, first.bus)
-        until(lambda: second.id in first.ask("CLUSTER", "NODES") and first.id in second.ask("CLUSTER", "NODES"), "them to meet")
+        until(lambda: second.id in first.ask("CLUSTER", "NODES") and first.id in second.ask("CLUSTER", "NODES"), "the nodes to meet")
         hasp = start_hasp(upstream=cluster.upstream)
         with hasp.connect() as client, hasp.connect() as other, hasp.connect() as writer:
             client.call("SUBSCRIBE", "__keyevent@0__:set")

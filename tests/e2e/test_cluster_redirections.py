@@ -18,7 +18,7 @@ KEYS = [f"key:{n}" for n in range(30)]
 
 
 class Counter(threading.Thread):
-    """Increments keys of its own by pipelines, and checks every reply."""
+    """Increments its keys by pipelines, and checks every reply."""
 
     def __init__(self, hasp, name, keys):
         super().__init__()
@@ -50,8 +50,8 @@ class Counter(threading.Thread):
         client.close()
 
     def resume(self, client):
-        """Connects again. Redis may or may not have run the commands in flight, at most two for
-        each key."""
+        """Reads the counters over a new connection: Redis may have run the INCRs in flight, at most
+        two for each key."""
         for key in self.keys:
             reply = client.call("GET", key)
             value = int(reply.split(b"\r\n")[1]) if reply != b"$-1\r\n" else 0
@@ -95,7 +95,7 @@ def test_keys_of_a_slot_that_is_on_its_way_are_found_where_they_are(shared_clust
         assert pipeline(client, ("GET", "{k}1"), ("GET", "{k}3"), ("GET", "{k}2")) == [
             b"$1\r\n1\r\n", b"$1\r\n3\r\n", b"$1\r\n2\r\n"]
         assert source.ask("EXISTS", "{k}1") == 1
-        # Some of its keys are here, some there: that is waited for.
+        # hasp delays RENAME until both keys are at the new node.
         client.send(b"RENAME {k}1 {k}3\r\nGET {k}3\r\n")
         shared_cluster.move_keys(slot, source, new)
         shared_cluster.end_migration(slot, source, new)
@@ -118,7 +118,7 @@ def test_requests_that_come_byte_by_byte_are_redirected(shared_cluster, hasp):
             client.send(bytes([byte]))
         for reply, *_ in commands[:6]:
             assert client.read() == reply
-        # For a transaction, and for keys of which some are here, some there, the rest is waited for.
+        # hasp delays the transaction, and DEL of several keys, until all keys have moved.
         shared_cluster.move_keys(slot, source, new)
         shared_cluster.end_migration(slot, source, new)
         for reply, *_ in commands[6:]:
@@ -148,7 +148,7 @@ def test_what_needs_several_keys_is_not_overtaken_while_some_are_here_and_some_t
     slot = shared_cluster.slot("k")
     new = shared_cluster.other_than(slot)
     with hasp.connect() as client:
-        # A session with links of its own, on which long requests are passed on as they come.
+        # Gives the client links of its own, on which hasp passes long requests on as they arrive.
         client.call("CLIENT", "NO-EVICT", "OFF")
         client.call("SET", "{k}1", 1)
         client.call("SET", "{k}2", 2)
@@ -158,7 +158,7 @@ def test_what_needs_several_keys_is_not_overtaken_while_some_are_here_and_some_t
         here, = source.ask("CLUSTER", "GETKEYSINSLOT", slot, 2)
         asked = [*SEVERAL[several], *(tuple(here if word == "KEY" else word for word in one) for one in BEHIND[behind])]
         client.send(b"".join(encode(*one) for one in asked))
-        until(lambda: refusals(source) > before, "the source to refuse what it has not all the keys of")
+        until(lambda: refusals(source) > before, "the source to refuse the command, as it lacks a key")
         shared_cluster.move_keys(slot, source, new)
         shared_cluster.end_migration(slot, source, new)
         replies = [client.read() for _ in asked]
@@ -179,7 +179,7 @@ def test_long_values_follow_a_slot_that_moves(cluster, hasp):
         assert client.call("SET", "{k}", values[0]) == b"+OK\r\n"
         source = cluster.begin_migration(slot, new)
         cluster.move_keys(slot, source, new)
-        # The key is found elsewhere, and what comes behind the redirected command behind it.
+        # The new node has the key. hasp runs the later commands after the redirected one.
         assert pipeline(client, ("SET", "{k}", values[1]), ("STRLEN", "{k}"), ("GETSET", "{k}", values[2])) == [
             b"+OK\r\n", b":%d\r\n" % len(values[1]), b"$%d\r\n%s\r\n" % (len(values[1]), values[1])]
         cluster.end_migration(slot, source, new)
@@ -188,7 +188,7 @@ def test_long_values_follow_a_slot_that_moves(cluster, hasp):
 
 
 def fill(cluster, client):
-    """Fills a primary, and sets a key of another primary."""
+    """Sets all KEYS. Returns the primary of the first key, and a key of another primary."""
     for key in KEYS:
         client.call("SET", key, 1)
     cluster.until_ok()
@@ -216,9 +216,9 @@ def test_client_of_a_primary_that_hangs_is_closed_when_it_has_a_successor(cluste
         with hasp.connect() as other:
             assert other.call("INCR", elsewhere) == b":2\r\n"
         assert cluster.until_moved_from(old, KEYS[0])
-        # The client whose command may have been carried out is told nothing that may be wrong.
+        # Redis may have run the INCR, so hasp closes the client instead of answering.
         try:
-            raise TooSlow(f"hasp knew the successor before the command came: {client.read()}")
+            raise TooSlow(f"hasp knew the new primary before it read INCR: {client.read()}")
         except (EOFError, ConnectionResetError):
             pass
         with hasp.connect() as other:
@@ -232,7 +232,8 @@ def test_a_failover_is_not_seen_by_clients_with_nothing_in_flight(shared_cluster
         for _ in range(2):
             old = shared_cluster.owner(KEYS[0])
             shared_cluster.failover(old)
-            # A command that is sent before that may be in flight when hasp learns of the new primary.
+            # A command sent earlier might be in flight to the old primary, and hasp would close the
+            # client.
             until(lambda old=old: f"cluster_node_gone address={old}\n" in hasp.log, "hasp to know the new primary")
             assert pipeline(client, *[("GET", key) for key in KEYS]) == [b"$1\r\n1\r\n"] * len(KEYS)
 

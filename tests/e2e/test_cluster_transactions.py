@@ -94,7 +94,7 @@ def test_its_slot_may_move_between_its_commands(shared_cluster, hasp):
 
 
 def test_its_slot_may_be_on_its_way(shared_cluster, hasp):
-    """The keys are at the new node, but the slot still belongs to the old node."""
+    """The source has no key of the slot any more, but the slot still belongs to it."""
     slot = shared_cluster.slot("{moving}")
     to = shared_cluster.other_than(slot)
     with hasp.connect() as client:

@@ -21,7 +21,7 @@ PATIENT = "\nfailover_wait = 600s"
 
 @pytest.fixture(scope="module")
 def still():
-    """Three primaries, none of which dies; slots may move."""
+    """A cluster of three primaries. Tests may move its slots, but kill no node."""
     with Cluster(replicas=0) as cluster:
         yield cluster
 
@@ -50,7 +50,7 @@ def waiting(cluster, queue, key):
 def until_renewed(*places):
     """Waits until hasp has renewed the leases of the locks, each a (node, key)."""
     ends = [(node, key, settles(lambda: node.ask("PEXPIRETIME", key), "an answer")) for node, key in places]
-    settles(lambda: all(node.ask("PEXPIRETIME", key) > end for node, key, end in ends), "all leases to begin anew")
+    settles(lambda: all(node.ask("PEXPIRETIME", key) > end for node, key, end in ends), "all leases to be renewed")
 
 
 def stand(cluster, connection, *command, queue=None):
@@ -112,15 +112,15 @@ def test_hasp_hears_of_a_release_by_redisson_in_a_cluster(start_hasp, still, sid
     with hasp.connect() as one:
         node.ask("HSET", key, *(("mode", "write", "they:1:write", 1) if side else ("they:1", 1)))
         stand(still, one, "LOCK", key, "WAIT", WAIT_MS, *side)
-        until(lambda: dict([node.ask("PUBSUB", "SHARDNUMSUB", channel)]) == {channel: 1}, "the subscription")
+        until(lambda: dict([node.ask("PUBSUB", "SHARDNUMSUB", channel)]) == {channel: 1}, "hasp's subscription to Redisson's channel")
 
         before = polls_at(node)
 
         def has_polled():
             node.ask("SPUBLISH", channel, "0")
-            return polls_at(node) > before + 60  # the check of each second would take a minute
+            return polls_at(node) > before + 60  # more polls than the checks of a minute, so messages caused them
 
-        until(has_polled, "the messages to have hasp poll")
+        until(has_polled, "hasp to poll when a message arrives")
         node.ask("DEL", key)
         node.ask("SPUBLISH", channel, "0")
         assert fence(one.read())
@@ -136,7 +136,7 @@ def test_locks_are_taken_waited_for_and_handed_off_at_each_primary(start_hasp, s
     for line in lines:
         line.serve(2)
     for line in lines:
-        line.all.pop(0).close()  # which releases it
+        line.all.pop(0).close()  # closing releases its lock
         assert fence(line.all[0].read()) > line.fence
         line.serve()
         line.end()
@@ -217,7 +217,7 @@ def test_a_line_goes_on_where_its_slot_has_gone(start_hasp, still):
 
 
 def test_of_two_processes_too(start_hasp, still):
-    """Users that do not trust each other wake each other."""
+    """A release in one hasp wakes a waiter in the other."""
     hasps = [start(start_hasp, still, RELEASING) for _ in range(2)]
     line = Line(still, "moving", *hasps)
     for _ in range(2):
@@ -247,7 +247,7 @@ def test_while_its_slot_moves_a_release_waits(start_hasp, still):
 
 
 def polls_at(node):
-    """As polls() of harness.line, for a cluster."""
+    """Returns how often poll.lua has run at the node; see polls() in harness/line.py."""
     return node.ask("INFO", "commandstats").get("cmdstat_zrangebyscore", {}).get("calls", 0)
 
 
@@ -268,7 +268,7 @@ def test_while_its_slot_moves_a_reader_whose_key_has_not_moved_yet_keeps_the_loc
         def is_answered():
             return readable(writer.sock)
 
-        until(lambda: polls_at(to) > before + 1 or is_answered(), "the lock to be polled where it is now")
+        until(lambda: polls_at(to) > before + 1 or is_answered(), "hasp to poll the lock at the new node")
         assert not is_answered()
         while still.move_keys(slot, source, to):
             pass
@@ -279,7 +279,7 @@ def test_while_its_slot_moves_a_reader_whose_key_has_not_moved_yet_keeps_the_loc
 
 @contextlib.contextmanager
 def half_moved(cluster, key, gone=None):
-    """One key of the slot, or `gone`, has moved, so that no node runs commands on several of its
+    """Moves one key of the slot, or `gone`, so that no node can run a command on several of its
     keys."""
     slot, to = cluster.slot(key), cluster.other_than(key)
     source = cluster.begin_migration(slot, to)
@@ -294,7 +294,7 @@ def half_moved(cluster, key, gone=None):
 
 
 def test_while_its_slot_moves_none_waits_longer_than_it_would(start_hasp, still):
-    """A waiter that has lost its place in the queue does not wait longer, either."""
+    """A waiter whose queue is out of reach still gets nil when its time to wait is over."""
     hasp = start(start_hasp, still, RELEASING, PATIENT)
     line = Line(still, "moving", hasp, n=1)
     with hasp.connect() as late, hasp.connect() as another:
@@ -330,11 +330,11 @@ def test_while_its_slot_moves_several_locks_are_waited_for_no_longer_either(star
     with hasp.connect() as holder, hasp.connect() as late:
         assert fence(holder.call("LOCK", second)) > 0
         late.send(encode("MLOCK", 2, first, second, "WAIT", 2000))
-        until(lambda: waiting(still, queue_of(second), second) == 1, "it to stand in line")
+        until(lambda: waiting(still, queue_of(second), second) == 1, "the client to enter the queue")
         with half_moved(still, second):
             assert late.read() == NIL
             assert late.call("PING") == b"+PONG\r\n"
-        until(lambda: holder.call("LOCK", first) != NIL, "what it had to be given back")
+        until(lambda: holder.call("LOCK", first) != NIL, "the MLOCK's first lock to be released")
         assert holder.call("MUNLOCK", 2, first, second) == b":2\r\n"
 
 
@@ -345,14 +345,14 @@ def test_a_rule_renews_what_has_moved(start_hasp, still):
         still.migrate(still.slot("lock:moving"), still.other_than("lock:moving"))
         node = still.owner("lock:moving")
         until_renewed((node, "lock:moving"))
-    until(lambda: not node.ask("EXISTS", "lock:moving"), "it to be released")
+    until(lambda: not node.ask("EXISTS", "lock:moving"), "the lock to be released")
 
 
 # --- primaries that die ------------------------------------------------------------------------
 
 
 def replicated(cluster, primary):
-    """Waits until the replica has all writes; later writes are lost with the primary."""
+    """Waits until the replica has all writes, because later ones die with the primary."""
     replica, *_ = settles(lambda: cluster.replicas_of(primary), "its replica")
     written = primary.role()[1]
     settles(lambda: replica.role()[4] >= written, "the replica to have it all")
@@ -394,11 +394,12 @@ def test_a_hold_is_renewed_at_the_new_primary_and_released_there(start_hasp, clu
         node = kill_owner(cluster, "lock:1")
         until_renewed((node, "lock:1"))
         assert one.call("PING") == b"+PONG\r\n"
-    until(lambda: not node.ask("EXISTS", "lock:1"), "it to be released")
+    until(lambda: not node.ask("EXISTS", "lock:1"), "the lock to be released")
 
 
 def test_a_wait_that_begins_at_a_dead_primary_is_at_the_replica_that_took_over(start_hasp, cluster):
-    """hasp cannot subscribe at the dead primary, but the client's wait does not become shorter."""
+    """hasp cannot subscribe at the dead primary; still, the client waits as long as it asked
+    for."""
     hasp = start(start_hasp, cluster, rule(lease="60s", wait="120s"))
     with hasp.connect() as one, hasp.connect() as late:
         assert one.call("SETNX", "lock:1", "v") == ONE
@@ -406,8 +407,8 @@ def test_a_wait_that_begins_at_a_dead_primary_is_at_the_replica_that_took_over(s
         replicated(cluster, old)
         old.kill()
         late.send(encode("SETNX", "lock:1", "w"))
-        until(lambda: f"subscriber_down address={old} " in hasp.log, "hasp to listen in vain")
+        until(lambda: f"subscriber_down address={old} " in hasp.log, "hasp to fail to subscribe")
         node = cluster.until_moved_from(old, "lock:1")
-        settles(lambda: node.ask("EXISTS", queue_of("lock:1")), "it to wait")
+        settles(lambda: node.ask("EXISTS", queue_of("lock:1")), "the waiter to enter the queue")
         assert one.call("DEL", "lock:1") == ONE
         assert late.read() == ONE

@@ -61,7 +61,7 @@ def test_half_close_in_a_blocking_command_ends_it(one, plain):
     half_close(one)
     assert rest(one) == b""
     plain.rpush("list", "x")
-    assert plain.llen("list") == 1  # nobody took it
+    assert plain.llen("list") == 1  # no client took the element
 
 
 def test_half_close_in_a_transaction_discards_it(one, plain):
@@ -84,13 +84,13 @@ def test_quit_is_answered_and_ends(one):
 
 
 def test_replies_still_to_be_fetched_survive_the_end_of_both_sides(hasp, plain):
-    """Redis has answered and closed, the client has half-closed, and only now reads."""
+    """Redis has answered and closed, the client half-closes, and reads the replies only then."""
     expected = bulk(b"x" * 400_000) + OK
     plain.set("big", b"x" * 400_000)
     with slow(hasp) as one:
         one.send(encode("CLIENT", "SETNAME", "quits") + encode("GET", "big") + encode("QUIT"))
-        until(lambda: one.sock.recv(6, socket.MSG_PEEK) == OK + b"$", "the beginning")
-        until(lambda: "quits" not in {client["name"] for client in plain.client_list()}, "Redis to close")
+        until(lambda: one.sock.recv(6, socket.MSG_PEEK) == OK + b"$", "the first bytes of the reply to GET")
+        until(lambda: "quits" not in {client["name"] for client in plain.client_list()}, "Redis to close the connection")
         half_close(one)
         assert rest(one) == OK + expected
 
@@ -128,8 +128,8 @@ class Listening(Relay):
 
 
 def test_a_line_that_servers_read_in_different_ways_is_not_sent(redis_server, start_hasp):
-    """Valkey 9.1 reads 'b'c as one argument, so the line could bypass the rule. The answer is that
-    of an unclosed quote, which all servers refuse."""
+    """Valkey 9.1 reads 'b'c as one argument, so hasp would miss the key. hasp answers like a Redis
+    that finds an unclosed quote."""
     with Listening(redis_server.address) as relay:
         hasp = start_hasp(RULES, upstream=f"address = {relay.address}")
         with hasp.connect() as one, redis_server.connect() as direct:
@@ -143,7 +143,7 @@ def test_a_line_that_servers_read_in_different_ways_is_not_sent(redis_server, st
 
 
 def slow(hasp):
-    """A connection whose buffer is small, so that few bytes arrive while nobody reads them."""
+    """Returns a connection with a small receive buffer, which few unread replies fill."""
     return hasp.connect(timeout=20, receive_buffer=8192)
 
 
@@ -199,7 +199,7 @@ def test_others_are_served_while_a_client_does_not_read(hasp, plain):
 
 
 def test_pipeline_written_whole_before_anything_is_read(hasp, plain):
-    """The client sends 100,000 commands in one write, and reads the replies only then."""
+    """The client sends 100,000 commands in one write, and only then reads the replies."""
     plain.set("a", "x" * 100)
     with hasp.connect() as one:
         one.sock.settimeout(20)
@@ -210,7 +210,7 @@ def test_pipeline_written_whole_before_anything_is_read(hasp, plain):
 
 
 def test_pipeline_with_locks_written_whole_before_anything_is_read(hasp, plain):
-    """Each lock delays the commands after it, but must not block the pipeline for ever."""
+    """Each lock delays the commands after it. hasp must still read the whole pipeline."""
     plain.set("a", "x" * 1000)
     commands, expected = [], []
     for n in range(3000):
@@ -263,7 +263,7 @@ def test_commands_of_many_clients_leave_together(hasp, plain):
         assert [connection.read() for connection in connections] == [bulk(n) for n in range(50)]
         return reads(plain) - before
 
-    until(lambda: once() < 15, "fewer reads than commands")  # not while hasp loads its scripts
+    until(lambda: once() < 15, "fewer reads than commands")  # hasp loads its scripts during the first rounds
     for connection in connections:
         connection.close()
 
@@ -277,10 +277,10 @@ def test_pipeline_leaves_in_as_few_pieces_as_it_came_in(one, plain):
         assert one.file.read(500) == OK * 100
         return reads(plain) - before
 
-    until(lambda: once() <= 2, "one read of the pipeline, one of INFO")
+    until(lambda: once() <= 2, "Redis to read the pipeline at once, and INFO")
 
 
-# --- what speaks by other rules ---------------------------------------------------
+# --- commands that break the order of request and reply ---------------------------
 
 
 def test_blocking_commands_block_nobody_else(hasp, plain):
@@ -352,7 +352,7 @@ def test_monitor_sees_what_others_do(hasp):
     with hasp.connect() as one, hasp.connect() as other:
         assert one.call("MONITOR") == OK
         other.call("SET", "seen", 1)
-        until(lambda: b'"SET" "seen" "1"' in one.read(), "it to be seen")
+        until(lambda: b'"SET" "seen" "1"' in one.read(), "MONITOR to show the SET")
 
 
 def test_client_tracking_pushes_invalidations(hasp, plain):
@@ -442,7 +442,7 @@ def test_user_deleted_is_logged_out(hasp, plain):
             assert connection.call("AUTH", "u", "p") == OK
             assert connection.call("SET", "a", 1) == OK
         plain.execute_command("ACL", "DELUSER", "u")
-        for connection in (one, two):  # closed, or told so; never served
+        for connection in (one, two):  # hasp or Redis closes the connection, or answers with an error
             try:
                 assert connection.call("GET", "a").startswith(b"-")
             except (EOFError, ConnectionError):
@@ -497,7 +497,8 @@ def test_replica_syncs_and_follows_through_hasp(start_hasp, redis_server, plain,
 
 
 def test_end_of_bad_requests_that_wait_for_their_link_to_log_in(share_hasp, redis_server):
-    """The requests and the end of the connection have all arrived when the client may go on."""
+    """The malformed request and the end of the connection arrive while the client's new link waits
+    for Redis' answer to its login."""
     hasp = share_hasp()
     with hasp.connect() as one, hasp.connect() as other:
         for client in one, other:

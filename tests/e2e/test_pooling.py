@@ -30,7 +30,7 @@ MB = 1 << 20
 
 
 def links(plain, of=None):
-    """Returns Redis' clients, hasp's own connections included, except the one that asks."""
+    """Returns the rows of CLIENT LIST but for `plain` itself: hasp's links and own connections."""
     mine = str(plain.client_id())
     return [c for c in plain.client_list() if c["id"] != mine and of in (None, c["user"])]
 
@@ -40,13 +40,13 @@ def ids(plain):
 
 
 def ids_at_rest(plain, count=2):
-    """Returns the ids of links, when the link that asks about logins has closed."""
+    """Returns the links' ids after hasp has closed the link over which it asks about logins."""
     until(lambda: len(links(plain)) == count, "the link that asks about logins to go")
     return ids(plain)
 
 
 def unsent(plain):
-    """Returns the ids of links that do not accept Redis' replies."""
+    """Returns the ids of links in whose output buffers Redis keeps more than a megabyte."""
     return [c["id"] for c in links(plain) if int(c["omem"]) > MB]
 
 
@@ -57,14 +57,14 @@ def reset(conn):
 
 
 def knows_redis(hasp):
-    """Returns true if all of hasp's workers have learned Redis' commands."""
+    """Returns true if every worker has read Redis' table of commands."""
     log = hasp.log
     started = re.search(r"started .*workers=(\d+)", log)
     return started and log.count("upstream_up") >= int(started[1])
 
 
 def served(hasp, **options):
-    """A client that shares a link."""
+    """Returns a client that uses a shared link."""
     until(lambda: knows_redis(hasp), "hasp to know Redis")
     conn = hasp.connect(**options)
     assert conn.call("PING") == b"+PONG\r\n"
@@ -72,8 +72,8 @@ def served(hasp, **options):
 
 
 def unread(conn):
-    """Returns how many bytes sent over a unix socket the peer has not read. For TCP, the kernel
-    knows only how much the peer's kernel lacks."""
+    """Returns how many bytes of a unix socket hasp has not read. For TCP, the kernel counts only
+    bytes that have not reached hasp's kernel."""
     left = fcntl.ioctl(conn.sock, termios.TIOCOUTQ, b"\0" * 4)
     return struct.unpack("i", left)[0]
 
@@ -157,12 +157,12 @@ def test_reader_that_fell_behind_gets_its_own_link_and_is_waited_for(start_hasp,
     with served(hasp) as other, served(hasp, receive_buffer=64 * 1024) as slow:
         slow.send(encode("GET", "big"))
         hasp.take_turn()
-        # Behind it on the link, so that hasp has all of it by then.
+        # Its reply follows the long one on the shared link, so hasp has read the long one.
         assert other.call("PING") == b"+PONG\r\n"
         assert len(slow.read()) > 16 * MB
         slow.send(encode("GET", "big") * 6)  # more than client_output_limit
-        own = until(lambda: unsent(plain), "its replies to wait in Redis")
-        # hasp would have read all of them before the answer to this if both shared a link.
+        own = until(lambda: unsent(plain), "Redis to keep replies for the slow client")
+        # On a common link, hasp would have to read the slow client's replies first.
         assert other.call("PING") == b"+PONG\r\n"
         assert unsent(plain) == own
         for _ in range(6):
@@ -176,8 +176,8 @@ def test_one_reply_above_the_limit_waits_in_redis_for_a_reader_that_pauses(start
     with served(hasp) as other, served(hasp, receive_buffer=64 * 1024) as slow:
         ids_at_rest(plain)
         slow.send(encode("GET", "big"))
-        until(lambda: value(hasp, "hasp_memory_bytes", what="clients") > MB, "much to be unread")
-        # The other one gets another shared link.
+        until(lambda: value(hasp, "hasp_memory_bytes", what="clients") > MB, "hasp to buffer part of the long reply")
+        # The other client moves to another shared link.
         for n in range(20):
             assert other.call("ECHO", n) == bulk(str(n))
         assert len(links(plain)) == 3
@@ -207,7 +207,7 @@ def test_replies_to_a_client_that_left_reach_nobody(start_hasp, redis_server):
             for n, conn in enumerate(leavers):
                 conn.send(encode("ECHO", f"leaver {n}") * 3)
                 other.send(encode("ECHO", f"other {n}"))
-            hasp.take_turn()  # they have asked when they leave
+            hasp.take_turn()  # hasp has sent the leavers' requests to Redis
             for conn in leavers:
                 reset(conn)
         for n in range(10):
@@ -246,18 +246,19 @@ def test_client_that_waits_for_a_full_link_goes_on_when_it_broke(start_hasp, red
     hasp = start_hasp(listen=f"unix:{tmp_path}/s")
     with served(hasp) as fills, served(hasp) as helps, served(hasp) as waits:
         redis_server.freeze()
-        # Redis' socket may have taken a bit more behind the first one, which goes on only when
-        # the link is empty; it takes no more behind the second.
+        # Redis' socket may accept a little more after the first client has stopped; that client
+        # continues only when the link is empty. After the second client, the socket accepts nothing
+        # more.
         for conn in fills, helps:
             fill(hasp, conn, encode("SET", "k", "v" * 500))
         waits.send(encode("ECHO", "on"))
         hasp.take_turn()
-        # It cannot be sent on, and is not read: nothing of it is in flight.
+        # hasp has not read the request, so it is not in flight when the link breaks.
         assert unread(waits)
         redis_server.unix.unlink()
         redis_server.kill()
         assert fills.at_end()
-        # It goes on at once, and so finds no Redis.
+        # hasp sends the request at once, and finds no Redis.
         assert waits.read() == (b"-ERR hasp: upstream unix:%s: No such file or directory\r\n"
                                 % bytes(redis_server.unix))
         assert waits.at_end()
@@ -300,7 +301,7 @@ def test_clients_of_one_login_share_and_others_do_not(start_hasp, plain):
         assert conn.call("ACL", "WHOAMI") == bulk("alice" if n < 4 else "default")
         assert conn.call("SET", "k", n) == OK
     until(lambda: len(links(plain, of="alice")) == 2, "alice's links")
-    # hasp's own one, and one for each database
+    # hasp's own connection, and a shared link for each database
     until(lambda: len(links(plain, of="default")) == 3, "the default user's links")
     for conn in conns:
         conn.close()
@@ -321,7 +322,7 @@ def test_client_whose_login_redis_no_longer_takes_is_closed_with_its_link(start_
     plain.execute_command("ACL", "SETUSER", "alice", "on", ">wonder", "~*", "+@all")
     with served(hasp) as conn, served(hasp) as other:
         assert conn.call("HELLO", proto, "AUTH", "alice", "wonder")[:1] in b"*%"
-        until(lambda: conn.call("PING") and len(links(plain, of="alice")) == 1, "its shared link")
+        until(lambda: conn.call("PING") and len(links(plain, of="alice")) == 1, "alice's shared link")
         plain.execute_command("ACL", "SETUSER", "alice", "resetpass", ">other")
         plain.execute_command("CLIENT", "KILL", "USER", "alice")
         assert conn.at_end()
@@ -350,8 +351,8 @@ def test_client_that_has_not_logged_in_shares_with_nobody(start_hasp, redis_serv
         strangers = [hasp.connect() for _ in range(5)]
         for conn in strangers:
             assert conn.call("GET", "k") == b"-NOAUTH Authentication required.\r\n"
-        until(lambda: len(links(admin)) == before + 5, "them to have links, and nothing else")
-        # Redis hangs up on that one, and on nobody else.
+        until(lambda: len(links(admin)) == before + 5, "each client that is not logged in to have a link of its own")
+        # Redis closes the link of the client that sent garbage, and no other.
         strangers[0].send(encode("MSET", *range(20)))
         assert strangers[0].read() == b"-ERR Protocol error: unauthenticated multibulk length\r\n"
         assert strangers[0].at_end()
@@ -360,12 +361,12 @@ def test_client_that_has_not_logged_in_shares_with_nobody(start_hasp, redis_serv
             assert conn.call("AUTH", "secret") == OK
             assert conn.call("GET", "k") == b"$-1\r\n"
         until(lambda: all(conn.call("GET", "k") for conn in strangers[1:])
-              and len(links(admin)) == before + 1, "them to share a link")
+              and len(links(admin)) == before + 1, "the clients to share a link")
         for conn in strangers:
             conn.close()
 
 
-# --- state of one's own ---------------------------------------------------------------
+# --- state that belongs to one client ---------------------------------------------------
 
 
 def test_each_client_has_its_own_name(start_hasp):
@@ -390,14 +391,14 @@ def test_client_setinfo_is_repeated_on_links_of_its_own(start_hasp, plain, alone
     with served(hasp) as conn, contextlib.ExitStack() as stack:
         if not alone:
             stack.enter_context(served(hasp))
-        if not is_known:  # for Redis 7.0
+        if not is_known:  # Redis 7.0 has no CLIENT SETINFO
             assert conn.call("CLIENT", "SETINFO", "LIB-NAME", "app").startswith(b"-ERR ")
             assert conn.call("CLIENT", "INFO").startswith(b"$")
             return
         assert conn.call("CLIENT", "SETINFO", "LIB-NAME", "app") == OK
         assert conn.call("CLIENT", "SETINFO", "lib-ver", "1.2") == OK
         until(lambda: conn.call("GET", "k") and not any(c["lib-name"] == "app" for c in links(plain)),
-              "it to share a link")
+              "the client to move to a shared link")
         assert b" lib-name=app lib-ver=1.2" in conn.call("CLIENT", "INFO")
 
 
@@ -432,7 +433,7 @@ def test_link_of_its_own_for_good(start_hasp, plain, command, reply):
         assert other.call("PING") == b"+PONG\r\n"
         assert len(links(plain)) == before + 1
         conn.close()
-        until(lambda: len(links(plain)) == before, "its link to go")
+        until(lambda: len(links(plain)) == before, "the client's own link to close")
 
 
 @pytest.mark.parametrize("commands", [
@@ -445,16 +446,16 @@ def test_link_of_its_own_for_a_while(start_hasp, plain, commands):
     with served(hasp) as conn:
         for command in commands:
             conn.call(*command)
-        # It stays there until a shared link is ready for it: hasp's own, that of all others, and
-        # perhaps one of the new login's.
-        until(lambda: conn.call("GET", "k") and len(links(plain)) <= 3, "its own link to go")
+        # The client keeps its own link until a shared one is ready. Then there are hasp's own
+        # connection, the other clients' shared link, and perhaps one for the new login.
+        until(lambda: conn.call("GET", "k") and len(links(plain)) <= 3, "the client's own link to close")
 
 
 @pytest.mark.parametrize("command, reply", [
     (("BLPOP", "none", "0.01"), b"*-1\r\n"), (("XREAD", "STREAMS", "s", "0"), b"*-1\r\n"),
     (("SET", "k", "v" * 70000), OK)])
 def test_link_of_its_own_for_some_seconds(start_hasp, plain, command, reply):
-    """The client keeps the link for the next such command, and then leaves it to others."""
+    """The client keeps the link for the next such command, and then puts it back."""
     hasp = start_hasp()
     with served(hasp) as other, served(hasp) as conn:
         shared = ids_at_rest(plain)
@@ -488,7 +489,7 @@ def test_reset_ends_the_need_of_a_link(start_hasp, plain, commands):
             conn.call(*command)
         assert len(links(plain)) == 3
         assert conn.call("RESET") == b"+RESET\r\n"
-        until(lambda: conn.call("GET", "k") and ids(plain) == shared, "its link to go")
+        until(lambda: conn.call("GET", "k") and ids(plain) == shared, "the client's own link to close")
 
 
 def test_what_follows_reset_keeps_its_link(start_hasp, plain):
@@ -525,8 +526,8 @@ def test_clients_that_begin_with_a_transaction_put_it_back_too(start_hasp, plain
         for conn in conns:
             assert conn.call("MULTI") == OK
             assert conn.call("EXEC") == b"*0\r\n"
-        # hasp's own, that of all, that which asks about logins, and a spare one, or a second if
-        # that was not put back yet.
+        # hasp's own connection, the shared link, the one that asks about logins, a spare link, and
+        # a second one if the first was not put back yet.
         assert len(links(plain)) <= 5
         for conn in conns:
             conn.close()
@@ -551,8 +552,8 @@ def test_link_of_its_own_for_a_transaction(start_hasp, plain, commands, reply):
         own, = ids(plain) - shared
         assert conn.call(*commands[-1]).startswith(reply)
         if ("SELECT", 2) in commands:
-            # What is not as it was is for nobody else.
-            until(lambda: conn.call("GET", "k") and own not in ids(plain), "it to go")
+            # A link with another database selected is not put back for other clients.
+            until(lambda: conn.call("GET", "k") and own not in ids(plain), "the link to close")
         else:
             assert begins.call("MULTI") == OK
             assert begins.call("GET", "k") == QUEUED
@@ -587,7 +588,7 @@ def test_link_with_something_left_is_not_put_back(start_hasp, plain, commands, r
                 assert another.call("ECHO", "mine") == QUEUED
                 assert another.call("EXEC") == b"*1\r\n" + bulk("mine")
         assert own <= ids(plain)
-        assert len(links(plain)) > len(own)  # the others had one that is not conn's
+        assert len(links(plain)) > len(own)  # the other clients got a new link, as conn keeps its own
         assert other.call("ECHO", "fine") == bulk("fine")
 
 
@@ -618,13 +619,13 @@ def test_transaction_of_a_client_that_died_is_nobodys(start_hasp, plain):
     hasp = start_hasp()
     with served(hasp) as conn, served(hasp) as dies:
         assert conn.call("MULTI") == conn.call("DISCARD") == OK
-        # hasp's own, that of all, and a spare one, which it takes.
+        # hasp's own connection, the shared link, and a spare link, which `dies` takes.
         before = ids_at_rest(plain, 3)
         assert dies.call("MULTI") == OK
         assert ids(plain) == before
         assert dies.call("SET", "k", "its") == QUEUED
         reset(dies)
-        until(lambda: len(links(plain)) == 2, "its link to go")
+        until(lambda: len(links(plain)) == 2, "the dead client's link to close")
         assert conn.call("EXEC") == b"-ERR EXEC without MULTI\r\n"
         assert not plain.exists("k")
 
@@ -646,18 +647,18 @@ def test_spare_link_that_redis_closed_is_not_taken(start_hasp, plain):
         others = ids_at_rest(plain)
         for _ in range(3):
             assert conn.call("MULTI") == conn.call("DISCARD") == OK
-            # hasp reads this after it has put the link back.
+            # hasp reads this request after it has put the link back.
             assert conn.call("ECHO", "back") == bulk("back")
             spare, = ids(plain) - others
             plain.execute_command("CLIENT", "KILL", "ID", spare)
-            # Its worker sees the end before the next request, which comes after it.
+            # Redis' close arrives at hasp before this request, so hasp does not use the dead link.
             assert conn.call("ECHO", "on") == bulk("on")
 
 
 def test_wait_speaks_of_what_was_written_over_a_shared_link(start_hasp, redis_server, plain):
     plain.config_set("repl-diskless-sync-delay", 0)
     with RedisServer("--replicaof", redis_server.host, redis_server.port) as replica:
-        until(lambda: replica.client().info("replication")["master_link_status"] == "up", "replica")
+        until(lambda: replica.client().info("replication")["master_link_status"] == "up", "the replica to be connected")
         hasp = start_hasp()
         with served(hasp) as conn:
             replica.freeze()
@@ -668,7 +669,7 @@ def test_wait_speaks_of_what_was_written_over_a_shared_link(start_hasp, redis_se
 
 
 def test_what_hasp_sends_before_wait_is_not_answered_to_the_client(start_hasp):
-    """Before Redis 7.2, hasp sends a PING. Its reply comes after others for the client."""
+    """Before Redis 7.2, hasp sends a PING ahead of WAIT, and drops its reply."""
     hasp = start_hasp()
     with served(hasp) as conn, served(hasp):
         assert conn.call("SET", "k", "v") == OK
@@ -703,17 +704,17 @@ def test_login_database_and_protocol_survive_the_link(start_hasp, plain):
         assert conn.call("HELLO", 3, "AUTH", "alice", "wonder", "SETNAME", "app")[:1] == b"%"
         assert conn.call("SELECT", 5) == OK
         assert conn.call("SET", "k", "five") == OK
-        until(lambda: conn.call("EXISTS", "k") and len(links(plain, of="alice")) == 1, "its shared link")
+        until(lambda: conn.call("EXISTS", "k") and len(links(plain, of="alice")) == 1, "alice's shared link")
         before = links(plain, of="alice")[0]["id"]
         assert plain.execute_command("CLIENT", "KILL", "USER", "alice") == 1
-        until(lambda: [c["id"] for c in links(plain, of="alice")] not in ([], [before]), "another")
+        until(lambda: [c["id"] for c in links(plain, of="alice")] not in ([], [before]), "another link of alice")
         assert conn.call("GET", "k") == bulk("five")
         assert conn.call("GET", "none") == b"_\r\n"
         assert conn.call("ACL", "WHOAMI") == bulk("alice")
         assert conn.call("CLIENT", "GETNAME") == bulk("app")
 
 
-# --- what it is for --------------------------------------------------------------------
+# --- what pooling saves ----------------------------------------------------------------
 
 
 def own_memory(pid):
@@ -726,17 +727,17 @@ def own_memory(pid):
 def test_two_thousand_idle_clients_are_few_links_and_little_memory(start_hasp, plain):
     n = clients_that_fit(8500) * 4 // 17
     hasp = start_hasp(workers=2)
-    # What was taken to start with, and released, is used up by the first ones.
+    # These clients use up the memory that hasp allocated and freed when it started.
     conns = [served(hasp) for _ in range(n * 5 // 4)]
 
     def grows():
-        """Returns how many bytes each of n further clients takes. Other allocations in the meantime
-        only increase the result."""
+        """Returns how many bytes each of n more clients takes (or more, if hasp allocates for
+        others)."""
         before = own_memory(hasp.pid)
         for _ in range(n):
             conns.append(hasp.connect())
             assert conns[-1].call("GET", "k") == b"$-1\r\n"
-        # The link by which a worker asks about logins closes when no client asks.
+        # A worker closes the link over which it asks about logins when no client asks.
         until(lambda: len(links(plain)) == 4, "each worker to have its own link, and a shared one")
         return (own_memory(hasp.pid) - before) / n
 

@@ -16,13 +16,13 @@ GUARD = "[guard g]\npattern = k\nacquire_on = GET\nrelease_on = GETSET"
 
 
 def replies(count):
-    """Returns the replies to `n` GETSETs of VALUE."""
+    """Returns the replies to `count` GETSETs of VALUE."""
     return itertools.chain([b"$-1\r\n"], itertools.repeat(b"$%d\r\n%s\r\n" % (KB, VALUE), count - 1))
 
 
 @pytest.fixture
 def unix_hasp(start_hasp, tmp_path):
-    """The kernel buffers little between unix sockets, so a shorter pipeline suffices."""
+    """Starts hasp on a unix socket, whose small kernel buffers a short pipeline fills."""
     return lambda sections="", **options: start_hasp(sections, listen=f"unix:{tmp_path}/hasp.sock", **options)
 
 
@@ -58,7 +58,7 @@ def test_link_that_is_paused_for_unread_replies_is_read_when_the_input_is_full(u
         return moved("upstream", "read") - moved("client", "written")
 
     with hasp.connect(timeout=60) as one:
-        one.call("WATCH", "watched")  # takes a link of its own
+        one.call("WATCH", "watched")  # gives the client a link of its own
         one.call("SET", "other", VALUE * 10)
         before = kept()
         one.send(encode("GET", "other") * count)

@@ -21,8 +21,8 @@ LOCKS = "[lock locks]\npattern = lock:*\n[verbs]\n"
 
 
 class FakeRedis:
-    """Listens, and passes on the connections of hasp's clients. hasp's own connections, which begin
-    with PING or REPLCONF, get no answer."""
+    """A listener that hands the connections of hasp's clients to the test. It leaves hasp's own
+    connections, which begin with PING or REPLCONF, without an answer."""
 
     def __init__(self, backlog=16):
         self.listener = socket.create_server(("127.0.0.1", 0), backlog=backlog)
@@ -35,7 +35,7 @@ class FakeRedis:
         return "%s:%d" % self.listener.getsockname()
 
     def client(self):
-        """Returns (connection, its first bytes)."""
+        """Returns (connection, its first bytes) of the next client."""
         return self.clients.get(timeout=PATIENCE)
 
     def _accept(self):
@@ -64,7 +64,7 @@ def fake():
     fake.close()
 
 
-# FakeRedis shows what one client sends, and knows no COMMAND that would say what may be shared.
+# FakeRedis does not answer COMMAND, so hasp cannot let clients share its links.
 private = pytest.mark.parametrize("pooling", ["session"])
 
 
@@ -73,7 +73,7 @@ def all_bytes(connection):
     return connection.file.read()
 
 
-# --- not there -------------------------------------------------------------------
+# --- Redis is down ---------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind, reason", [("tcp", "Connection refused"), ("unix", "No such file or directory")])
@@ -89,7 +89,7 @@ def test_redis_down_is_told_to_the_client_and_again_served_when_it_is_back(
         assert one.at_end()
     with hasp.connect() as one:
         one.send(encode("MULTI") + encode("SETNX", "lock:1", 1) + encode("EXEC"))
-        assert all_bytes(one) == error  # one for all, for they have one cause
+        assert all_bytes(one) == error  # all requests fail for the same reason, so hasp answers once
     redis_server.start()
     with hasp.connect() as one:
         assert one.call("PING") == PONG
@@ -107,14 +107,14 @@ def test_client_that_sends_nothing_does_not_notice_that_redis_is_down(share_hasp
 @covers("upstream_down", "upstream_up")
 def test_own_connection_comes_back_and_the_log_tells_once(start_hasp, redis_server):
     hasp = start_hasp(LOCKS)
-    until(lambda: hasp.log.count("upstream_up") >= 1, "hasp's own connection")
+    until(lambda: hasp.log.count("upstream_up") >= 1, "hasp's own connection to be up")
     redis_server.stop()
-    until(lambda: "upstream_down" in hasp.log, "its end")
+    until(lambda: "upstream_down" in hasp.log, "hasp's own connection to be down")
     for _ in range(3):
         with hasp.connect() as one:
             assert one.call("PING").startswith(b"-ERR hasp: upstream")
     redis_server.start()
-    until(lambda: hasp.log.count("upstream_up") >= 2, "its return")
+    until(lambda: hasp.log.count("upstream_up") >= 2, "hasp's own connection to be up again")
     assert hasp.log.count("upstream_down") == 1
 
 
@@ -165,7 +165,7 @@ def listen_unix(path):
 
 
 def test_full_backlog_of_a_unix_socket_is_waited_for(start_hasp, tmp_path):
-    """The kernel refuses such a connection at once instead of queueing it."""
+    """The kernel refuses a connection to a unix socket at once if the backlog is full."""
     with listen_unix(tmp_path / "s") as listener:
         waiting = fill_backlog(listener.getsockname(), socket.AF_UNIX)
         hasp = start_hasp(upstream=f"unix:{tmp_path}/s\nconnect_timeout = 300ms")
@@ -225,7 +225,7 @@ def test_requests_sent_while_connecting_wait_for_it(start_hasp):
             connection.close()
 
 
-# --- dies ------------------------------------------------------------------------
+# --- Redis dies ------------------------------------------------------------------
 
 
 @private
@@ -270,7 +270,7 @@ def test_lock_whose_reply_is_cut_is_not_taken(start_hasp, fake, partial):
         assert b"EVALSHA" in request
         upstream.sendall(partial)
         upstream.close()
-        # A reply that tells of a lock is held back until it is whole.
+        # hasp sends a lock's result only when it has all of it.
         assert is_unknown(all_bytes(one))
 
 
@@ -282,7 +282,7 @@ def test_redis_restarted_between_commands_closes_clients_with_a_link(share_hasp,
         redis_server.kill()
         assert one.at_end()
         redis_server.start()
-        assert idle.call("SETNX", "lock:1", "v") == b":1\r\n"  # with no script loaded, maybe
+        assert idle.call("SETNX", "lock:1", "v") == b":1\r\n"  # the restarted Redis has lost hasp's scripts
 
 
 @pytest.mark.parametrize("pooling", ["shared"])
@@ -303,7 +303,7 @@ class Relay:
 
     def __init__(self, redis):
         self.redis = redis
-        self.left = None  # bytes that connections made from now on get together; None: all
+        self.left = None  # bytes that new connections may still receive, all together; None: no limit
         self.lock = threading.Lock()
         self.connections = []
         self.listener = socket.create_server(("127.0.0.1", 0))
@@ -346,8 +346,8 @@ class Relay:
         shut(sink)
 
     def _take(self, data):
-        """Returns the part of `data` that may still pass; nothing if the limit was lifted
-        meanwhile. hasp may have opened two connections, as one asks Redis about logins."""
+        """Returns the part of `data` that `left` still allows, and nothing if `limit` has ended.
+        (hasp may have two connections: a worker asks Redis about logins over the other.)"""
         with self.lock:
             if self.left is None:
                 return b""
@@ -364,8 +364,8 @@ def shut(sock):
 
 
 def test_replies_lost_from_any_byte_on_are_not_made_up(start_hasp, redis_server):
-    """The client gets the bytes that arrived, and the end of the connection, or before that an
-    error in place of a lock's result; then hasp continues to serve."""
+    """The client gets the bytes that arrived, then an error in place of a lock's unknown result, or
+    the end of the connection. After that, hasp continues to serve."""
     relay = Relay(redis_server)
     hasp = start_hasp(LOCKS, upstream=relay.address)
     until(lambda: "upstream_up" in hasp.log, "hasp's own connection")
@@ -387,11 +387,11 @@ def test_replies_lost_from_any_byte_on_are_not_made_up(start_hasp, redis_server)
         assert not unknown or (expected[len(came):len(came) + 1] in b":$"
                                and is_unknown(b"-ERR hasp: " + unknown))
         relay.limit(None)
-        until(lambda: answers(hasp), "hasp to serve on")
+        until(lambda: answers(hasp), "hasp to serve new clients")
 
 
 def answers(hasp):
-    """On links of any kind that did not exist before."""
+    """Checks that a new client is served over a shared link, and over one of its own (MULTI)."""
     with hasp.connect() as one:
         one.send(encode("ECHO", 1) + encode("MULTI"))
         return one.file.readline() == b"$1\r\n" and one.file.readline() and one.file.readline() == OK
@@ -399,7 +399,7 @@ def answers(hasp):
 
 @private
 def test_last_words_of_redis_are_heard_although_writing_fails(start_hasp, fake):
-    """hasp finds the broken connection by writing, before it has read those bytes."""
+    """hasp notices the broken connection when it writes, before it has read Redis' last bytes."""
     hasp = start_hasp(upstream=fake.address)
     with hasp.connect() as one:
         one.send(encode("ECHO", 1))
@@ -424,7 +424,7 @@ def test_redis_that_takes_no_more_clients_says_so_itself(start_hasp, redis_serve
             assert one.call("ECHO", 1) == b"-ERR max number of clients reached\r\n"
 
 
-# --- is something else -----------------------------------------------------------
+# --- the server is no Redis, or a broken one ---------------------------------------
 
 
 @private
@@ -482,12 +482,12 @@ def test_own_connection_survives_a_redis_that_is_none(start_hasp, redis_server):
         assert b"PING" in own.recv(65536)
         own.sendall(b"+PONG\r\n-ERR unknown command\r\n+OK\r\n*1\r\n$6\r\nmaster\r\n$0\r\n\r\n"
                     b"*2\r\n*1\r\n:1\r\n$3\r\nfoo\r\n")
-        until(lambda: "upstream_up" in hasp.log or "upstream_refused" in hasp.log, "what comes of it")
+        until(lambda: "upstream_up" in hasp.log or "upstream_refused" in hasp.log, "hasp to accept or refuse the server")
         with hasp.connect() as one:
             one.send(encode("SETNX", "lock:1", "v"))
             listener.settimeout(PATIENCE)
             upstream, _ = listener.accept()
-            assert b"EVALSHA" in upstream.recv(65536)  # as it was built to know
+            assert b"EVALSHA" in upstream.recv(65536)  # hasp uses its built-in table of commands
             upstream.sendall(b":1\r\n")
             assert one.read() == b":1\r\n"
             upstream.close()

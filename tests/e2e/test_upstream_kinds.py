@@ -41,7 +41,7 @@ def test_a_cluster_does_not_come_or_go_by_a_reload(start_hasp, redis_server):
             with hasp.connect() as client:
                 assert client.call("SET", "k", old) == OK
                 hasp.edit(old, f"{new}")
-                until(lambda: "reload_failed kept=\"the old configuration\" reason=\"adding or removing 'cluster' in [upstream] needs a restart\"" in hasp.log, "a word")
+                until(lambda: "reload_failed kept=\"the old configuration\" reason=\"adding or removing 'cluster' in [upstream] needs a restart\"" in hasp.log, "hasp to refuse the reload")
                 assert client.call("SET", "k", "later") == OK
                 with hasp.connect() as other:
                     assert other.call("GET", "k") == bulk("later")
@@ -49,8 +49,7 @@ def test_a_cluster_does_not_come_or_go_by_a_reload(start_hasp, redis_server):
 
 
 class Reader(threading.Thread):
-    """Reads and writes without end. No reply may be an error, and a connection may end only with a
-    command in flight."""
+    """Sends SET in a loop, and connects again if its connection ends. No reply may be an error."""
 
     def __init__(self, hasp, number):
         super().__init__()
@@ -84,7 +83,7 @@ def test_reloads_go_from_an_address_to_sentinels_and_back_under_load(start_hasp,
                 with server.client() as plain:
                     before = {reader.key: plain.get(reader.key) for reader in readers}
                     until(lambda before=before, plain=plain: all(plain.get(key) != was for key, was in before.items()),
-                          "all to write there")
+                          "all clients to write to the other server")
         finally:
             for reader in readers:
                 reader.stopping = True
