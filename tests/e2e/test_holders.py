@@ -60,6 +60,17 @@ def test_client_that_hangs_up_releases_its_own_hold_and_nobody_elses(partners, p
 
 
 @WHERE
+@OWNERS
+def test_pool_releases_each_lock_by_another_connection_than_took_it(partners, plain, where, owner):
+    them = partners(where, owner, verbs(**setting(owner)))
+    one, other = them.join()
+    for taker, releaser, *release in (one, other, "UNLOCK"), (other, one, "UNLOCK"), (one, other, "MUNLOCK", "1"):
+        take(taker, *them.words)
+        assert releaser.call(*release, KEY, *them.words) == ONE
+        assert not plain.exists(KEY)
+
+
+@WHERE
 def test_client_that_hangs_up_releases_all_of_its_own_holds(partners, plain, where):
     them = partners(where, "AS", verbs(on_disconnect="release"))
     one, other = them.join()

@@ -650,15 +650,16 @@ TEST(what_a_script_may_release_is_noted)
 	holds_set_releases(f->env.holds, NULL);
 }
 
-/* The call sends the ticket of this connection's own hold. */
+/* The call sends the ticket of this connection's own hold, and the last fencing token that its
+ * owner can have got before the lease of 30 s ended. */
 TEST(an_owner_with_several_connections_gives_its_own_hold_back)
 {
 	static const struct {
 		const char *words, *given_back;
 	} rows[] = {
-		{ "UNLOCK a AS one", "worker-1 7," },
-		{ "MUNLOCK 1 a AS one", "worker-1 7,,," },
-		{ "MUNLOCK 2 a b AS one", "worker-1 7,,,," },
+		{ "UNLOCK a AS one", "worker-1 29999007," },
+		{ "MUNLOCK 1 a AS one", "worker-1 29999007,,," },
+		{ "MUNLOCK 2 a b AS one", "worker-1 29999007,,,," },
 		{ "UNLOCK a AS other", "," },
 		{ "UNLOCK b AS one", "," },
 		{ "UNLOCK a", "" },
@@ -680,15 +681,15 @@ TEST(an_owner_with_several_connections_gives_its_own_hold_back)
 	}
 	run(f, "LOCK b AS one", ":8\r\n");
 	decide(f, "MUNLOCK 2 b a AS one");
-	assert_true(slice_is(f->x.opts.given_back, "worker-2 8,worker-1 7,,,"));
+	assert_true(slice_is(f->x.opts.given_back, "worker-2 29999008,worker-1 29999007,,,"));
 	assert_rewritten(f, "munlock 9 a hasp:fence:{a} hasp:queue:{a} hasp:owner:{a} "
 	                    "b hasp:fence:{b} hasp:queue:{b} hasp:owner:{b} hasp:fence "
-	                    "\"\" one hash worker-1 7 worker-2 8\n");
+	                    "\"\" one hash worker-1 29999007 worker-2 29999008\n");
 	policy_use(f, "[verbs]\nowner = address\n");
 	f->opts.ticket = SLICE_LIT("worker-3");
 	run(f, "LOCK a", ":7\r\n");
 	decide(f, "UNLOCK a");
-	assert_true(slice_is(f->x.opts.given_back, "worker-3 7,"));
+	assert_true(slice_is(f->x.opts.given_back, "worker-3 29999007,"));
 }
 
 TEST(MSETNX_takes_the_lock_of_each_key)
@@ -904,7 +905,7 @@ TEST(an_UNLOCK_that_is_sent_again_gives_the_same_hold_back)
 	f->x.opts = f->opts;
 	lock_rewrite(&f->x, f->d.pending, &wait_ms);
 	assert_rewritten(f, "unlock 5 a hasp:fence:{a} hasp:queue:{a} hasp:fence "
-	                    "hasp:owner:{a} \"\" one hash \"\" \"\" worker-1 7\n");
+	                    "hasp:owner:{a} \"\" one hash \"\" \"\" worker-1 29999007\n");
 }
 
 TEST(a_lock_that_nobody_waits_for_gets_a_short_call)

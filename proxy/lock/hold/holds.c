@@ -351,6 +351,16 @@ enum lock_kind hold_own_kind(const struct hold_owner *o, int db, struct slice ke
 	return kind;
 }
 
+/* Returns the greatest fencing token of an acquisition that was possible before the lease of
+ * the hold ended: only after a release, perhaps of this hold by another connection of its
+ * owner. (A token is Redis' time in us. Redis rounds the end of a lease down to ms.) */
+static long long last_fence(const struct hold *hold)
+{
+	double least_us = (hold->good_until - hold->learnt_at) * 1e6 - 1000;
+
+	return hold->fence + (least_us > 0 ? (long long)least_us : 0);
+}
+
 void hold_given_back(struct holds *h, const struct hold_owner *o, int db, struct slice key,
                      struct slice token, struct buf *out)
 {
@@ -359,7 +369,8 @@ void hold_given_back(struct holds *h, const struct hold_owner *o, int db, struct
 	/* A hold with fewer tickets than `count` has forgotten its first ticket. */
 	if (hold && slice_eq(hold_token(hold), token) && hold->ntickets &&
 	    hold->ntickets >= hold->count)
-		buf_printf(out, hold->fence ? "%s %lld" : "%s", hold->tickets[0], hold->fence);
+		buf_printf(out, hold->fence ? "%s %lld" : "%s", hold->tickets[0],
+		           last_fence(hold));
 	buf_append(out, SLICE_LIT(","));
 }
 

@@ -37,7 +37,7 @@ struct rewrite_opts {
 	            * has; 0: not known */
 	bool reentered; /* UNLOCK: that connection may have acquired the lock more than once */
 	/* UNLOCK, MUNLOCK: the acquisitions whose holds the client's own connection gives back.
-	 * Each is `TICKET FENCING_TOKEN,` or `TICKET,`, or only `,` if it is not known. They
+	 * Each is `TICKET LAST_FENCE,` or `TICKET,`, or only `,` if it is not known. They
 	 * have the order of the locks in the command. Empty: none is known. */
 	struct slice given_back;
 	int64_t place; /* the earlier place in the queue; 0: none */

@@ -17,7 +17,7 @@
 -- ARGV[4]  '' or the ticket of the acquisition to release, which must be the latest
 -- ARGV[5]  'tell', or '' or nothing
 -- ARGV[6]  if several connections may be this owner: the ticket of the acquisition whose hold is
---          given back, and its fencing token; '': not known (see forget_try())
+--          given back, and its last fence (see has_ended()); '': not known (see forget_try())
 --
 -- returns  1: released (and handed off to the first waiter), or one hold of several released;
 --          0: this owner does not have the lock, or the hold that is given back had ended before (see

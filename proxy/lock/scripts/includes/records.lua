@@ -43,16 +43,17 @@ local function recorded_fence(record, token)
 end
 
 -- Returns true if the hold of a verbs' lock that an UNLOCK gives back has ended before. Then the owner
--- has acquired the lock again since, or hasp has undone the try (see undo_try()). `given_back` is
--- "TICKET FENCING_TOKEN"; without a fencing token, the result is false. `kind`: 'hash', 'string',
--- 'zset', or a side of a read-write lock.
+-- has acquired the lock again after the lease of that hold, or hasp has undone the try (see
+-- undo_try()). `given_back` is "TICKET LAST_FENCE": an acquisition before the end of that lease has no
+-- greater fencing token. Without LAST_FENCE, the result is false. `kind`: 'hash', 'string', 'zset', or
+-- a side of a read-write lock.
 -- include rw_field
 local function has_ended(record, side, token, kind, given_back)
-	local ticket, fence
+	local ticket, last_fence
 	if given_back then
-		ticket, fence = given_back:match('^(%S+) (%d+)$')
+		ticket, last_fence = given_back:match('^(%S+) (%d+)$')
 	end
-	if not fence then
+	if not last_fence then
 		return false
 	end
 	local note
@@ -67,7 +68,7 @@ local function has_ended(record, side, token, kind, given_back)
 	if type(note) == 'string' then
 		recorded, first = note:match('^(%d+) (.+)$')
 	end
-	if recorded and tonumber(recorded) > tonumber(fence) then
+	if recorded and tonumber(recorded) > tonumber(last_fence) then
 		return true
 	end
 	return first ~= ticket and type(redis.pcall('ZSCORE', side, '- ' .. ticket)) == 'string'
