@@ -25,7 +25,7 @@ BREAKS = {
              "forget_holds never_retry never_repeat same_random release_past_queue trust_over_grants forget_rules",
     "verbs": "falling_fences counted_fences hand_off_held release_by_anybody wall_clock release_past_queue "
              "overtake_queue nobody_present never_look",
-    "counted": "two_owners forget_undo keep_at_disconnect release_twice",
+    "counted": "two_owners forget_undo keep_at_disconnect release_twice release_late",
     "places": "last_first never_renew limit_more",
     "sides": "trust_late_grants forget_undo keep_at_disconnect stay_in_line deaf_waiters "
              "release_twice writer_beside_readers readers_pass",

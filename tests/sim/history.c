@@ -590,20 +590,13 @@ static int64_t sure_until(const struct try *t)
 	return world_now() + us;
 }
 
-/* True if hasp was paused past the lease of the hold, and has forgotten the hold. */
-static bool is_forgotten(const struct try *t)
-{
-	return t->lease_ends <= world_now() && was_paused_past(t->hasp, t->lease_us);
-}
-
 /* True if, since `t` was sent, a client of the same owner has released a hold that Redis had
- * lost or hasp had forgotten: Redis may have released the hold of `t` instead. */
+ * lost: Redis may have released the hold of `t` instead. */
 static bool is_released_by_partner(const struct try *t)
 {
 	for (struct list *at = history.tries.next; at != &history.tries; at = at->next) {
 		const struct try *o = container_of(at, struct try, node);
-		if (is_partner(t, o) && (o->was_lost || is_forgotten(o)) &&
-		    is_releasing_at(o, t->sent))
+		if (is_partner(t, o) && o->was_lost && is_releasing_at(o, t->sent))
 			return true;
 	}
 	return false;

@@ -556,6 +556,46 @@ TEST(memory_of_holds_is_that_of_those_there_are)
 	assert_int_equal(holds_nbytes(f->holds), 0);
 }
 
+/* --- an UNLOCK that comes late ---------------------------------------------------------- */
+
+/* Checks which acquisition an UNLOCK of "a" by one of several connections names. */
+static void assert_named(struct fixture *f, const char *named)
+{
+	struct buf out = BUF_INIT;
+
+	hold_given_back(f->holds, &f->owner, 0, SLICE_LIT("a"), SLICE_LIT("token"), &out);
+	assert_true(slice_is(buf_slice(&out), named));
+	buf_release(&out);
+}
+
+TEST(a_hold_is_named_for_a_second_if_hasp_was_stopped_when_its_lease_ended)
+{
+	static const struct verbs verbs = { .lease_ms = LEASE_MS };
+	struct fixture *f = *state;
+	struct hold_terms terms = { .verbs = &verbs, .token = SLICE_LIT("token") };
+	struct lock_call call = { .effect = LOCK_EFFECT_TAKES,
+		                  .success = LOCK_IF_ONE,
+		                  .kind = LOCK_KIND_COUNT,
+		                  .shared_owner = true,
+		                  .leased = true,
+		                  .lease_ms = LEASE_MS,
+		                  .ticket = SLICE_LIT("worker-1") };
+	struct slice key = SLICE_LIT("a");
+
+	for (int stopped = 0; stopped < 2; stopped++) {
+		succeed(f, lock_request_new(f->holds, &call, &key, 1, &terms));
+		assert_named(f, "worker-1 29999001,");
+		if (stopped)
+			f->redis.now += LEASE + 0.5;
+		fake_redis_advance(&f->redis, stopped ? 0 : LEASE);
+		assert_int_equal(f->owner.n, 0);
+		assert_named(f, stopped ? "worker-1 29999001," : ",");
+	}
+	fake_redis_advance(&f->redis, 1);
+	assert_named(f, ",");
+	assert_int_equal(holds_nbytes(f->holds), 0);
+}
+
 /* --- batches ---------------------------------------------------------------------------- */
 
 TEST(holds_that_are_due_together_are_renewed_by_one_call)

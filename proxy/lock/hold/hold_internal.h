@@ -44,7 +44,7 @@ enum hold_state {
 /* A lock that a connection holds. The bytes of its id follow the struct. The fields are in the
  * order that leaves no gaps. */
 struct hold {
-	struct list node; /* in hold_owner.holds */
+	struct list node; /* in hold_owner.holds, or hold_owner.ended */
 	struct list by_age; /* in holds.by_age while `counted` */
 	struct map_node by_id;
 	struct hold_owner *owner;

@@ -17,6 +17,11 @@
 #define RELEASE_SLACK_MS 50
 /* If a connection has no more holds than this, hasp searches its list before the table. */
 #define OWN_SEARCHED_MAX 16
+/* If hasp ends a hold more than this after its lease, in seconds, hasp was stopped. */
+#define STOPPED_SECONDS 0.005
+/* For how many seconds after such a stop an UNLOCK names the hold. By then hasp has read each
+ * UNLOCK that came in time. */
+#define NAMED_SECONDS 1
 
 struct holds *holds_new(struct timers *timers, struct script_jobs *script_jobs)
 {
@@ -63,6 +68,7 @@ void holds_note_release(struct holds *h, int db, struct slice key, struct slice 
 void hold_owner_init(struct hold_owner *o)
 {
 	list_init(&o->holds);
+	list_init(&o->ended);
 	list_init(&o->lost);
 	o->table = NULL;
 	o->n = 0;
@@ -166,18 +172,14 @@ static void leave_renewal(struct hold *hold)
 	}
 }
 
-void hold_free(struct hold *hold)
+/* Frees a hold that is not in the table any more. */
+static void hold_forget(struct hold *hold)
 {
 	bool is_small = hold_size(hold->by_id.key) <= SMALL_SIZE;
 	struct holds *h = hold_table(hold);
 
-	hold_events_ended(hold);
-	hold_events_count(hold, false);
-	leave_renewal(hold);
-	list_remove(&hold->by_age);
-	map_remove(&h->by_id, &hold->by_id);
+	timer_stop(h->timers, &hold->timer);
 	list_remove(&hold->node);
-	hold->owner->n--;
 	count_memory(hold->owner, -hold_nbytes(hold));
 	if (hold->counts_token)
 		hold->token->counted = false;
@@ -187,6 +189,40 @@ void hold_free(struct hold *hold)
 		freelist_give(&h->small, hold);
 	else
 		free(hold);
+}
+
+static void hold_on_forgotten(struct timer *t, double now)
+{
+	(void)now;
+	hold_forget(container_of(t, struct hold, timer));
+}
+
+/* True if hasp was stopped when the lease ended, and so may not have read the UNLOCK of the
+ * hold, which must not release a later hold of the owner. */
+static bool is_named_after_end(const struct hold *hold)
+{
+	return hold->shared && hold->fence && hold->count && hold->ntickets >= hold->count &&
+	       timers_now(hold_table(hold)->timers) > hold->good_until + STOPPED_SECONDS;
+}
+
+void hold_free(struct hold *hold)
+{
+	struct holds *h = hold_table(hold);
+
+	hold_events_ended(hold);
+	hold_events_count(hold, false);
+	leave_renewal(hold);
+	list_remove(&hold->by_age);
+	map_remove(&h->by_id, &hold->by_id);
+	hold->owner->n--;
+	if (!is_named_after_end(hold)) {
+		hold_forget(hold);
+		return;
+	}
+	list_remove(&hold->node);
+	list_append(&hold->owner->ended, &hold->node);
+	timer_start(h->timers, &hold->timer, hold_on_forgotten,
+	            timers_now(h->timers) + NAMED_SECONDS, 0);
 }
 
 void hold_free_voted(struct hold *hold)
@@ -351,6 +387,15 @@ enum lock_kind hold_own_kind(const struct hold_owner *o, int db, struct slice ke
 	return kind;
 }
 
+static const struct hold *find_ended(const struct hold_owner *o, int db, struct slice key,
+                                     struct slice token)
+{
+	list_each (const struct hold, hold, &o->ended, node)
+		if (is_of_lock(hold, db, key) && slice_eq(hold_token(hold), token))
+			return hold;
+	return NULL;
+}
+
 /* Returns the greatest fencing token of an acquisition that was possible before the lease of
  * the hold ended: only after a release, perhaps of this hold by another connection of its
  * owner. (A token is Redis' time in us. Redis rounds the end of a lease down to ms.) */
@@ -366,9 +411,10 @@ void hold_given_back(struct holds *h, const struct hold_owner *o, int db, struct
 {
 	const struct hold *hold = o->n ? hold_find(h, o, true, db, key, token) : NULL;
 
+	if (!hold || !slice_eq(hold_token(hold), token))
+		hold = find_ended(o, db, key, token);
 	/* A hold with fewer tickets than `count` has forgotten its first ticket. */
-	if (hold && slice_eq(hold_token(hold), token) && hold->ntickets &&
-	    hold->ntickets >= hold->count)
+	if (hold && hold->ntickets && hold->ntickets >= hold->count)
 		buf_printf(out, hold->fence ? "%s %lld" : "%s", hold->tickets[0],
 		           last_fence(hold));
 	buf_append(out, SLICE_LIT(","));
@@ -505,6 +551,8 @@ void hold_owner_end(struct hold_owner *o, bool release)
 		}
 		(voted ? hold_free_voted : hold_free)(hold);
 	}
+	while (!list_empty(&o->ended))
+		hold_forget(container_of(o->ended.next, struct hold, node));
 	seen_values_free(o->seen);
 	o->seen = NULL;
 }

@@ -46,6 +46,7 @@ void holds_trim(struct holds *h); /* frees memory that a long key took */
 struct hold_owner {
 	struct holds *table; /* NULL: the connection has held nothing yet */
 	struct list holds;
+	struct list ended; /* holds that an UNLOCK may still name: see holds.c */
 	struct list lost; /* in holds.losers until hasp closes the connection */
 	size_t n; /* number of `holds` */
 	size_t nbytes; /* memory of the holds, in bytes */
@@ -222,7 +223,8 @@ enum lock_kind hold_own_kind(const struct hold_owner *o, int db, struct slice ke
                              bool *reentered);
 
 /* Appends to rewrite_opts.given_back the acquisition whose hold an UNLOCK by the owner `token`
- * gives back: the oldest one of the connection itself. */
+ * gives back: the oldest one of the connection itself, even if its lease ended while hasp was
+ * stopped. */
 void hold_given_back(struct holds *h, const struct hold_owner *o, int db, struct slice key,
                      struct slice token, struct buf *out);
 

@@ -53,6 +53,7 @@ local function has_ended(record, side, token, kind, given_back)
 	if given_back then
 		ticket, last_fence = given_back:match('^(%S+) (%d+)$')
 	end
+	-- break release_late: if true then
 	if not last_fence then
 		return false
 	end
