@@ -24,7 +24,7 @@ def reset(connection):
 
 
 def gone(plain, *keys):
-    """Checks that the lock is released at once, long before its lease ends."""
+    """Waits until the keys are gone, long before the lease ends."""
     return until(lambda: not plain.exists(*keys), f"{keys} to go")
 
 
@@ -111,8 +111,8 @@ def test_release_does_not_free_what_is_anothers_by_now(share_hasp, plain):
 
 @pytest.mark.parametrize("owner", ["connection", "address"])
 def test_release_leaves_what_others_have_counted(share_hasp, plain, owner):
-    """Readers increment, and a writer waits until the counter is gone; each reader uses another
-    hasp."""
+    """The counter is a read lock: each reader increments it, and a writer waits until it is gone.
+    Each client uses another hasp."""
     file = rule(lease="30s", on_disconnect="release", owner=owner)
     with share_hasp(file).connect() as other:
         with share_hasp(file).connect() as one:
@@ -139,7 +139,7 @@ def test_release_deletes_what_its_owner_alone_has_counted(share_hasp, plain):
     ("LOCK k AS bob", "UNLOCK k AS bob"), ("LOCK k SHARED AS bob", "UNLOCK k AS bob"),
     ("MLOCK 2 k l AS bob", "MUNLOCK 2 k l AS bob")])
 def test_release_of_an_owner_with_several_connections(share_hasp, plain, lock, unlock):
-    """Each connection releases its own hold, whichever took the lock first."""
+    """When a connection ends, hasp releases only that connection's hold."""
     hasp = share_hasp(verbs(lease="30s", on_disconnect="release"))
     with hasp.connect() as other:
         with hasp.connect() as one:
@@ -169,7 +169,7 @@ def test_release_although_the_scripts_were_lost(share_hasp, plain):
 def test_release_of_a_thousand_locks(share_hasp, plain):
     with share_hasp(rule(lease="30s", on_disconnect="release")).connect() as one:
         assert set(pipeline(one, *(("SETNX", f"lock:{n}", "v") for n in range(1000)))) == {ONE}
-    until(lambda: plain.dbsize() == 0, "all of them to go")
+    until(lambda: plain.dbsize() == 0, "all locks to be released")
 
 
 @BOTH
@@ -209,7 +209,7 @@ def test_release_is_made_good_when_redis_is_back(start_hasp, redis_server, plain
             assert one.call(*take) in TAKEN
             until(lambda: "upstream_up" in hasp.log, "hasp's own connection")
             relay.cut()
-            until(lambda: "upstream_down" in hasp.log, "hasp to notice")
+            until(lambda: "upstream_down" in hasp.log, "hasp to notice that its connection is cut")
         hasp.take_turn()
         assert plain.exists(key)
         relay.mend()

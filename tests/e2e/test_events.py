@@ -117,7 +117,7 @@ VALUE_READ = "the client had read the value: see owner = value"
 
 @pytest.mark.parametrize("read", [("GET", KEY), ("MGET", "lock:2", KEY)])
 def test_refused_delete_of_one_that_reads_the_value_hints_at_that(start_hasp, read):
-    """hasp records reads only after it has refused a release that nothing else explains."""
+    """hasp records reads only after it has refused a release for which it has no better hint."""
     hasp = start_hasp(rule(**LONG))
     with hasp.connect() as one, Connection(hasp.address, source="127.0.0.2") as other:
         assert refused_deletes(hasp, one, other, read) is None
@@ -171,7 +171,7 @@ def test_holder_at_another_worker_is_told_by_its_address(three):
 
 
 def test_holder_at_another_worker_is_told_by_its_name_and_for_how_long(start_hasp):
-    """With several workers, hasp writes the line when it has asked all of them."""
+    """With several workers, hasp logs the line after it has asked all of them for the holder."""
     hasp = start_hasp(rule(**LONG) + guard(wait="10ms", **LONG) + verbs(**LONG), workers=2, log_level="debug")
     many = [hasp.connect() for _ in range(9)]
     for i, connection in enumerate(many):
@@ -210,13 +210,13 @@ def test_workers_that_a_reload_does_not_end_are_asked(start_hasp):
 
 
 def test_who_has_waited_long_is_told_without_those_who_have_the_lock_with_it(start_hasp, plain):
-    """Wherever they are."""
+    """The readers that share the lock may be at the same worker or at others."""
     hasp = start_hasp(verbs(log_waited="1ms", **LONG), workers=2)
     writer, *readers = many = [hasp.connect() for _ in range(9)]
     assert writer.call("LOCK", "job", "EXCLUSIVE") == FENCE
     for reader in readers:
         reader.send(encode("LOCK", "job", "SHARED", "WAIT", 60000))
-    until(lambda: plain.zcard(queue_of("job")) == len(readers), "all to wait")
+    until(lambda: plain.zcard(queue_of("job")) == len(readers), "all readers to wait")
     assert writer.call("UNLOCK", "job") == ONE
     for reader in readers:
         assert reader.read().startswith(b":")
@@ -226,11 +226,11 @@ def test_who_has_waited_long_is_told_without_those_who_have_the_lock_with_it(sta
 
 
 def test_reader_that_another_hasp_serves_is_told(three, start_hasp, plain):
-    """Redis may return `mode` first from a hash that it stores as a table."""
+    """hasp must not mistake the field `mode`, which Redis may return first, for a reader."""
     hasp, _, other, _ = three(verbs(**LONG))
     plain.config_set("hash-max-listpack-value", 16)
     second = start_hasp(verbs(**LONG))
-    for i in range(16):  # Whether `mode` can be first depends on the server's hash seed.
+    for i in range(16):  # the server's hash seed decides in which of these keys `mode` is first
         with second.connect() as one:
             assert one.call("LOCK", f"k{i}", "SHARED") == FENCE
             if i < 15 and plain.hscan(f"k{i}", 0, count=1)[1].keys() != {"mode"}:
@@ -294,7 +294,7 @@ def test_no_more_than_ten_lines_in_ten_seconds_and_the_rest_is_counted(three):
     one.call("SETNX", "more:1", 1)
     for _ in range(40):
         other.call("SETNX", KEY, 2)
-    # The ten seconds may end during the test.
+    # The second period of ten seconds may begin during the test.
     assert 10 <= len(told(hasp, "lock_refused")) <= 20
     assert totals(hasp, "lock=locks")["refused"] == 40
     other.call("SETNX", "more:1", 2)
@@ -435,7 +435,7 @@ def test_refused_update_names_who_has_the_guard_now(three, plain):
     one.call("GET", STOCK)
     plain.delete("hasp:guard:{" + STOCK + "}")
     other.call("GET", STOCK)
-    third.call("GET", STOCK)  # refused: not the holder, though it has come later
+    third.call("GET", STOCK)  # refused, so it is not the holder, though it came last
     assert one.call("SET", STOCK, 1).startswith(b"-LOCKLOST ")
     (event,) = told(hasp, "update_refused")
     assert (event["by"], event["holder"]) == (name_of(one), name_of(other)) and event["held_ms"] >= 0
@@ -463,7 +463,7 @@ def test_wait_for_a_guard_in_vain_is_told(three):
 
 
 def test_wait_for_a_guard_that_ends_before_it_can_stand_in_line_is_told(three, gates):
-    """hasp subscribes for its first waiter, and the subscription is not confirmed yet."""
+    """hasp subscribes for its first waiter, whose wait ends before Redis confirms."""
     hasp, one, other, _ = three(guard(wait="10ms", lease="600s"), upstream=gates.address)
     assert one.call("GET", STOCK) == NIL
     gates.shut(replies={"listening"})

@@ -19,7 +19,7 @@ from lockers import Discourse, Nextcloud, Redlock
 from redis.lock import Lock
 
 KEY = "lock:1"
-LONG_MS = 600000  # no test awaits the end of such a lease
+LONG_MS = 600000  # a lease whose end no test awaits, in ms
 TAKE = "return redis.call('set', KEYS[1], ARGV[1], 'nx', 'px', ARGV[2])"
 TAKE_FOR_EVER = "return redis.call('setnx', KEYS[1], ARGV[1])"
 REPLACE = "return redis.call('set', KEYS[1], ARGV[2], 'px', ARGV[3])"
@@ -40,13 +40,13 @@ def held(connection):
 
 
 def is_released(hasp, key=KEY):
-    """Waits until hasp has released the lock because its connection ended."""
+    """Returns true if hasp has released the lock because its connection ended."""
     return f'event=released_at_disconnect key="{key}"' in hasp.log
 
 
 @pytest.fixture
 def connect(start_hasp):
-    """connect(hasp) is a redis-py client with one connection to it, which close() ends."""
+    """connect(hasp) returns a redis-py client with one connection to it; the fixture closes it."""
     with contextlib.ExitStack() as stack:
         def start(hasp):
             client = hasp.client(single_connection_client=True)
@@ -101,7 +101,7 @@ def test_extension_by_a_library_counts(share_hasp, plain, connect, kind):
     lock.lease_ms = 2 * LEASE_MS
     assert lock.extend() == 1
     for _ in range(2):
-        until(lambda: plain.pttl(KEY) < 2 * LEASE_MS - 500, "time to pass")
+        until(lambda: plain.pttl(KEY) < 2 * LEASE_MS - 500, "part of the lease to pass")
         until(lambda: plain.pttl(KEY) > 2 * LEASE_MS - 500, "a renewal with the new lease")
     assert lock.unlock() == 1
     with hasp.connect() as one:
@@ -129,7 +129,7 @@ def test_redsync_s_extend_takes_a_lock_that_is_gone(share_hasp, plain, connect):
     assert is_renewed(plain, KEY)
 
 
-# --- what hasp makes of them ----------------------------------------------------------------
+# --- how hasp treats these locks --------------------------------------------------------------
 
 
 def test_lock_of_a_script_is_shown_and_counted(start_hasp, plain):
@@ -160,7 +160,7 @@ def test_hold_ends_when_another_connection_s_script_deletes_the_lock(start_hasp,
         plain.set(KEY, "mine")
     with hasp.connect() as later:
         assert later.call("EVAL", TAKE, 1, "lock:2", "its", LONG_MS) == OK
-    until(lambda: not plain.exists("lock:2"), "the release behind which the other one's would be")
+    until(lambda: not plain.exists("lock:2"), "the release of lock:2, which hasp would send after one of KEY")
     assert plain.get(KEY) == "mine"
 
 
@@ -189,7 +189,7 @@ def test_lock_without_an_expiry_gets_the_rule_s_lease(start_hasp, plain, renew):
     with hasp.connect() as one:
         assert one.call("EVAL", TAKE_FOR_EVER, 1, KEY, "mine") == ONE
         until(lambda: 0 < plain.pttl(KEY) <= LEASE_MS, "an expiry")
-        # A look changes nothing of that.
+        # A script that only reads the lock does not change its lease.
         assert one.call("EVAL", LOOK, 1, KEY, "mine") == bulk("mine")
         assert is_renewed(plain, KEY)
     until(lambda: is_released(hasp), "the release")
@@ -207,14 +207,14 @@ def test_script_may_extend_its_lock_and_is_renewed_with_the_new_lease(share_hasp
         assert one.call("EVAL", TAKE, 1, KEY, "mine", LEASE_MS) == OK
         assert one.call("EVAL", EXTEND, 1, KEY, "mine", 2 * LEASE_MS) == ONE
         assert one.call("EVAL", LOOK, 1, KEY) == bulk("mine")
-        until(lambda: plain.pttl(KEY) < 2 * LEASE_MS - LEASE_MS // 4, "time to pass")
+        until(lambda: plain.pttl(KEY) < 2 * LEASE_MS - LEASE_MS // 4, "a quarter of the lease to pass")
         until(lambda: plain.pttl(KEY) > 2 * LEASE_MS - LEASE_MS // 4, "a renewal")
 
 
 def test_script_may_shorten_its_lock(share_hasp, plain):
     with share_hasp(by_value()).connect() as one:
         assert one.call("EVAL", TAKE, 1, KEY, "mine", LEASE_MS) == OK
-        # hasp would renew it a second before that.
+        # hasp renews the full lease a second before it ends, unless the script has shortened it.
         assert one.call("EVAL", EXTEND, 1, KEY, "mine", LEASE_MS - 1000) == ONE
         assert runs_out(plain, KEY)
 
@@ -225,7 +225,7 @@ def test_look_by_a_script_leaves_the_lease_alone(share_hasp, plain):
         until(lambda: plain.pttl(KEY) < LEASE_MS - 200, "a part of the lease to pass")
         assert one.call("EVAL", LOOK, 1, KEY) == bulk("mine")
         assert is_renewed(plain, KEY)
-        until(lambda: plain.pttl(KEY) > LEASE_MS - 200, "the whole lease, still")
+        until(lambda: plain.pttl(KEY) > LEASE_MS - 200, "a renewal of the whole lease")
 
 
 def test_script_replaces_its_value(start_hasp, plain):
@@ -236,7 +236,7 @@ def test_script_replaces_its_value(start_hasp, plain):
         assert held(one) == {KEY: "second"}
         assert is_renewed(plain, KEY)
     until(lambda: is_released(hasp), "the release")
-    until(lambda: not plain.exists(KEY), "the lock's end")
+    until(lambda: not plain.exists(KEY), "the lock to be gone")
     assert "lock_lost" not in hasp.log
 
 
@@ -285,8 +285,8 @@ def test_script_of_several_locks_is_not_followed(start_hasp, plain):
         assert held(one) == {}
         assert one.call("EVAL", script, 2, "other", "lock:3", "mine") == OK
         assert held(one) == {"lock:3": "mine"}
-    until(lambda: is_released(hasp, "lock:3"), "the release of the third")
-    until(lambda: sorted(plain.keys()) == [KEY, "lock:2", "other"], "its end")
+    until(lambda: is_released(hasp, "lock:3"), "the release of lock:3")
+    until(lambda: sorted(plain.keys()) == [KEY, "lock:2", "other"], "lock:3 to be gone")
 
 
 def test_function_is_followed(share_hasp, plain):
@@ -298,7 +298,7 @@ def test_function_is_followed(share_hasp, plain):
 
 
 def test_record_of_an_earlier_try_does_not_keep_a_script_s_lock(share_hasp, plain):
-    """The first owner took the lock by SET, and its script left hasp's record of that."""
+    """The first owner's script deleted its lock, but not the record of hasp beside it."""
     hasp = share_hasp(by_value())
     with hasp.connect() as one:
         assert one.call("SET", KEY, "first", "NX", "PX", LONG_MS) == OK
@@ -322,7 +322,7 @@ def test_waiter_gets_what_a_script_took_and_released(share_hasp, plain, pool):
     with hasp.connect() as one, hasp.connect() as other:
         assert one.call("EVAL", TAKE, 1, KEY, "mine", LEASE_MS) == OK
         waiting = pool.submit(other.call, "SETNX", KEY, "yours")
-        until(lambda: plain.exists(f"hasp:queue:{{{KEY}}}"), "the waiter")
+        until(lambda: plain.exists(f"hasp:queue:{{{KEY}}}"), "the waiter to enter the queue")
         assert rises(plain, 2, KEY)
         assert one.call("EVAL", RELEASE, 1, KEY, "mine") == ONE
         assert waiting.result() == ONE
@@ -370,7 +370,7 @@ def test_replies_are_redis_own_byte_for_byte(redis_server, share_hasp, proto, at
                 return pipeline(one, *CONVERSATION)
             return [one.call(*command) for command in CONVERSATION]
 
-    # hasp releases the lock when its client has gone: that must not meet the other conversation.
+    # hasp releases the lock when the client has gone, which would disturb the other conversation.
     expected = converse(redis_server)
     redis_server.client().flushall()
     assert converse(hasp) == expected
@@ -384,7 +384,7 @@ def is_unread(plain):
 
 
 def test_reads_of_hasp_are_seen_in_redis_statistics(share_hasp, is_unread):
-    """If hasp read anything, the tests below would see it."""
+    """Shows that is_unread() notices the reads of hasp, which the tests below exclude."""
     with share_hasp(by_value()).connect() as one:
         assert one.call("EVAL", TAKE, 1, KEY, "mine", LEASE_MS) == OK
         assert held(one) == {KEY: "mine"}
@@ -440,7 +440,7 @@ def test_subscribed_client_s_scripts_are_not_followed(share_hasp, plain, is_unre
 
 
 def test_script_right_behind_a_subscription_is_not_followed(share_hasp, is_unread):
-    """Redis refuses all three; a message may come between their answers."""
+    """hasp cannot read while a RESP2 client subscribes, and messages may come between replies."""
     with share_hasp(by_value()).connect() as one:
         subscribed, refused = pipeline(one, ("SUBSCRIBE", "news"), ("EVAL", TAKE, 1, KEY, "mine", LEASE_MS))
         assert subscribed.startswith(b"*3\r\n")
@@ -456,7 +456,7 @@ def test_script_right_behind_a_subscription_is_not_followed(share_hasp, is_unrea
     [("REPLCONF", "ACK", 1)],
 ])
 def test_commands_that_end_replies_come_behind_hasp_s_reads(redis_server, start_hasp, plain, behind):
-    """Redis does not reply to such a command, or hasp cannot follow the replies after it."""
+    """hasp sends its reads before such a command, which hides the replies after it."""
     def converse(server):
         with server.connect() as one:
             one.send(b"".join(encode(*command) for command in [
@@ -465,7 +465,7 @@ def test_commands_that_end_replies_come_behind_hasp_s_reads(redis_server, start_
 
     hasp = start_hasp(by_value())
     through = converse(hasp)
-    # It knew the lock.
+    # hasp knew of the lock, so it releases it when the client quits.
     until(lambda: is_released(hasp), "the release")
     plain.delete(KEY)
     assert through == converse(redis_server)
@@ -480,7 +480,7 @@ def test_messages_come_between_the_replies_of_a_resp3_client(share_hasp):
         one.send(encode("EVAL", publish, 1, KEY, "mine", LEASE_MS))
         assert sorted([one.read(), one.read()]) == sorted(
             [ONE, b">3\r\n" + bulk("message") + bulk("news") + bulk("x")])
-        until(lambda: held(other) == {KEY: "mine"}, "the hold")
+        until(lambda: held(other) == {KEY: "mine"}, "LOCK.LIST to show the lock")
 
 
 @pytest.mark.parametrize("may", ["+eval", "+eval +set +get", "+eval +set +pttl"])
@@ -512,4 +512,4 @@ def test_script_s_lock_in_a_cluster_is_renewed_and_released(shared_cluster, star
         assert is_renewed(client, "lock:1", "lock:2", "lock:3")
         client.connection_pool.disconnect()
         until(lambda: all(is_released(hasp, f"lock:{n}") for n in (1, 2, 3)), "the release")
-        until(lambda: [one.call("EXISTS", f"lock:{n}") for n in range(4)] == [ZERO] * 4, "the locks' end")
+        until(lambda: [one.call("EXISTS", f"lock:{n}") for n in range(4)] == [ZERO] * 4, "the locks to be gone")

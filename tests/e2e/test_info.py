@@ -60,7 +60,7 @@ def test_since_when_it_has_the_lock_and_not_when_that_was_refreshed(pair):
     one, other = pair(VERBS + rule(reentrant="refresh"))
     assert one.call("SET", KEY, "v", "NX", "PX", 60000) == OK
     first = told(other, KEY)
-    until(lambda: time.time() * 1000 > first["since"] + 1500, "time to pass")
+    until(lambda: time.time() * 1000 > first["since"] + 1500, "a second and a half to pass")
     assert one.call("SET", KEY, "v", "NX", "PX", 90000) == OK
     again = told(other, KEY)
     assert again["lease"] == 90000
@@ -79,8 +79,7 @@ def test_holder_of_a_guard_is_told(pair):
 
 
 def test_each_worker_knows_the_clients_of_the_others(start_hasp):
-    """The kernel chooses the worker of a connection; of twenty connections, each worker has
-    some."""
+    """The kernel spreads the twenty connections over the three workers."""
     hasp = start_hasp(VERBS + rule() + guard(lease="60s"), workers=3)
     with contextlib.ExitStack() as stack:
         clients = [stack.enter_context(hasp.connect()) for _ in range(20)]

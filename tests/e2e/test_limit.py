@@ -93,7 +93,7 @@ def test_what_the_application_keeps_in_a_key_is_not_touched(clients, plain):
 def test_a_place_whose_lease_is_over_is_free(clients, plain):
     one, two, three = clients(3)
     assert one.call("LOCK", KEY, "LIMIT", 2, "PX", 60000) == FENCE
-    two.call("LOCK", KEY, "LIMIT", 2, "PX", 1)  # (over when it is answered late)
+    two.call("LOCK", KEY, "LIMIT", 2, "PX", 1)  # no reply is checked: the lease may end before hasp answers
     until(lambda: three.call("LOCK", KEY, "LIMIT", 2, "PX", 60000) != NIL, "the lease to end")
     assert two.call("UNLOCK", KEY) == ZERO
     assert owners(plain) == plain.hlen(RECORD) == 2
@@ -108,7 +108,7 @@ def test_extend_is_the_owners_and_concerns_its_place_only(clients, plain):
     assert 800000 < plain.pttl(KEY) and 800000 < plain.pttl(RECORD)
     (_, first), (_, last) = plain.zrange(KEY, 0, -1, withscores=True)
     assert last - first > 800000
-    one.call("LOCK.EXTEND", KEY, "PX", 1)  # (over when it is answered late)
+    one.call("LOCK.EXTEND", KEY, "PX", 1)  # no reply is checked: the lease may end before hasp answers
     until(lambda: three.call("LOCK", KEY, "LIMIT", 2) != NIL, "the place to be free")
     assert plain.pttl(KEY) <= 60000
 
@@ -159,7 +159,8 @@ def test_all_for_whom_there_are_places_come_in_by_one_call(clients, plain):
     first.close()
     tokens = [int(other.read()[1:]) for other in others[:3]]
     assert tokens == sorted(set(tokens))
-    assert calls(plain, "eval", "evalsha") < before + len(tokens)  # (a check of hasp's may be among them)
+    # Fewer calls than waiters, although hasp may have checked in between.
+    assert calls(plain, "eval", "evalsha") < before + len(tokens)
     assert owners(plain) == 4 and len(entries(plain)) == 1
     assert holder.call("UNLOCK", KEY) == ONE
     assert others[3].read() == FENCE
@@ -176,14 +177,14 @@ def test_a_wait_in_vain_ends_with_nil(clients, plain):
 def test_a_lease_that_ends_lets_the_first_in_line_in(clients, plain):
     one, two, three = clients(3)
     assert one.call("LOCK", KEY, "LIMIT", 2, "PX", 900000) == FENCE
-    two.call("LOCK", KEY, "LIMIT", 2, "PX", 300)  # (over when it is answered late)
+    two.call("LOCK", KEY, "LIMIT", 2, "PX", 300)  # no reply is checked: the lease may end before hasp answers
     three.send(encode("LOCK", KEY, "LIMIT", 2, "WAIT", 60000))
     assert three.read() == FENCE
     assert owners(plain) == 2
 
 
 def waiter_for_one_of_two(clients, plain):
-    """Returns a client that waits for one of two places, which others hold for long."""
+    """Returns a client that waits for one of two places, whose owners keep them for 15 minutes."""
     one, two, three = clients(3)
     for holder in (one, two):
         assert holder.call("LOCK", KEY, "LIMIT", 2, "PX", 900000) == FENCE
@@ -192,10 +193,10 @@ def waiter_for_one_of_two(clients, plain):
 
 
 def test_a_place_that_another_client_frees_goes_to_the_first_in_line(clients, plain):
-    """No script hands the place off, so hasp's check each second finds it."""
+    """The place is removed directly in Redis, so only hasp's check of each second finds it."""
     waiter = waiter_for_one_of_two(clients, plain)
     checked = rechecks(plain)
-    until(lambda: rechecks(plain) > checked, "a check that finds nothing new")
+    until(lambda: rechecks(plain) > checked, "a check that finds no free place")
     plain.zremrangebyrank(KEY, 0, 0)
     assert waiter.read() == FENCE
     assert owners(plain) == 2
@@ -238,7 +239,7 @@ def test_waiters_keep_their_places_when_the_queue_is_lost(clients, plain):
     stand(plain, three, "LOCK", KEY, "LIMIT", 1, "WAIT", 60000)
     tickets = [ticket.split("-")[0] for ticket in entries(plain)]
     plain.delete(queue_of(KEY))
-    until(lambda: len(entries(plain)) == 2, "their places")
+    until(lambda: len(entries(plain)) == 2, "both waiters to enter the new queue")
     assert [ticket.split("-")[0] for ticket in entries(plain)] == tickets
     assert one.call("UNLOCK", KEY) == ONE
     assert two.read() == FENCE
@@ -278,7 +279,7 @@ def test_a_place_that_its_owner_has_taken_again_elsewhere_stays(share_hasp, plai
         with hasps[0].connect() as one:
             for connection, key in ((one, "before"), (one, KEY), (one, "behind"), (other, KEY)):
                 assert connection.call("LOCK", key, "LIMIT", 2, "PX", 60000, "AS", "job") == FENCE
-        until(lambda: not plain.exists("before", "behind"), "the other places to be given back")
+        until(lambda: not plain.exists("before", "behind"), "the disconnected client's other places to be free")
         assert owners(plain) == 1
         assert other.call("UNLOCK", KEY, "AS", "job") == ONE
 
@@ -298,7 +299,7 @@ def test_a_thousand_owners_over_one_connection(share_hasp, plain):
             assert one.call("UNLOCK", KEY, "AS", "job-7") == ZERO
             assert other.call("LOCK", KEY, "LIMIT", n) == FENCE
             assert owners(plain) == n
-        until(lambda: owners(plain) == 1, "the places of the dead one to be free")
+        until(lambda: owners(plain) == 1, "the disconnected client's places to be free")
         assert other.call("UNLOCK", KEY) == ONE
     assert plain.keys() == ["hasp:fence"]
 
@@ -307,17 +308,17 @@ def test_a_place_whose_answer_was_lost_is_given_back(start_hasp, redis_server, p
     with Relay(redis_server.address) as relay:
         hasp = is_ready(start_hasp(VERBS, upstream=relay.address), plain)
         with hasp.connect() as one:
-            assert one.call("PING") == PONG  # its link is there
+            assert one.call("PING") == PONG  # so its link to Redis is connected
             relay.swallows = True
             one.send(encode("LOCK", KEY, "LIMIT", 1, "PX", 600000))
             until(lambda: owners(plain) == 1, "the place to be taken")
             relay.cut()
             assert one.file.read().startswith(UNKNOWN)
         relay.mend()
-        until(lambda: not plain.exists(KEY), "the place to be given back")
+        until(lambda: not plain.exists(KEY), "the place to be free")
 
 
-# --- what is told ----------------------------------------------------------------
+# --- what LOCK.INFO, LOCK.LIST and errors show ----------------------------------
 
 
 def test_info_tells_how_many_have_a_place_and_whose_lease_ends_first(clients):

@@ -17,8 +17,7 @@ LOCKED = b"-LOCKED 'lock:1' is held by another owner\r\n"
 
 
 def end_together(plain, began, *keys):
-    """A script reads the clock more than once, so the expiries that it sets may differ by its run
-    time."""
+    """Returns true if the expiries of the keys differ by no more than the script's run time."""
     ends = [plain.pexpiretime(key) for key in keys]
     return max(ends) - min(ends) <= now(plain) - began + 1
 
@@ -162,7 +161,7 @@ def test_sidecar_of_a_lock_retaken_past_hasp_is_ignored(pair, plain):
 
 
 def test_lock_retaken_past_hasp_with_its_value_is_its_earlier_owners(pair, plain):
-    """A longer lease may be the owner's own, set by a script."""
+    """The longer lease does not matter: the owner's own script may have set it."""
     one, other = pair()
     one.call("SETNX", KEY, "same")
     plain.delete(KEY)

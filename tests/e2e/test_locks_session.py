@@ -13,7 +13,7 @@ from harness.sections import VERBS, rule
 KEY, SIDE = "lock:1", "hasp:owner:{lock:1}"
 
 
-# --- the connection around it ----------------------------------------------------
+# --- transactions and other states of a connection --------------------------------
 
 
 @BOTH
@@ -58,7 +58,7 @@ def test_transaction_that_does_not_happen_takes_no_lock(pair, plain, ending):
     assert replies[-1].startswith(b"-EXECABORT" if ending == "EXEC" else b"+OK")
     assert plain.keys("*") == []
     assert other.call("SETNX", KEY, "v") == ONE
-    assert one.call("DEL", KEY) == ZERO  # in database 0, where it still is
+    assert one.call("DEL", KEY) == ZERO  # the failed transaction did not SELECT 3, so this is database 0
 
 
 @BOTH
@@ -81,7 +81,7 @@ def test_transaction_with_a_wrong_type_goes_on(pair, plain):
 
 @BOTH
 def test_watched_key_passes_raw(pair, plain):
-    """The application checks for itself, as redis-py's older lock does."""
+    """The application detects changes by WATCH, as redis-py's older lock does."""
     one, other = pair()
     one.call("SET", KEY, "v", "NX", "EX", 30)
     assert other.call("WATCH", KEY) == OK
@@ -103,7 +103,7 @@ def test_key_watched_no_more_is_checked_again(pair, end):
 
 @pytest.fixture
 def forbidden(plain):
-    """A user that may neither DISCARD nor UNWATCH."""
+    """Returns a user (name, password) that may run neither DISCARD nor UNWATCH."""
     plain.execute_command("ACL", "SETUSER", "bound", "on", ">pw", "~*", "&*", "+@all", "-discard", "-unwatch")
     yield "bound", "pw"
     plain.execute_command("ACL", "DELUSER", "bound")
@@ -188,7 +188,7 @@ def test_client_that_hangs_up_in_a_blocking_command_takes_nothing(pair, plain, c
     one.send(encode("BLPOP", "list", 0) + encode(*command))
     until(lambda: plain.info("clients")["blocked_clients"] == 1, "BLPOP to block")
     one.close()
-    until(lambda: plain.info("clients")["blocked_clients"] == 0, "Redis to let go of it")
+    until(lambda: plain.info("clients")["blocked_clients"] == 0, "Redis to drop the blocked client")
     plain.rpush("list", "x")
     assert plain.llen("list") == 1 and not plain.exists(command[1])
 
@@ -278,7 +278,7 @@ def test_replies_of_locks_and_other_commands_keep_their_order(pair):
     assert pipeline(one, *commands) == expected
 
 
-# --- Redis without the scripts ---------------------------------------------------
+# --- Redis loses the scripts -----------------------------------------------------
 
 
 @BOTH

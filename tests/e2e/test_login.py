@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""hasp's own login, with which hasp renews and releases."""
+"""hasp's own login at Redis, for the connections over which hasp renews and releases."""
 
 import signal
 
@@ -17,7 +17,7 @@ KEY = "lock:1"
 
 @pytest.fixture
 def with_login():
-    """start(further upstream options) starts a hasp in front of a Redis that requires a
+    """start(options for [upstream] ...) starts a hasp in front of a Redis that requires a
     password."""
     things = []
 
@@ -65,8 +65,8 @@ def test_hasp_logs_in_as_a_user_to_renew(with_login):
 
 @pytest.mark.parametrize("others", [0, 1])
 def test_renewal_that_is_made_again_leaves_alone_what_was_released_since(with_login, others):
-    """Redis refuses hasp's own connection when a renewal is due, and accepts it again when the
-    application has taken the lock again, with its own expiry."""
+    """Redis refuses hasp's own connection when a renewal is due. Before hasp logs in again, the
+    application takes the lock anew with its own expiry, which hasp must not renew."""
     hasp, plain = with_login("user = hasp", "password = pw", rules=rule(lease="6s"))
     plain.execute_command("ACL", "SETUSER", "hasp", "on", ">pw", "~*", "&*", "+@all")
     until(lambda: "upstream_up" in hasp.log, "hasp to log in")
@@ -103,8 +103,8 @@ def test_without_a_login_clients_work_and_the_log_says_what_does_not(with_login,
 
 
 def test_hasp_does_nothing_in_another_database_than_it_may_select(with_login):
-    """hasp's user may not SELECT, so the lock to be released in database 3 stays, and database 0 is
-    not touched."""
+    """hasp's user may not SELECT, so the lock in database 3 stays, and the one in database 0 is not
+    released instead."""
     hasp, plain = with_login("user = hasp", "password = pw",
                              rules=rule(owner="name", on_disconnect="release"))
     plain.execute_command("ACL", "SETUSER", "hasp", "on", ">pw", "~*", "&*", "+@all", "-select")
@@ -118,13 +118,13 @@ def test_hasp_does_nothing_in_another_database_than_it_may_select(with_login):
             assert other.call("SETNX", KEY, "v") == ONE
         with login(hasp) as later:
             assert later.call("SETNX", "lock:later", "v") == ONE
-        until(lambda: not plain.exists("lock:later"), "what comes behind it")
+        until(lambda: not plain.exists("lock:later"), "a later release")
         assert plain.exists(KEY)
         assert one.call("DEL", KEY) == ONE
 
 
 def test_client_that_never_logged_in_has_no_lock_undone_by_hasp(with_login):
-    """Redis runs no command after QUIT, and the lock with that value belongs to another client."""
+    """Redis runs no command after QUIT; the lock with that value belongs to another client."""
     hasp, plain = with_login("password = secret", rules=rule(owner="value", on_disconnect="release"))
     until(lambda: "upstream_up" in hasp.log, "hasp to log in")
     plain.set(KEY, "1", px=60000)
@@ -132,7 +132,7 @@ def test_client_that_never_logged_in_has_no_lock_undone_by_hasp(with_login):
         stranger.send(encode("QUIT") + encode("SET", KEY, "1", "NX", "PX", 60000) + encode("GETSET", KEY, "1"))
         assert stranger.read() == OK and stranger.at_end()
         assert one.call("SETNX", "lock:last", "v") == ONE
-    until(lambda: not plain.exists("lock:last"), "all that hasp did before to be done")
+    until(lambda: not plain.exists("lock:last"), "a later release")
     assert plain.get(KEY) == "1"
 
 
@@ -141,7 +141,7 @@ def test_password_that_changed_is_named_in_the_log_and_by_readyz(with_login):
     until(lambda: ask(hasp, "/readyz")[0].status == 200, "hasp to be ready")
     plain.config_set("requirepass", "new")
     plain.execute_command("CLIENT", "KILL", "TYPE", "NORMAL", "SKIPME", "yes")
-    until(lambda: ask(hasp, "/readyz")[1] == "Redis refuses the login of [upstream]\n", "hasp to say so")
+    until(lambda: ask(hasp, "/readyz")[1] == "Redis refuses the login of [upstream]\n", "/readyz to report the refused login")
     assert 'upstream_refused address=' in hasp.log and 'error="WRONGPASS ' in hasp.log
     assert value(hasp, "hasp_upstream_errors_total", kind="refused") > 0 == value(hasp, "hasp_ready")
     plain.config_set("requirepass", "secret")
@@ -151,7 +151,7 @@ def test_password_that_changed_is_named_in_the_log_and_by_readyz(with_login):
 
 @pytest.fixture
 def command(tmp_path):
-    """A password_command that appends a line to `runs`, and prints the file `password`."""
+    """Returns a password_command, which appends a line to `runs` and prints the file `password`."""
     (tmp_path / "runs").touch()
     (tmp_path / "password").write_text("secret\nnot a part of it\n")
     return f"password_command = echo >> {tmp_path}/runs && cat {tmp_path}/password"
@@ -198,7 +198,7 @@ def test_password_command_interval_keeps_the_password_ready_for_the_next_login(w
     until(lambda: "password_renewed" in hasp.log, "the new password")
     before = runs(tmp_path)
     until(lambda: runs(tmp_path) > before + 1, "two more runs")
-    assert hasp.log.count("upstream_up") == 1  # the connections stayed
+    assert hasp.log.count("upstream_up") == 1  # hasp's connections stayed open
     end_own_connections(plain)
     until(lambda: hasp.log.count("upstream_up") == 2, "hasp to log in again")
     assert "WRONGPASS" not in hasp.log and hasp.log.count("password_renewed") == 1
@@ -211,7 +211,7 @@ def test_clients_are_served_while_the_password_command_runs(with_login, tmp_path
     with login(hasp) as one:
         until((tmp_path / "busy").exists, "the command to run")
         assert one.call("SET", "k", "v") == OK
-        assert "password_command_failed" not in hasp.log  # it runs still
+        assert "password_command_failed" not in hasp.log  # the command still runs
         (tmp_path / "go").touch()
 
 

@@ -19,7 +19,7 @@ LONG = ("WAIT", 60000)
 
 
 def nothing_is_left(plain):
-    """Checks that neither a lock nor any key beside a lock is left."""
+    """Waits until Redis has neither a lock nor a key beside one."""
     return until(lambda: plain.keys() in ([], ["hasp:fence"]), lambda: f"nothing to be left: {plain.keys()}")
 
 
@@ -203,7 +203,7 @@ def test_it_waits_for_each_in_turn_and_keeps_what_it_has(start_hasp, plain, reen
         assert three.call("MLOCK", 2, "c", "e") == FENCE
         assert three.call("MUNLOCK", 2, "c", "e") == b":2\r\n"
         assert one.call("UNLOCK", "b") == ONE
-        until(lambda: entries(plain, "d"), "it to wait for the next one")
+        until(lambda: entries(plain, "d"), "the client to wait for lock d")
         assert plain.exists("a", "b", "c") == 3 and not plain.exists("e")
         assert three.call("MLOCK", 2, "b", "c") == NIL
         assert one.call("UNLOCK", "d") == ONE
@@ -245,7 +245,7 @@ def test_what_it_has_is_renewed_while_it_waits(clients, plain):
     stand(plain, two, "MLOCK", 3, "a", "b", "c", "PX", 3000, *LONG, queue=queue_of("c"))
     plain.pexpire("a", 5000)
     plain.pexpire("b", 5000)
-    until(lambda: plain.pttl("a") > 5000 and plain.pttl("b") > 5000, "both to be renewed")
+    until(lambda: plain.pttl("a") > 5000 and plain.pttl("b") > 5000, "both locks to be renewed")
     assert one.call("LOCK", "a") == NIL
 
 
@@ -268,11 +268,11 @@ def test_a_part_that_another_has_got_meanwhile_is_waited_for_without_the_later_o
     plain.delete("a")
     assert three.call("LOCK", "a") == FENCE
     assert one.call("UNLOCK", "c") == ONE
-    until(lambda: entries(plain, "a"), "it to wait for the first one")
+    until(lambda: entries(plain, "a"), "the client to wait for lock a")
     assert not plain.exists("b", "c")
     assert one.call("MLOCK", 2, "b", "c") == FENCE
     assert three.call("UNLOCK", "a") == ONE
-    until(lambda: entries(plain, "b"), "it to wait for the second one")
+    until(lambda: entries(plain, "b"), "the client to wait for lock b")
     assert one.call("MUNLOCK", 2, "b", "c") == b":2\r\n"
     assert two.read() == FENCE
     assert two.call("MUNLOCK", 3, *"abc") == b":3\r\n"
@@ -336,7 +336,7 @@ def test_it_keeps_its_place_when_the_queue_is_lost(clients, plain):
     stand(plain, two, "MLOCK", 2, "a", "b", *LONG, queue=queue_of("b"))
     stand(plain, three, "LOCK", "b", *LONG)
     plain.delete(queue_of("b"))
-    until(lambda: len(entries(plain, "b")) == 2, "their places")
+    until(lambda: len(entries(plain, "b")) == 2, "both waiters to enter the new queue")
     assert one.call("UNLOCK", "b") == ONE
     assert two.read() == FENCE
     assert two.call("MUNLOCK", 2, "a", "b") == b":2\r\n"
@@ -344,14 +344,14 @@ def test_it_keeps_its_place_when_the_queue_is_lost(clients, plain):
 
 
 def new_connection_of_its_own(hasp, plain):
-    """Returns a new connection. After each, hasp decides again about the waiting commands."""
+    """Cuts hasp's own connection; with the next one, hasp decides again about waiting commands."""
     def own():
         return {one["id"] for one in info.clients(plain, name="hasp-0-control")}
 
-    was = until(own, "its own connection")
+    was = until(own, "hasp's own connection")
     for one in was:
         plain.client_kill_filter(_id=one)
-    until(lambda: own() - was and hasp.log.count("upstream_up") > 1, "its own connection to be there again")
+    until(lambda: own() - was and hasp.log.count("upstream_up") > 1, "hasp's new own connection")
     is_ready(hasp, plain)
     hasp.take_turn()
 
@@ -366,7 +366,7 @@ def test_it_goes_on_with_what_it_has_when_hasp_decides_anew(start_hasp, plain, r
         stand(plain, three, "LOCK", "b", *LONG)
         new_connection_of_its_own(hasp, plain)
         plain.delete(queue_of("b"))
-        until(lambda: len(entries(plain, "b")) == 2, "their places")
+        until(lambda: len(entries(plain, "b")) == 2, "both waiters to enter the new queue")
         assert entries(plain, "b")[:1] == ticket
         assert one.call("UNLOCK", "b") == ONE
         token = fence(two.read())
@@ -395,8 +395,7 @@ def test_a_wait_in_vain_gives_all_back_when_hasp_decides_anew(start_hasp, gates,
 
 
 def test_what_it_has_is_given_back_when_it_is_another_try_now(start_hasp, gates, plain):
-    """The rules of a reload refuse the command: the client gets the error after hasp has released
-    its locks."""
+    """The reloaded rules forbid the command; hasp releases the locks before it sends the error."""
     hasp = is_ready(start_hasp(VERBS, upstream=gates.address), plain)
     with hasp.connect() as one, hasp.connect() as two:
         assert one.call("LOCK", "b") == FENCE
@@ -418,8 +417,8 @@ def test_a_circle_with_what_it_has_is_told(clients, plain, mlock_comes_last):
     first, last = (single, several) if mlock_comes_last else (several, single)
     stand(plain, first[0], *first[1], queue=queue_of(first[2]))
     last[0].send(encode(*last[1]))
-    # Mostly it is the last one; but on a busy machine any of the circle may find it.
-    until(lambda: readable(one.sock, two.sock), "one to be told")
+    # hasp refuses the client that closes the circle; on a busy machine, it may be the other one.
+    until(lambda: readable(one.sock, two.sock), "one client to get an error")
     told_one = one if readable(one.sock) else two
     assert told_one.read().startswith(b"-DEADLOCK ")
     if told_one is one:
@@ -428,7 +427,7 @@ def test_a_circle_with_what_it_has_is_told(clients, plain, mlock_comes_last):
         return
     assert two.call("UNLOCK", "z") == ONE
     assert one.read() == FENCE
-    until(lambda: plain.exists("a") == (not mlock_comes_last), "what it had to be given back")
+    until(lambda: plain.exists("a") == (not mlock_comes_last), "the refused MLOCK to release lock a")
 
 
 # --- renewal, release, and what goes wrong -----------------------------------------
@@ -454,7 +453,7 @@ def test_holds_of_the_same_owner_elsewhere_are_renewed_on(start_hasp, plain):
         assert two.call("MLOCK", 2, "a", "b", "AS", "job") == FENCE
         assert is_renewed(plain, "a", "b")
         two.close()
-        until(lambda: not plain.exists("b"), "the other one's locks to be released")
+        until(lambda: not plain.exists("b"), "the disconnected client's lock b to be released")
         assert is_renewed(plain, "a")
         assert one.call("UNLOCK", "a", "AS", "job") == ONE
         nothing_is_left(plain)
@@ -464,7 +463,7 @@ def test_an_answer_that_was_lost_is_undone_in_all(start_hasp, redis_server, plai
     with Relay(redis_server.address) as relay:
         hasp = is_ready(start_hasp(VERBS, upstream=relay.address), plain)
         with hasp.connect() as one:
-            assert one.call("PING") == PONG  # its link is there
+            assert one.call("PING") == PONG  # so its link to Redis is connected
             relay.swallows = True
             one.send(encode("MLOCK", 3, "a", "b", "c", "PX", 600000))
             until(lambda: plain.exists("a", "b", "c") == 3, "the locks to be taken")
@@ -483,7 +482,7 @@ def test_what_it_has_is_given_back_when_redis_goes_while_it_waits(start_hasp, re
             relay.cut()
             one.close()
         relay.mend()
-        until(lambda: not plain.exists("a") and not entries(plain, "b"), "all to be given back")
+        until(lambda: not plain.exists("a") and not entries(plain, "b"), "lock a and the queue of b to be gone")
 
 
 @pytest.mark.parametrize("other_has", ["", "a", "b"])
@@ -492,12 +491,12 @@ def test_success_that_comes_when_the_leases_are_over_is_told_only_if_all_can_be_
     with Relay(redis_server.address) as relay:
         hasp = is_ready(start_hasp(VERBS, upstream=relay.address), plain)
         with hasp.connect() as one:
-            assert one.call("PING") == PONG  # its link is there
+            assert one.call("PING") == PONG  # so its link to Redis is connected
             relay.holds_back = FENCE
             one.send(encode("MLOCK", 2, "a", "b", "PX", 2000))
             until(lambda: plain.get("hasp:fence"), "the locks to be taken")
             first = int(plain.get("hasp:fence"))
-            until(lambda: plain.exists("a", "b") == 0, "their leases to end")
+            until(lambda: plain.exists("a", "b") == 0, "both leases to end")
             if other_has:
                 plain.hset(other_has, "another", 1)
             relay.holds_back = None
@@ -513,7 +512,7 @@ def test_replicas_must_have_all_of_them(share_hasp, plain):
     hasp = share_hasp(verbs(replicas_ack=1, replicas_ack_timeout="50ms"))
     with hasp.connect() as one:
         assert one.call("MLOCK", 3, "a", "b", "c", "PX", 60000) == NOREPLICAS
-        until(lambda: not plain.exists("a", "b", "c"), "all to be given back")
+        until(lambda: not plain.exists("a", "b", "c"), "all locks to be released")
 
 
 def test_two_hasps_share_the_lines(share_hasp, plain):

@@ -100,7 +100,7 @@ def test_owner_user_is_default_without_a_login(pair, plain):
 
 @pytest.mark.parametrize("option", [b"auth\0", b"AUTH\0x"])
 def test_owner_user_is_the_user_that_logged_in_by_an_option_that_ends_at_a_nul(pair, plain, option):
-    """Redis reads its options as C strings."""
+    """Redis reads HELLO's options as C strings, up to the first NUL."""
     plain.execute_command("ACL", "SETUSER", "alice", "on", ">pa", "~*", "&*", "+@all")
     one, _ = pair(rule(owner="user"))
     assert one.call("HELLO", 2, option, "alice", "pa", b"setname\0", "me").startswith(b"*")
@@ -127,7 +127,7 @@ def test_owner_value_needs_no_sidecar(pair, plain):
 
 
 def test_owner_value_deletes_only_what_it_stored(pair, plain):
-    """The application's lock expired, and another client took it; then the late DEL arrives."""
+    """The owner's lock expired and another client took it before the owner's DEL arrives."""
     one, other = pair(rule(owner="value"))
     assert one.call("SET", KEY, "a", "NX", "PX", 30000) == OK
     plain.delete(KEY)

@@ -118,7 +118,7 @@ def test_writer_that_stepped_down_is_no_writer_any_more(clients):
 @pytest.mark.parametrize("others", [0, 1])
 @pytest.mark.parametrize("wait", [(), ("WAIT", 60000)])
 def test_reader_does_not_become_the_writer(clients, plain, others, wait):
-    """Not even the only reader becomes the writer; Redisson refuses that, too."""
+    """Redisson also refuses the write side to a reader, even to the only one."""
     one, *rest = clients(1 + others)
     for each in (one, *rest):
         assert shared(each) == FENCE
@@ -175,7 +175,7 @@ def test_field_that_looks_like_a_mode_is_an_owner_of_a_plain_lock(clients):
 @SIDES
 def test_what_follows_a_lease_that_is_over(clients, plain, side):
     one, two = clients(2)
-    one.call("LOCK", KEY, side, "PX", 1)  # (over when it is answered late)
+    one.call("LOCK", KEY, side, "PX", 1)  # no reply is checked: the lease may end before hasp answers
     until(lambda: exclusive(two) != NIL, "the lease to end")
     assert one.call("UNLOCK", KEY) == ZERO
     assert two.call("UNLOCK", KEY) == ONE
@@ -183,23 +183,23 @@ def test_what_follows_a_lease_that_is_over(clients, plain, side):
 
 
 def test_reader_whose_lease_is_over_is_not_waited_for(clients, plain):
-    """Although another reader had the lock for longer."""
+    """Another reader still has the lock."""
     one, two, three = clients(3)
     assert shared(one, "PX", 900000) == FENCE
-    shared(two, "PX", 1)  # (over when it is answered late)
-    until(lambda: len(timeouts(plain)) == 1, "its lease to end")
+    shared(two, "PX", 1)  # no reply is checked: the lease may end before hasp answers
+    until(lambda: len(timeouts(plain)) == 1, "the short lease to end")
     assert two.call("UNLOCK", KEY) == ZERO
     assert one.call("UNLOCK", KEY) == ONE
     assert exclusive(three) == FENCE
 
 
 def test_reader_whose_lease_is_over_is_not_told_of(clients, plain):
-    """The reader stays in the hash until another client asks for the lock."""
+    """The expired reader stays in the hash until another client asks for the lock."""
     one, two, three = clients(3)
     assert shared(one, "PX", 900000, "AS", "a") == FENCE
     for n in range(20):
-        shared(two, "PX", 1, "AS", f"b{n}")  # (over when it is answered late)
-    until(lambda: len(timeouts(plain)) == 1, "their leases to end")
+        shared(two, "PX", 1, "AS", f"b{n}")  # no reply is checked: the lease may end before hasp answers
+    until(lambda: len(timeouts(plain)) == 1, "all short leases to end")
     assert len(readers(plain)) > 1
     info = told(three, KEY)
     assert (info["owner"], info["readers"]) == ("a", 1)
@@ -209,11 +209,11 @@ def test_reader_whose_lease_is_over_is_not_told_of(clients, plain):
 
 
 def test_read_side_of_the_writer_is_not_counted_when_its_lease_is_over(clients, plain):
-    """The lock still exists, because the writer has it."""
+    """The lock itself still exists, because the writer has it."""
     one, = clients(1)
     assert exclusive(one, "PX", 900000) == FENCE
-    shared(one, "PX", 1)  # (over when it is answered late)
-    until(lambda: not timeouts(plain), "its lease to end")
+    shared(one, "PX", 1)  # no reply is checked: the lease may end before hasp answers
+    until(lambda: not timeouts(plain), "the read side's lease to end")
     assert shared(one, "PX", 900000) == FENCE
     assert [one.call("UNLOCK", KEY) for _ in range(3)] == [ONE, ONE, ZERO]
     assert_free(plain)
@@ -223,7 +223,7 @@ def test_extend_does_not_revive_the_read_side_of_the_writer(clients, plain):
     one, = clients(1)
     assert exclusive(one, "PX", 900000) == FENCE
     shared(one, "PX", 1)
-    until(lambda: not timeouts(plain), "its lease to end")
+    until(lambda: not timeouts(plain), "the read side's lease to end")
     assert told(one, KEY)["readers"] == 0
     assert one.call("LOCK.EXTEND", KEY, "PX", 900000) == ONE
     assert [one.call("UNLOCK", KEY) for _ in range(2)] == [ONE, ZERO]
@@ -234,7 +234,7 @@ def test_lock_lasts_as_long_as_the_longest_of_its_readers(clients, plain):
     one, two, three = clients(3)
     assert shared(one, "PX", 900000) == FENCE
     hold, = timeouts(plain)
-    # Written in one script, in whose midst a Redis may have to wait for its processor.
+    # hasp's script sets both expiries, but the clock may advance between them.
     plain.pexpire(KEY, plain.pttl(hold) + 500)
     for each, lease in ((two, 60000), (three, 90000)):
         assert shared(each, "PX", lease) == FENCE
@@ -255,7 +255,7 @@ def test_extend_is_the_owner_s(clients, plain, side):
         assert one.call("LOCK.EXTEND", KEY, "PX", lease) == ONE
         for key in (KEY, "hasp:fence:{k}", *timeouts(plain)):
             assert lease - 20000 < plain.pttl(key) <= lease
-    one.call("LOCK.EXTEND", KEY, "PX", 1)  # (over when it is answered late)
+    one.call("LOCK.EXTEND", KEY, "PX", 1)  # no reply is checked: the lease may end before hasp answers
     until(lambda: exclusive(two) != NIL, "the lock to be free")
 
 
@@ -382,14 +382,14 @@ def test_wait_in_vain_ends_with_nil(clients, plain, side):
 @pytest.mark.parametrize("held, side", [("SHARED", "EXCLUSIVE"), ("EXCLUSIVE", "SHARED"), ("EXCLUSIVE", "EXCLUSIVE")])
 def test_lease_that_ends_lets_the_first_in_line_in(clients, plain, held, side):
     one, two = clients(2)
-    one.call("LOCK", KEY, held, "PX", 300)  # (over when it is answered late)
+    one.call("LOCK", KEY, held, "PX", 300)  # no reply is checked: the lease may end before hasp answers
     two.send(encode("LOCK", KEY, side, "WAIT", 60000))
     assert two.read() == FENCE
     assert len(readers(plain)) == 1
 
 
 def test_reader_that_vanished_does_not_keep_the_writer(clients, plain):
-    """The key of the reader's hold has expired, but the lock has not."""
+    """The key with the reader's lease has expired, but the lock has not."""
     one, two = clients(2)
     assert shared(one, "PX", 900000) == FENCE
     stands(plain, two, "EXCLUSIVE")
@@ -435,7 +435,7 @@ def test_waiters_keep_their_places_when_the_queue_is_lost(clients, plain):
     stands(plain, three, "SHARED")
     assert kinds() == ["x", "m"]
     plain.delete(queue_of(KEY))
-    until(lambda: len(entries(plain)) == 2, "their places")
+    until(lambda: len(entries(plain)) == 2, "both waiters to enter the new queue")
     assert kinds() == ["x", "m"]
     assert one.call("UNLOCK", KEY) == ONE
     assert two.read() == FENCE
@@ -499,7 +499,7 @@ def test_holder_that_dies_lets_the_next_in(share_hasp, plain, side, on_disconnec
             stands(plain, three, "EXCLUSIVE")
         if side == "SHARED":
             until(lambda: len(readers(plain)) == 1 or plain.pttl(KEY) > 0 and len(timeouts(plain)) == 1,
-                  "the dead one to be gone")
+                  "the disconnected client's lock to be gone")
             assert two.call("UNLOCK", KEY) == ONE
         assert three.read() == FENCE
         assert three.call("UNLOCK", KEY) == ONE
@@ -511,7 +511,7 @@ def test_side_that_its_owner_has_taken_again_elsewhere_stays(share_hasp, plain):
         with hasps[0].connect() as one:
             for connection, key in ((one, "before"), (one, KEY), (one, "behind"), (other, KEY)):
                 assert shared(connection, "PX", 60000, "AS", "job", key=key) == FENCE
-        until(lambda: not plain.exists("before", "behind"), "the other locks to be given back")
+        until(lambda: not plain.exists("before", "behind"), "the disconnected client's other locks to be released")
         assert plain.hgetall(KEY) == {"mode": "read", "job": "1"}
         assert other.call("UNLOCK", KEY, "AS", "job") == ONE
 
@@ -520,16 +520,16 @@ def test_side_that_its_owner_has_taken_again_elsewhere_stays(share_hasp, plain):
 def test_side_whose_answer_was_lost_is_given_back(start_hasp, redis_server, plain, side):
     with Relay(redis_server.address) as relay:
         hasp = start_hasp(VERBS, upstream=relay.address)
-        until(lambda: is_ready(hasp, plain), "its scripts to be loaded")
+        until(lambda: is_ready(hasp, plain), "hasp to load its scripts")
         with hasp.connect() as one:
-            assert one.call("PING") == PONG  # its link is there
+            assert one.call("PING") == PONG  # so its link to Redis is connected
             relay.swallows = True
             one.send(encode("LOCK", KEY, side, "PX", 600000))
             until(lambda: plain.exists(KEY), "the lock to be taken")
             relay.cut()
             assert one.file.read().startswith(UNKNOWN)
         relay.mend()
-        until(lambda: not plain.exists(KEY), "the lock to be given back")
+        until(lambda: not plain.exists(KEY), "the lock to be released")
         assert timeouts(plain) == []
 
 
@@ -552,7 +552,7 @@ def test_a_thousand_readers_over_one_connection(share_hasp, plain):
     assert_free(plain)
 
 
-# --- what is told ----------------------------------------------------------------
+# --- what LOCK.INFO and LOCK.LIST show -------------------------------------------
 
 
 def test_info_tells_the_side_and_how_many_read(clients, plain):

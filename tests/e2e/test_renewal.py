@@ -91,7 +91,7 @@ def test_renewal_does_not_shorten_what_was_prolonged_past_hasp(share_hasp, plain
         plain.pexpire(KEY, 60000)
         plain.pexpire(SIDE, 60000)
         one.call("SETNX", "lock:2", "v")
-        assert rises(plain, 2, "lock:2")  # meanwhile the first was to be renewed, too
+        assert rises(plain, 2, "lock:2")  # two renewals, in which hasp would have renewed KEY, too
         assert plain.pttl(KEY) > 50000
 
 
@@ -132,7 +132,7 @@ def test_renewal_ends_with_the_connection(share_hasp, plain, end):
     one.call("SETNX", KEY, "v")
     assert rises(plain, 1, KEY)
     end(hasp, plain, one)
-    assert not rises(plain, 2, KEY)  # one may have been on its way
+    assert not rises(plain, 2, KEY)  # one renewal may have been on its way
 
 
 @pytest.mark.parametrize("past_hasp", [False, True])
@@ -151,7 +151,7 @@ def test_deleted_lock_does_not_come_back(share_hasp, plain, past_hasp):
 
 @pytest.mark.parametrize("owner", ["connection", "value"])
 def test_renewal_never_prolongs_anothers_lock(share_hasp, plain, owner):
-    """The lock was deleted directly in Redis, and the next holder took it for a short time."""
+    """The first owner's lock was deleted directly in Redis; the next owner has a short lease."""
     hasp = share_hasp(rule(owner=owner))
     with hasp.connect() as one, hasp.connect() as other:
         one.call("SETNX", KEY, "v")
@@ -240,9 +240,10 @@ def test_one_call_renews_many_locks(start_hasp, plain, rules, take):
         plain.config_resetstat()
         assert rises(plain, 4, keys[0], keys[-1])
         stats = plain.info("commandstats")
-        renewals = stats["cmdstat_pexpire"]["calls"] / 2  # the lock and what stands beside it
+        # A renewal sets the expiry of the lock and of its sidecar.
+        renewals = stats["cmdstat_pexpire"]["calls"] / 2
         assert renewals > 4 * len(keys) / 2
-        # (On a busy machine the locks were taken over some time, and are renewed in more groups.)
+        # On a busy machine, hasp took the locks over some time, and renews them in several groups.
         assert stats["cmdstat_evalsha"]["calls"] * 3 < renewals
         assert plain.exists(*keys) == len(keys)
 
@@ -275,7 +276,7 @@ def test_lock_that_is_lost_does_not_hold_up_the_renewal_of_others(share_hasp, pl
 
 @pytest.mark.parametrize("owner", ["connection", pytest.param("value", marks=pytest.mark.nightly)])
 def test_lease_that_ended_before_it_could_be_renewed_is_over(start_hasp, redis_server, plain, owner):
-    """hasp no longer believes in the lock, even if the same owner has taken it again."""
+    """hasp forgets the lock, so it does not renew one that the same owner takes from Redis."""
     hasp = start_hasp(rule(owner=owner))
     with hasp.connect() as one:
         one.call("SETNX", KEY, "v")
@@ -347,14 +348,14 @@ def test_what_counted_locks_are_released_by_is_renewed_with_them(share_hasp, pla
             assert one.call("LOCK", "k") == FENCE
         assert plain.zcard(side) == 2
         plain.pexpire(side, 2 * LEASE_MS)
-        until(lambda: plain.pttl(side) > 10 * LEASE_MS, "it to be renewed")
+        until(lambda: plain.pttl(side) > 10 * LEASE_MS, "the sidecar to be renewed")
     until(lambda: not plain.exists("k", side), "the lock to be released")
 
 
 @pytest.mark.parametrize("reentrant", ["count", "refresh", "no"])
 def test_lock_that_its_owner_took_anew_elsewhere_is_renewed_no_more(share_hasp, plain, reentrant):
-    """The owner asked for a lease at another hasp. The first hasp can distinguish the lock from its
-    own only by the fencing token."""
+    """Another hasp gave the same owner a lock with a lease. Only the fencing token shows the first
+    hasp that this is not its own lock."""
     hasp, away = share_hasp(verbs(reentrant=reentrant)), share_hasp(verbs(reentrant=reentrant))
     with hasp.connect() as one, away.connect() as other:
         one.call("LOCK", "k", "AS", "bob")
@@ -384,9 +385,9 @@ def test_extended_lock_is_renewed_no_more(share_hasp, plain):
         assert runs_out(plain, "k")
 
 
-# --- the owner has it end earlier -------------------------------------------------
+# --- the owner ends its lock earlier ---------------------------------------------
 
-# The lease, far beyond what a test waits for; and the end that the owner names.
+# The rule's lease, longer than any test waits, and the shorter one that the owner sets, in ms.
 LONG_MS, SHORT_MS = 60000, 1500
 
 
@@ -412,11 +413,11 @@ SHORTER = {
 
 @pytest.mark.parametrize("owner", ["connection", "value"])
 def test_renew_yes_lets_the_owner_end_its_lock_earlier(start_hasp, plain, owner):
-    """After a renewal, the lock would outlast the test."""
+    """If hasp renewed the lock once more, the lock would outlast the test."""
     hasp = start_hasp(rule(owner=owner, renew="yes", lease="60s"), workers=1)
     keys = {name: f"lock:{n}" for n, name in enumerate(SHORTER)}
     with hasp.connect() as one:
-        # Renewed each second from now on, until hasp is told otherwise.
+        # hasp renews these locks each second, until a command sets an earlier end.
         for key in keys.values():
             assert one.call("SET", key, "v", "NX", "PX", LEASE_MS) == OK
         assert rises(plain, 1, *keys.values())
@@ -436,7 +437,7 @@ def test_renew_yes_goes_on_when_the_owner_names_a_later_end(share_hasp, plain):
 
 
 def test_renew_yes_lets_another_connection_of_the_owner_end_the_lock_earlier(start_hasp, plain):
-    """Pools do this: any connection that has read the value may end the lock."""
+    """Any connection of a pool that has read the value may end the lock earlier."""
     hasp = start_hasp(rule(owner="value", renew="yes"), workers=1)
     with hasp.connect() as one, hasp.connect() as other:
         assert one.call("SET", KEY, "v", "NX", "PX", LEASE_MS) == OK
@@ -453,5 +454,5 @@ def test_lock_that_its_owner_ends_by_an_expiry_that_is_over_is_released(start_ha
         assert one.call("SETNX", KEY, "v") == ONE
         assert not one.call(*end).startswith(b"-")
         assert one.call("SETNX", "lock:2", "v") == ONE
-        assert rises(plain, 2, "lock:2")  # meanwhile the first was to be renewed, too
+        assert rises(plain, 2, "lock:2")  # two renewals, in which hasp would have renewed KEY, too
         assert "lock_lost" not in hasp.log

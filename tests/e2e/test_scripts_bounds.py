@@ -10,13 +10,13 @@ from test_scripts_nodes import AWAY, awaited_for_long
 
 CROWD = 200
 MOST = 64  # waiters that one call removes or serves, or readers that it checks
-COMMANDS = 20 * MOST  # of one call, at most
-LOOKS = 3 * MOST  # of one call that looks at readers
+COMMANDS = 20 * MOST  # Redis commands that one call of a script runs at most
+LOOKS = 3 * MOST  # the same for a call that checks readers
 
 
 @pytest.fixture
 def bounded(world):
-    """bounded(function, ...) calls it, and fails if Redis ran more than `most` commands for it."""
+    """bounded(function, ...) fails if Redis ran more than `most` commands for the call."""
 
     def run(what, *args, most=COMMANDS, **options):
         world.db.config_resetstat()
@@ -42,7 +42,7 @@ def crowd(world, kind, worker, owner=name):
 
 
 def until_granted(bounded, world, kind, token, place):
-    """hasp polls again at once while one call cannot remove all waiters that have left."""
+    """hasp polls again at once as long as one call cannot remove all absent waiters."""
     look = kind, own_token(kind, token), f"{WORKER}-0", place, value_of(token)
     while (answer := bounded(world.poll, *look))[0] != "granted":
         assert answer[:2] == ["queued", 0]
@@ -55,7 +55,7 @@ def test_waiters_of_a_dead_worker_are_removed_in_several_calls(world, workers, b
     place = place_in(ask(world, kind, OTHER, ticket=f"{WORKER}-0"))
     assert bounded(give_back, world, kind, ME) == 1
     assert CROWD - MOST <= world.db.zcard(QUEUE) - 1 < CROWD
-    # A newcomer does not pass those who are left.
+    # A newcomer does not pass the waiters that are still in the queue.
     assert not bounded(ask, world, kind, OTHERS[0], wait=0) and not world.db.exists(KEY)
     until_granted(bounded, world, kind, OTHER, place)
     assert [ticket for ticket, _ in workers.told()] == [f"{WORKER}-0"]
@@ -105,15 +105,15 @@ def test_try_whose_place_is_not_known_is_searched_for_from_when_it_was_sent(worl
     long_ago = seconds * 1000000 + micros - 60000000
     world.db.zadd(QUEUE, {entry(f"{DEAF}-{n}", f"9999999999999 h 1000 0 {OTHER} "): long_ago + n for n in range(1000)})
     place_in(ask(world, "h", OTHER, ticket=f"{WORKER}-1"))
-    assert world.dequeue("h", OTHER, f"{WORKER}-1", -1, age=60500)[0] == "gone"  # so nothing reads all of a queue
+    # Not found, so the call did not search the whole queue.
+    assert world.dequeue("h", OTHER, f"{WORKER}-1", -1, age=60500)[0] == "gone"
     assert world.dequeue("h", OTHER, f"{DEAF}-200", -1, age=60000)[0] == "left"
     assert world.dequeue("h", OTHER, f"{WORKER}-1", -1, age=30000)[0] == "left"
     assert world.db.zcard(QUEUE) == 999
 
 
 def readers(world, ended=0):
-    """Makes `n` readers hold the lock; the leases of the first `ended` are over. Redis scans a
-    small hash in one step."""
+    """200 readers take the lock; the first `ended` leases end. Redis scans small hashes at once."""
     world.db.config_set("hash-max-listpack-entries", 16)
     for n in range(CROWD):
         side(world, "LOCK", "SHARED", token=name(n))

@@ -38,12 +38,12 @@ def act_out_all_of_waiting(world, server):
 
 
 def calls_of(world, what):
-    """Returns how many commands a script of `what` made Redis run."""
+    """Returns how many commands Redis ran for a script, which the function `what` calls."""
     world.db.config_resetstat()
     what()
     stats = world.db.info("commandstats")
     outside = {"cmdstat_config|resetstat", "cmdstat_info", "cmdstat_eval", "cmdstat_evalsha",
-               *("cmdstat_keys", "cmdstat_dump", "cmdstat_pexpiretime")}  # of World.dump()
+               *("cmdstat_keys", "cmdstat_dump", "cmdstat_pexpiretime")}  # World.dump() uses these
     return sum(s["calls"] for name, s in stats.items() if name not in outside)
 
 
@@ -112,25 +112,25 @@ def test_no_script_that_waits_calls_more_than_it_must(world, workers, kind, free
 
 @each(argv=all_commands(), wait=[0, 4000])
 def test_an_address_a_name_or_a_user_leads_to_the_calls_of_a_connection(world, argv, wait):
-    """hasp tells scripts that may count that several connections have the owner's token."""
+    """hasp tells counting scripts whether other connections may have the owner's token."""
     call, *others = [world.tool.lock(argv, owner=owner, wait=wait, ticket="w-1").wire
                      for owner in ("connection", "address", "name", "user")]
     assert [other.replace(b"$6\r\nshared\r\n", b"$0\r\n\r\n") for other in others] == [call] * 3
 
 
 def test_each_script_is_the_same_inline(world):
-    """In MULTI hasp sends EVAL with the text."""
+    """In MULTI, hasp sends EVAL with the script's text instead of EVALSHA."""
     world.db.script_flush()
     assert world.run("APPEND", KEY, "v").startswith(b"-NOSCRIPT")
     assert world.run("SET", KEY, "v", "NX", inline=True) == b"+OK\r\n"
     assert world.run("APPEND", KEY, "v", inline=True) == b":2\r\n"
     assert world.verb("LOCK", "job", inline=True) == world.fenced()
-    assert world.run("APPEND", KEY, "v", token=OTHER) == locked(KEY)  # known by now
+    assert world.run("APPEND", KEY, "v", token=OTHER) == locked(KEY)  # EVAL has loaded the script
     load_scripts(world.tool, world.db)
 
 
 def test_every_key_a_script_touches_is_declared(world, tool, server):
-    """MONITOR shows the scripts' own commands."""
+    """MONITOR shows the commands that a script runs."""
     with Connection(server.unix) as monitor:
         monitor.call("MONITOR")
         for state in STATES:
@@ -189,7 +189,7 @@ def test_a_replica_refuses_as_redis_does(world):
      "ERR wrong number of arguments for 'expire' command"),
     ("WRONGTYPE Operation", "WRONGTYPE Operation")])
 def test_errors_of_older_servers_lose_their_line_number(world, told, meant):
-    """Redis 6 words errors this way (luaPushError())."""
+    """Redis 6 puts the script's line number before the error (luaPushError())."""
     text = (TOP / "proxy/lock/scripts/includes/errors.lua").read_text()
     world.ours[2].send(encode(
         "EVAL", text + "return client_error({err = ARGV[1]}, 'EXPIRE')", 0, told))

@@ -139,7 +139,7 @@ def test_what_is_laid_out_otherwise_is_refused(sources, lines, fault):
     assert fault in sources.fault("--text", "one", *(["--break", "it"] if "break" in lines[-1] else []))
     (sources.directory / "scripts.def").write_text('SCRIPT(ONE, "one")\n')
     if "break" not in lines[-1]:
-        assert fault in sources.fault()  # and ends the build
+        assert fault in sources.fault()  # embed.sh exits with an error
 
 
 def test_a_file_has_several_includes(sources):
@@ -208,7 +208,7 @@ def test_each_break_in_the_sources_is_found_by_a_campaign_or_the_simulation():
 
 @pytest.mark.nightly
 def test_each_broken_script_compiles(plain):
-    """A text that Redis cannot compile breaks everything, so it would not show the defect."""
+    """A broken script that does not compile would fail every test, whatever its defect."""
     from lua_scripts import NAMES, script_text
 
     for path in SCRIPTS.glob("*/*.lua"):

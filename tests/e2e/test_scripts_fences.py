@@ -23,7 +23,7 @@ def lock(world, layout="count", **options):
 
 @each(layout=LOCK_LAYOUTS, last=[None, 0, 1, 41300, 10**15])
 def test_token_is_redis_clock_where_the_last_one_is_smaller(world, layout, last):
-    """After a failover or FLUSHALL, or after a version of hasp that counted from 1."""
+    """The last token is smaller after FLUSHALL or a failover, or if an old hasp counted from 1."""
     if last is not None:
         world.db.set(COUNTER, last)
     before = clock(world)
@@ -33,7 +33,7 @@ def test_token_is_redis_clock_where_the_last_one_is_smaller(world, layout, last)
 
 @each(layout=LOCK_LAYOUTS, last=[2**52, 2**53 - 3])
 def test_token_is_one_more_than_the_last_one_where_that_is_ahead_of_the_clock(world, layout, last):
-    """For example, because the clock was set back."""
+    """The last token is greater if, for example, the clock was set back."""
     world.db.set(COUNTER, last)
     assert lock(world, layout) == last + 1 == world.fence()
 
@@ -71,7 +71,7 @@ def test_every_digit_of_a_token_is_kept(world, layout, last):
 
 @each(layout=LOCK_LAYOUTS, last=["x", "", "-1", "1.5", "1e3", "0x10", "nan", 2**53 - 1, 2**53, 2**63 - 1, 2**64])
 def test_spoiled_counter_takes_no_lock(world, layout, last):
-    """Beyond 2^53, Lua's numbers are not exact."""
+    """Lua's numbers are not exact beyond 2^53, so the script refuses such a counter."""
     world.db.set(COUNTER, last)
     before = world.dump()
     assert world.verb("LOCK", KEY, layout=layout) == SPOILED

@@ -13,7 +13,7 @@ from harness.scripts import (FENCE, HELD, KEY, LEASE, ME, OTHER, OWNERS, RESPS, 
                              to_hex)
 
 
-# ---- EXPIRE and its kin
+# ---- EXPIRE and similar commands
 
 @each(state=STATES, owner=OWNERS, name=["EXPIRE", "pexpire", "EXPIREAT", "PEXPIREAT"],
       seconds=[50, 5, 0, -3], options=[[], ["NX"], ["XX"], ["gt"], ["LT"], ["XX", "GT"], ["LT", "XX"]])
@@ -138,7 +138,7 @@ def test_max_lease_caps_a_held_lock(world, argv):
     world.put("mine")
     world.run(*argv, lease=5000, longest=8000)
     if argv[-1] == "LT":
-        assert world.db.pttl(KEY) <= 20000  # unchanged: not longer than it was
+        assert world.db.pttl(KEY) <= 20000  # PEXPIRE LT does not lengthen the expiry
         return
     assert world.is_left(world.db.pttl(KEY), 8000)
     world.assert_end_together(KEY, SIDE)
@@ -172,7 +172,7 @@ def test_the_sidecar_stands_in_the_locks_slot(world, key, side):
     assert world.run("DEL", key, token=OTHER) == b":0\r\n"
     assert world.run("DEL", key) == b":1\r\n"
     assert world.db.keys() == []
-    if not key.startswith("lock{}"):  # no name can cure those
+    if not key.startswith("lock{}"):  # no hash tag puts other keys into the slot of such a key
         assert slot(key.encode()) == slot(side.encode())
 
 
@@ -205,14 +205,14 @@ def test_renewal_prolongs_the_owners_lock_only(world):
     for state in ("another's", "nobody's", "stale", "free", "left over", "wrong type"):
         world.put(state)
         before = world.dump()
-        is_free = state in ("free", "left over", "wrong type")  # no lock, in any case
+        is_free = state in ("free", "left over", "wrong type")  # holds no lock
         assert world.renew(("r", KEY, ME, LEASE, 0)) == [0 if is_free else -2]
         assert world.release("r", KEY, ME) == 0
         assert world.dump() == before
 
 
 def test_renewal_prolongs_the_record_of_the_try_too(world):
-    """Otherwise a late answer to a refresh of the lock could not be confirmed."""
+    """hasp confirms a late answer by this record, so the record must last as long as the lock."""
     world.run("SET", KEY, "held", "NX", "PX", 5000, ticket="w-1")
     assert world.renew(("r", KEY, ME, 40000, 0)) == [1]
     assert world.is_left(world.db.pttl(f"hasp:fence:{{{KEY}}}"), 40000)
@@ -260,7 +260,7 @@ def test_a_lock_that_redis_refuses_to_renew_holds_up_no_other(world, server):
     world.db.acl_setuser("limited", enabled=True, nopass=True, keys=["lock:*", "hasp:*"],
                          commands=["+@all", "-get"])
     locks = [("r", "lock:a", ME, LEASE, 0), ("r", "lock:b", ME, LEASE, 0)]
-    assert world.renew(*locks) == [-2, 1]  # its sidecar says nothing: nobody's
+    assert world.renew(*locks) == [-2, 1]  # the sidecar of lock:a names no owner
     with Connection(server.unix) as c:
         c.call("AUTH", "limited", "x")
         c.send(world.tool.own("renew", *itertools.chain(*(
@@ -278,7 +278,7 @@ def test_release_leaves_what_the_same_owner_has_taken_since(world, owner, kind):
     token = "held" if kind == "v" else ME
     assert world.release(kind, KEY, token, "w-1", 5000) == 0
     assert world.dump() == before
-    world.db.delete(FENCE)  # as when the lock was renewed
+    world.db.delete(FENCE)  # the record ends before a lock whose owner set a longer expiry
     assert world.release(kind, KEY, token, "w-2", 1000) == 0
     assert world.release(kind, KEY, token, "w-2", 3000) == 1
     assert world.db.keys() == []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Waiters of a worker that subscribes at several nodes, and has not subscribed at this one yet."""
+"""Waiters at a node of a cluster where their worker has not subscribed yet."""
 
 import pytest
 from harness import until
@@ -19,7 +19,7 @@ def look(world, kind, token, ticket, place):
 
 
 def line(world, kind, *workers):
-    """ME has the lock, and these owners wait in its queue. Returns their places."""
+    """ME takes the lock, and a client of each worker waits. Returns the waiters' places."""
     ask(world, kind, ME)
     return [place_in(ask(world, kind, OTHERS[n], ticket=f"{worker}-{n}")) for n, worker in enumerate(workers)]
 
@@ -30,7 +30,7 @@ def test_a_worker_that_comes_late_finds_its_waiters_in_their_places(world, worke
     assert give_back(world, kind, ME) == 1
     assert workers.told() == [] and not world.db.exists(KEY)
     assert tickets(world) == [f"{AWAY}-0", f"{WORKER}-1", f"{AWAY}-2"]
-    # Neither those behind it nor newcomers overtake it.
+    # Neither waiters behind the first one nor newcomers overtake it.
     assert look(world, kind, OTHERS[1], f"{WORKER}-1", places[1]) == "queued"
     assert place_in(ask(world, kind, OTHERS[3], ticket=f"{WORKER}-3")) > places[2]
     late = Workers(server, AWAY)
@@ -68,13 +68,13 @@ def test_waiter_that_has_waited_long_enough_is_not_waited_for(world, workers, ki
     ask(world, kind, OTHERS[0], ticket=f"{AWAY}-0", wait=1)
     place = place_in(ask(world, kind, OTHERS[1], ticket=f"{WORKER}-1"))
     expire_now(world)
-    until(lambda: look(world, kind, OTHERS[1], f"{WORKER}-1", place) != "queued", "its time to be over")
+    until(lambda: look(world, kind, OTHERS[1], f"{WORKER}-1", place) != "queued", "the first waiter's time to end")
     assert_holder(world, kind, OTHERS[1])
     assert [ticket for ticket, _ in workers.told()] == [f"{WORKER}-1"]
 
 
 def test_waiters_of_the_owner_behind_it_join_when_it_has_come(world, workers, server):
-    """In the layout `count`, they get the lock together."""
+    """With reentrant = count, all waiters of one owner get the lock together."""
     ask(world, "h", ME)
     first = place_in(ask(world, "h", OTHERS[0], ticket=f"{WORKER}-0"))
     ask(world, "h", OTHERS[0], ticket=f"{AWAY}-1")

@@ -21,7 +21,7 @@ def test_a_probe_hands_off_a_lock_that_is_free(world, workers, kind):
     assert what == "queued" and world.is_left(held, LEASE)
     assert workers.told() == []
     expire_now(world)
-    # On behalf of the second: the first is let in all the same.
+    # A poll for the second waiter hands the lock off to the first one.
     what, held, _ = world.poll(kind, owner[1], f"{WORKER}-2", second, value[1])
     assert what == "queued" and world.is_left(held, LEASE)
     fence = 0 if kind in RULES else world.fence()
@@ -101,7 +101,7 @@ def test_try_that_renewed_a_place_leaves_it_when_it_is_undone(world):
         assert parse(world.verb("LOCK", KEY, "LIMIT", 2, ticket=f"{WORKER}-{n}")) == world.fence()
     assert world.dequeue("l", ME, f"{WORKER}-2", 0)[0] == "gone"
     assert world.db.zrange(KEY, 0, -1) == [ME.encode()]
-    # (Nor is it for the first one to say any more.)
+    # The first LOCK's undo leaves the place, too, as the second LOCK renewed it.
     assert world.dequeue("l", ME, f"{WORKER}-1", 0)[0] == "gone"
     assert world.db.zrange(KEY, 0, -1) == [ME.encode()]
 
@@ -111,7 +111,7 @@ def test_try_that_renewed_a_place_leaves_it_when_it_is_undone(world):
 def test_waiter_that_leaves_the_queue_is_not_called_in(world, workers, kind, what, known):
     ask(world, kind, ME)
     place = place_in(ask(world, kind, OTHERS[0], ticket=f"{WORKER}-1"))
-    ask(world, kind, OTHERS[1], ticket=f"{WORKER}-11")  # not mistaken for the other one
+    ask(world, kind, OTHERS[1], ticket=f"{WORKER}-11")  # a ticket that begins like the other one
     args = own_token(kind, OTHERS[0]), f"{WORKER}-1", place if known else -1, what
     assert world.dequeue(kind, *args, value_of(OTHERS[0])) == ["left", 0, 0]
     assert world.dequeue(kind, *args, value_of(OTHERS[0])) == ["gone", 0, 0]
@@ -140,7 +140,7 @@ def test_waiter_that_was_let_in_releases_the_lock_when_it_leaves(world, workers,
 
 @kinds
 def test_a_try_that_nobody_heard_of_is_undone(world, kind):
-    """The attempt took the lock at once, but the reply was lost with the connection."""
+    """The attempt took the lock at once, but hasp lost the reply with the connection."""
     ask(world, kind, ME, ticket=f"{WORKER}-1")
     assert world.dequeue(kind, own_token(kind, ME), f"{WORKER}-2", 0, "undo",
                        value_of(ME)) == ["gone", 0, 0]
@@ -155,7 +155,7 @@ def test_undoing_a_hold_leaves_the_others(world):
     ask(world, "h", ME, ticket=f"{WORKER}-2")
     ask(world, "h", OTHER)
     assert world.dequeue("h", ME, f"{WORKER}-2", 0) == ["undone", 0, 0]
-    # Once only, should the call be made again.
+    # hasp may repeat the call; it undoes a hold only once.
     assert world.dequeue("h", ME, f"{WORKER}-2", 0) == ["gone", 0, 0]
     assert_holder(world, "h", ME)
     assert world.db.zcard(QUEUE) == 1
@@ -255,7 +255,7 @@ def test_info_counts_the_waiters(world):
 
 
 def test_redissons_waiters_are_told_only_when_nobody_of_ours_is_let_in(world, server, workers):
-    """Redisson's waiters would only find the lock taken."""
+    """Redisson's waiters would find the lock taken by hasp's waiter."""
     with Connection(server.unix) as redisson:
         redisson.call("SUBSCRIBE", "redisson_lock__channel:{lock:1}")
         ask(world, "h", ME)

@@ -77,7 +77,7 @@ def test_a_worker_that_does_not_come_when_it_is_woken_is_passed_over_with_all_it
         put(world, entry(f"{SECOND}-{i}", TERMS[kind], woken=woken, secret="another process'"), place=i + 1)
     place = place_in(ask(world, kind, OTHERS[0], ticket=f"{WORKER}-1"))
     assert give_back(world, kind, ME) == 1
-    while world.db.zcard(QUEUE):  # one call removes at most 64
+    while world.db.zcard(QUEUE):  # one call removes at most 64 entries
         before = world.db.zcard(QUEUE)
         world.poll(kind, own_token(kind, OTHERS[0]), f"{WORKER}-1", place, value_of(OTHERS[0]))
         assert world.db.zcard(QUEUE) < before
@@ -148,7 +148,7 @@ def test_of_one_owner_by_two_processes_the_other_is_woken_and_joins(world, worke
     ticket, fence, _ = grant.split(" ", 2)
     assert ticket == f"{WORKER}-7" and woken == f"{SECOND}-8 look"
     assert world.db.hget(KEY, OTHER) == b"1"
-    # As its own process sees it: it is the first, and its owner has the lock.
+    # The other process polls: its waiter is the first, and the waiter's owner has the lock already.
     world.db.delete(QUEUE)
     put(world, entry(f"{SECOND}-8", f"{LATER} h 30000 0 {OTHER} "), place=first + 1)
     world.poll("h", OTHER, f"{SECOND}-8", first + 1)

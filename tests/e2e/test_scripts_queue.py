@@ -140,7 +140,7 @@ def test_a_worker_that_is_gone_is_passed_over_and_forgotten(world, workers, kind
     world.db.config_resetstat()
     assert give_back(world, kind, ME) == 1
     assert [ticket for ticket, _ in workers.told()] == [f"{WORKER}-1"]
-    # Once is enough to know that it is gone, and a waiter that is not there is not told.
+    # The script asks once about each worker, and sends nothing to a worker that is gone.
     stats = world.db.info("commandstats")
     assert stats["cmdstat_pubsub|numsub"]["calls"] == 2
     assert stats["cmdstat_publish"]["calls"] == 1
@@ -153,7 +153,7 @@ def test_a_worker_that_is_gone_is_passed_over_and_forgotten(world, workers, kind
 
 @kinds
 def test_subscriber_of_everything_is_no_worker(world, workers, kind):
-    """PUBLISH also counts subscriptions to patterns."""
+    """PSUBSCRIBE * makes PUBLISH count a receiver even if the waiter's worker is gone."""
     with Connection(world.server.unix) as monitor:
         monitor.call("PSUBSCRIBE", "*")
         ask(world, kind, ME)
@@ -165,7 +165,7 @@ def test_subscriber_of_everything_is_no_worker(world, workers, kind):
 
 @kinds
 def test_waiter_that_has_lost_its_place_gets_it_back(world, kind):
-    """The waiter was removed because its worker was not subscribed for a moment."""
+    """The script had removed the waiter because its worker was not subscribed for a moment."""
     ask(world, kind, ME)
     places = [place_in(ask(world, kind, token, ticket=f"{WORKER}-{n}"))
               for n, token in enumerate(OTHERS[:3])]
@@ -180,7 +180,7 @@ def test_waiter_that_has_lost_its_place_gets_it_back(world, kind):
 def test_places_keep_their_order_when_redis_clock_steps_back(world, kind):
     ask(world, kind, ME)
     first = place_in(ask(world, kind, OTHERS[0], ticket=f"{WORKER}-1"))
-    # As if that had been said an hour from now.
+    # Puts the first waiter's place an hour into the future, as before the clock stepped back.
     world.db.zincrby(QUEUE, 3600e6, world.db.zrange(QUEUE, 0, 0)[0])
     assert place_in(ask(world, kind, OTHERS[1], ticket=f"{WORKER}-2")) == first + 3600e6 + 1
     assert place_in(ask(world, kind, OTHERS[2], ticket=f"{WORKER}-3")) == first + 3600e6 + 2
@@ -228,7 +228,7 @@ def test_a_newcomer_takes_what_nobody_is_there_to_take(world, workers, kind):
 
 @pytest.mark.parametrize("holder, kind", ["hr", "hv", "sr", "sv", "rs", "vs"])
 def test_each_kind_in_one_line_gets_the_lock_that_it_asked_for(world, workers, holder, kind):
-    """LOCK on a key with a rule."""
+    """The owner or the waiter used LOCK, and the other one a command under a rule."""
     ask(world, holder, ME)
     ask(world, kind, OTHER, ticket=f"{WORKER}-1")
     assert give_back(world, holder, ME) == 1
@@ -259,7 +259,7 @@ def test_a_waiter_of_a_rule_that_was_changed_keeps_its_value(world, workers):
 
 @each(form=[f for f in TAKES if "GET" not in f], state=STATES, owner=OWNERS, resp=RESPS)
 def test_a_rule_with_wait_answers_as_redis_where_nobody_may_wait(world, form, state, owner, resp):
-    """For example, in a transaction."""
+    """In a transaction, for example, no client may wait."""
     make, ttl = TAKES[form]
     argv = make()
     token = world.put(state, owner=owner)
@@ -357,7 +357,7 @@ def test_a_lock_that_is_named_twice_is_handed_off_once(world, workers):
 
 @pytest.mark.parametrize("kind", "rv")
 def test_a_rule_without_wait_leaves_the_record_of_a_queue_alone(world, kind):
-    """Only DEL under a rule with `wait` hands off; without, hasp's own probe does."""
+    """DEL hands a lock off only if the rule has `wait`. Without, hasp's next poll does."""
     ask(world, kind, ME)
     ask(world, kind, OTHER)
     identity = own_token(kind, ME)

@@ -37,7 +37,7 @@ def test_taking_again_refreshes_when_the_rule_says_so(world, form, state, owner)
     token = world.put(state, owner=owner)
     argv = make()
     if owner == "value":
-        argv[2] = "held"  # the very same value
+        argv[2] = "held"  # the value that the lock has
     reply = world.run(*argv, owner=owner, token=token, reentrant="refresh")
     assert world.last.succeeded(reply)
     if argv[0].upper() == "SETNX":
@@ -68,11 +68,11 @@ def test_setting_is_refused_to_others_only(world, form, state, owner, resp):
     token = world.put(state, owner=owner)
     before = world.dump()
     if owner == "value" and state in ("nobody's", "stale", "unending"):
-        state = "another's"  # neither what we stored, nor what we are about to
+        state = "another's"  # the value is neither the one that the owner stored nor the new one
     reply = world.run(*argv, resp=resp, owner=owner, token=token)
     if state == "another's":
-        # Not the holder's value: a GETSET that answers what a GET before it did is how the
-        # timestamp idiom knows that it was the fastest.
+        # The error hides the holder's value: in the timestamp idiom, a client has the lock if
+        # GETSET returns the value that its GET returned before.
         assert reply == (NIL[resp] if "XX" in words else locked(KEY))
         assert world.dump() == before
         assert world.last.effect == "none" or not world.last.succeeded(reply)
@@ -109,7 +109,7 @@ OPTIONS = [["NX"], ["XX"], ["GET"], ["KEEPTTL"], ["EX", "10"], ["px", "9000"], [
 
 
 def answers_as_redis(world, state, options):
-    """Checks for the same reply and value as Redis', and that the key has an expiry."""
+    """Checks that reply and value are the same as Redis', and that the key has an expiry."""
     argv = ["SET", KEY, "v", *itertools.chain(*options)]
     token = world.put(state)
     assert world.run(*argv, token=token) == world.plain(*argv)
@@ -161,13 +161,13 @@ def test_errors_are_redis_own(world, argv, state, resp):
         assert world.dump() == before
 
 
-# ---- the try by which a lock was taken
+# ---- tickets: how hasp confirms or undoes a take
 
 UNDOABLE = {**TAKES, **{form: make for form, make in SETS.items() if "XX" not in form}}
 
 
 def named(owner, value="v"):
-    """Returns the kind of the lock, and its owner's token in hasp's tables."""
+    """Returns the kind of the lock, and the token of its owner."""
     return ("v", value) if owner == "value" else ("r", ME)
 
 
@@ -209,7 +209,7 @@ def test_undoing_a_count_leaves_what_others_have_counted(world):
 
 @each(owner=OWNERS)
 def test_late_undo_leaves_the_lock_that_another_has_taken_since(world, owner):
-    """Even if the same owner has taken the lock with the same value."""
+    """The undo names the first lock's ticket, so it leaves a later lock of the same owner alone."""
     world.run("SET", KEY, "v", "NX", owner=owner, ticket="w-1")
     world.run("DEL", KEY, owner=owner, token="v" if owner == "value" else ME)
     world.run("SET", KEY, "v", "NX", owner=owner, ticket="w-2")
@@ -314,7 +314,7 @@ def test_owner_that_takes_back_all_of_its_counts_has_the_lock_no_more(world, dow
 
 
 def test_connections_of_one_owner_take_back_what_the_others_added_first(world):
-    """The connections cannot be distinguished, so the first one's count stays."""
+    """Scripts cannot tell the connections apart, so a DECR first undoes what others added."""
     for _ in range(2):
         world.run("INCR", KEY, owner="address")
     world.assert_lock("2", LEASE, note="~1 2")
@@ -368,7 +368,7 @@ def test_a_count_past_hasp_makes_the_sidecar_stale_for_good(world):
     note = world.db.get(SIDE)
     assert world.run("INCR", KEY) == b":3\r\n"
     assert world.db.get(SIDE) == note
-    assert world.run("DEL", KEY, token=OTHER) == b":1\r\n"  # nobody's
+    assert world.run("DEL", KEY, token=OTHER) == b":1\r\n"  # the lock counts as nobody's
 
 
 @each(owner=OWNERS)

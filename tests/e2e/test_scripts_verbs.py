@@ -58,11 +58,11 @@ def test_a_counted_lock_counts_and_keeps_its_fence(world):
 @each("side, kind, field", [((), "h", "bob"), (["SHARED"], "m", "bob"), (["EXCLUSIVE"], "x", "bob:write")],
       given_back=["1", "2", "x"])
 def test_hold_that_was_given_back_is_not_given_back_again(world, side, kind, field, given_back):
-    """An UNLOCK may have run although its connection died; then hasp also undoes the hold."""
+    """If a connection dies after an UNLOCK, hasp also undoes the hold by its ticket."""
     for n in "12":
         assert world.verb("LOCK", KEY, "AS", "bob", *side, ticket=f"{WORKER}-{n}") == world.fenced()
     assert world.verb("UNLOCK", KEY, "AS", "bob", ticket=f"{WORKER}-{given_back}") == b":1\r\n"
-    # If the ticket is not known, the oldest hold is given back.
+    # UNLOCK with an unknown ticket releases the oldest hold.
     gone, left = ("2", "1") if given_back == "2" else ("1", "2")
     assert world.dequeue(kind, "bob", f"{WORKER}-{gone}", 0) == ["gone", 0, 0]
     assert world.db.hget(KEY, field) == b"1"
@@ -121,7 +121,7 @@ def test_munlock_of_holds_that_ended_leaves_those_that_another_connection_got_la
 
 @each(field=["bob", "bob:write"])
 def test_hold_that_another_way_gave_back_is_not_given_back_again(world, field):
-    """Each UNLOCK forgets a hold's ticket, even if it names a hold that was released before."""
+    """Each UNLOCK removes one hold, also if its ticket names a hold that was released before."""
     side, kind = (["EXCLUSIVE"], "x") if field == "bob:write" else ([], "h")
     for n in "123":
         world.verb("LOCK", KEY, "AS", "bob", *side, ticket=f"{WORKER}-{n}")
@@ -329,7 +329,7 @@ def test_many_verbs_locks_are_renewed_in_one_call(world):
     world.db.delete("job:5", "job:6")
     world.db.lpush("job:6", "x")
     locks = [("h" if i % 2 else "s", f"job:{i}", ME, LEASE, fence) for i, fence in enumerate([*fences, 1])]
-    # -1: it is a list now, which Redis refuses to read as a lock.
+    # -1: Redis refuses to read job:6 as a lock, because it is a list.
     assert world.renew(*locks) == [1, 1, 1, 1, -2, 0, -1, 1, 0]
     assert world.is_left(world.db.pttl("job:7"), LEASE) and world.is_left(world.db.pttl("hasp:fence:{job:7}"), LEASE)
     assert world.db.pttl("job:4") <= 5000
@@ -337,7 +337,7 @@ def test_many_verbs_locks_are_renewed_in_one_call(world):
 
 @each(layout=LOCK_LAYOUTS)
 def test_a_lock_that_was_taken_again_since_is_not_renewed(world, layout):
-    """The same owner may have asked for another lease, and not for renewal."""
+    """The same owner may have taken the lock with another lease, which hasp must not renew."""
     kind = "h" if layout == "count" else "s"
     world.verb("LOCK", KEY, layout=layout)
     before = world.fence()

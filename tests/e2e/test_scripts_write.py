@@ -80,7 +80,7 @@ def test_writes_with_thousands_of_arguments(world, count):
 # ---- properties over all write commands of the server
 
 def plausible(k, date, dumped):
-    """Returns, for each write command of Redis 7.0, calls that change or create a string."""
+    """Returns {write command of Redis 7.0: arguments that change or create a string}."""
     return {
         "append": [[k, "x"]], "bitfield": [[k, "SET", "u8", 0, 1], [k, "GET", "u8", 0]],
         "bitop": [["AND", k, "donor"], ["NOT", k, k], ["OR", "x", k]],
@@ -134,7 +134,7 @@ PLAUSIBLE = [[name, *args] for name, calls in plausible(KEY, at(90000), DUMPED).
 DONORS = [("SET", "donor", 7), ("RPUSH", "list", "a", "b"), ("SADD", "set", "a", "b"),
           ("ZADD", "zset", 1.5, "m", 2, "n"), ("GEOADD", "geo", 1, 2, "m"), ("PFADD", "hll", "a")]
 
-ELSEWHERE = {  # no keys, or on a private link for other reasons
+ELSEWHERE = {  # have no keys, or hasp gives them a private link
     "flushall", "flushdb", "swapdb", "migrate", "xreadgroup",
     "blmove", "blmpop", "blpop", "brpop", "brpoplpush", "bzmpop", "bzpopmax", "bzpopmin"}
 
@@ -151,10 +151,10 @@ def test_each_write_command_has_a_plausible_call(writes):
 @each("content, holder", [*((content, "nobody") for content in CONTENTS), ("string", "me"), ("hll", "me")],
       argv=PLAUSIBLE, owner=OWNERS, resp=RESPS)
 def test_no_write_leaves_a_string_without_an_end(world, writes, content, holder, argv, owner, resp):
-    """If no other owner has the key, every reply equals Redis'."""
+    """The reply equals Redis' unless another owner has the key."""
     name = argv[0]
     if name not in writes:
-        return  # a later version of Redis has it
+        return  # a write command that this version of Redis lacks
     world.fill(*DONORS, *CONTENTS[content])
     token = "" if owner == "value" else ME
     if holder == "me":
@@ -181,5 +181,5 @@ def test_no_write_leaves_a_string_without_an_end(world, writes, content, holder,
 
 
 def same(ours, native):
-    """Lua cannot make a null array; every client accepts either null."""
+    """Compares replies. Lua cannot return a null array; clients accept either null."""
     return ours == native or (native == b"*-1\r\n" and ours == b"$-1\r\n")

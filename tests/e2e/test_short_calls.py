@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Short calls of the scripts take and release a lock without waiters. A script that needs more
-answers +BUSY, and hasp sends the full call; the client does not notice."""
+"""hasp takes and releases a lock without waiters by short calls of its scripts. A script that finds
+waiters answers +BUSY, and hasp sends the full call; the client does not notice."""
 
 import functools
 import socket
@@ -31,22 +31,21 @@ def sha_of(script):
     return sha1(text.rstrip("\n").encode()).hexdigest()
 
 
-@functools.cache  # each of pytest's workers imports this file, and one runs its tests
+@functools.cache  # not computed by workers of pytest that import the file but run none of its tests
 def shas():
     names = ("acquire_count", "acquire_token", "take", "take_wait", "unlock", "del")
     return {sha_of(script): script for script in names}
 
 
 class Calls:
-    """Records the calls of these scripts that MONITOR shows."""
+    """Records the calls of hasp's scripts, as MONITOR shows them."""
 
     def __init__(self, plain, monitor):
         self.plain, self.monitor = plain, monitor
         assert monitor.call("MONITOR") == OK
 
     def told(self):
-        """Returns the calls since the last time: for each, the script and its number of arguments,
-        or EVAL."""
+        """Returns (script, number of arguments), or "EVAL", for each call since the last told()."""
         self.plain.echo("the end")
         calls = []
         while b'"the end"' not in (line := self.monitor.read()):
@@ -65,7 +64,7 @@ def calls(plain, redis_server):
 
 
 def waits(rules, take):
-    """Returns the same command for a client that waits."""
+    """Returns `take` for a client that waits: LOCK needs WAIT, a rule has `wait`."""
     return take + WAIT if take[0] == "LOCK" else take
 
 
@@ -91,7 +90,7 @@ def test_a_busy_release_hands_off_to_a_waiter_of_another_hasp(share_hasp, plain,
     with hasp.connect() as one, away.connect() as other:
         assert one.call(*take) == taken
         stand(plain, other, *waits(rules, take))
-        # What comes behind it is answered behind it.
+        # Later requests of the pipeline get their replies after the release.
         one.send(encode(*release) + encode("ECHO", "behind") + encode("EXISTS", "nothing"))
         assert [one.read() for _ in range(3)] == [ONE, b"$6\r\nbehind\r\n", ZERO]
         assert other.read() == taken
@@ -120,7 +119,7 @@ def test_a_release_with_a_known_waiter_is_a_full_call_at_once(start_hasp, plain,
 @EACH_RELEASE
 @pytest.mark.parametrize("end", ["half closes", "closes"])
 def test_a_client_that_leaves_behind_its_release_has_released(share_hasp, plain, rules, take, release, taken, end):
-    """The lease is long, so that nothing else releases the lock."""
+    """The lease is long, so only this release can free the lock."""
     rules += "on_disconnect = expire\n"
     hasp, away = share_hasp(rules), share_hasp(rules)
     with hasp.connect() as one, away.connect() as other:
@@ -136,7 +135,7 @@ def test_a_client_that_leaves_behind_its_release_has_released(share_hasp, plain,
 
 
 def test_an_inner_unlock_gives_one_hold_back(share_hasp, plain):
-    """By a connection that has the lock, and by another one of the same owner."""
+    """The unlocking connection may have the hold itself, or be another one of the same owner."""
     hasp = share_hasp(VERBS)
     with hasp.connect() as one, hasp.connect() as other:
         first = one.call("LOCK", "k", "AS", "us")
@@ -150,8 +149,8 @@ def test_an_inner_unlock_gives_one_hold_back(share_hasp, plain):
 
 
 def test_a_newcomer_of_another_hasp_does_not_pass_a_queue(share_hasp, plain):
-    """The lock was deleted directly in Redis. The newcomer's short call finds it free, with a
-    waiter that its hasp does not know."""
+    """The lock was deleted directly in Redis. The newcomer's hasp does not know the waiter, so it
+    sends a short call."""
     hasp, away = share_hasp(VERBS), share_hasp(VERBS)
     with hasp.connect() as one, away.connect() as other, away.connect() as third:
         assert third.call("LOCK", "k", "PX", 60000) == FENCE
@@ -163,7 +162,7 @@ def test_a_newcomer_of_another_hasp_does_not_pass_a_queue(share_hasp, plain):
 
 @EACH_RELEASE
 def test_scripts_that_redis_forgot_are_sent_again(start_hasp, plain, calls, rules, take, release, taken):
-    # (It would give Redis the scripts again, when its own connection comes up.)
+    # is_ready() waits until hasp's own connection is up, because hasp then loads the scripts.
     with is_ready(start_hasp(rules), plain).connect() as one:
         for forgets in (True, True, False):
             if forgets:

@@ -15,7 +15,7 @@ OTHERS_OWNER = b"-ERR AS names the owner of another client\r\n"
 
 
 def fields(reply):
-    """Returns LOCK.INFO's answer as a dict of bytes, without nil fields."""
+    """Returns the fields of LOCK.INFO's reply that are not nil, as a dict of bytes."""
     lines = re.sub(rb"\$\d+\r\n\w+\r\n\$-1\r\n", b"", reply).split(b"\r\n")[1:-1]
     words = [line[1:] if line[:1] == b":" else line for line in lines if line[:1] != b"$"]
     return dict(zip(words[::2], words[1::2]))
@@ -43,7 +43,7 @@ def test_verbs_in_any_case(pair):
 
 def test_holds_are_counted(pair):
     one, other = pair(VERBS)
-    assert one.call("LOCK", "k") == one.call("LOCK", "k") == FENCE  # the same
+    assert one.call("LOCK", "k") == one.call("LOCK", "k") == FENCE  # the same lock
     assert fields(one.call("LOCK.INFO", "k"))[b"holds"] == b"2"
     assert one.call("UNLOCK", "k") == ONE
     assert other.call("LOCK", "k") == NIL
@@ -148,7 +148,7 @@ def test_info_tells_the_holder_of_a_guard(pair, plain):
     told = fields(other.call("LOCK.INFO", "g:1"))
     assert told[b"owner"] == plain.get("hasp:guard:{g:1}").encode()
     other.send(encode("GET", "g:1"))
-    until(lambda: fields(one.call("LOCK.INFO", "g:1"))[b"waiters"] == b"1", "the other one to wait")
+    until(lambda: fields(one.call("LOCK.INFO", "g:1"))[b"waiters"] == b"1", "the second client to wait")
     assert one.call("SET", "g:1", "v") == OK
     assert other.read() == bulk("v")
     told = fields(one.call("LOCK.INFO", "g:1"))
