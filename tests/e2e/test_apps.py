@@ -11,7 +11,7 @@ import pytest
 from harness import run_app, until
 from harness.sections import verbs
 
-# Such a test is about the tests themselves: the application needs what they show.
+# These nightly tests show that an application without hasp fails, as the other tests assume.
 DIRECT = pytest.mark.nightly
 
 
@@ -92,7 +92,7 @@ def test_balance_through_hasp_gets_the_expiry_with_the_count(start_hasp):
 
 
 def test_incr_of_redis_py_takes_the_lock_as_incr_does(share_hasp, redis_server):
-    """redis-py sends INCRBY by 1. The lock gets an expiry although its holder died before
+    """redis-py sends INCRBY by 1. hasp gives the lock an expiry, although its holder died before
     EXPIRE."""
     hasp = share_hasp(lock_rule(lease="1h"))
     with contextlib.closing(hasp.client()) as holder, contextlib.closing(hasp.client()) as loser:
@@ -167,7 +167,7 @@ def test_value_owner_s_refused_set_is_not_what_a_del_is_compared_with(share_hasp
         assert node.call("DEL", "lock:n") == b":1\r\n"
 
 
-# --- pooled.py: taken on one connection of a pool, released on another
+# --- pooled.py: takes a lock on one connection of a pool, and releases it on another
 
 
 @DIRECT
@@ -187,14 +187,14 @@ def test_pooled_is_released_when_the_pool_is_the_owner(start_hasp, owner, settin
 @pytest.mark.parametrize("owner", ["connection", "name"])
 def test_pooled_expires_when_each_connection_is_an_owner(redis_server, start_hasp, owner):
     hasp = start_hasp(lock_rule(owner=owner))
-    result = run_app("pooled.py", hasp.address)  # that sets no name
+    result = run_app("pooled.py", hasp.address)  # this run sends no CLIENT SETNAME
     assert result["connections"] == 2
     assert result["released"] == 0
     assert 0 < result["left_ms"] <= 1000
     until(lambda: not redis_server.client().exists("lock:pooled"), "the lock to expire")
 
 
-# --- exports.py: three at a time, by a counter that each looks at before; a worker crashes
+# --- exports.py: three at a time, by a counter that each export reads before; a worker crashes
 
 
 @DIRECT
@@ -211,7 +211,7 @@ def test_exports_through_hasp_are_three_at_a_time_and_no_place_is_lost(start_has
     until(lambda: not plain.exists("exports"), "the dead worker's place to be free")
 
 
-# --- report.py: many read accounts one after the other, while transfers go on
+# --- report.py: many clients read accounts one after the other, while transfers go on
 
 
 @DIRECT
@@ -225,7 +225,7 @@ def test_reports_through_hasp_are_right_and_are_made_together(start_hasp):
     assert result["most"] > 1
 
 
-# --- transfers.py: two balances are read and written, by several at once
+# --- transfers.py: several clients read and write two balances at the same time
 
 
 def keeps_the_sum(address, how):
@@ -236,7 +236,7 @@ def keeps_the_sum(address, how):
 
 @DIRECT
 def test_transfers_direct_make_or_lose_money(redis_server):
-    """One time in some hundreds as much as they lose."""
+    """One run in some hundreds makes as much money as it loses, so the test tries five."""
     assert not all(keeps_the_sum(redis_server.address, "none") for _ in range(5))
 
 

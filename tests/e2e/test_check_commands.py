@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""hasp checks the commands that guards name with Redis: by hasp -t, at the start, at a reload, and
-later if Redis could not be reached then."""
+"""hasp checks with Redis the commands that guards name: by hasp -t, at the start, at a reload, or
+later if Redis cannot be reached then."""
 
 import os
 import signal
@@ -21,10 +21,10 @@ IN_PART = "hasp checks the commands of guards only in part, since it cannot ask 
 
 
 def write(path, upstream, guard=GUARD, **options):
-    """The guard's section begins in the third line after the options."""
+    """Writes a file in which `guard` begins in the third line after `options`. Returns its path."""
     lines = [f"{name} = {value}" for name, value in {"address": upstream, **options}.items()]
     path.write_text("\n".join(["[hasp]", "listen = 127.0.0.1:0", "[upstream]", *lines, guard, ""]))
-    path.chmod(0o600)  # for its password
+    path.chmod(0o600)  # hasp requires this mode because of the password
     return path
 
 
@@ -70,7 +70,7 @@ VERBS = ["lock", "unlock", "extend", "info", "list", "mlock", "munlock"]
 
 @pytest.mark.parametrize("option", VERBS)
 def test_verb_cannot_have_the_name_of_a_command_of_redis(redis_server, tmp_path, option):
-    """Even if hasp cannot reach Redis, it knows Redis' own commands."""
+    """hasp has Redis' own commands built in, so it knows the name even if it cannot reach Redis."""
     for upstream in (f"unix:{redis_server.unix}", f"unix:{tmp_path}/none"):
         for name in ("GET", "multi", "Config", "EVALSHA_RO"):
             status, lines = check(tmp_path / "ini", upstream, f"[verbs]\n{option} = {name}")
@@ -167,7 +167,7 @@ def test_hasp_does_not_start_with_what_cannot_be_guarded(redis_server, tmp_path)
 
 @pytest.fixture
 def absent():
-    """The address of a Redis that is started later."""
+    """Yields a stopped Redis, which the test starts later."""
     with RedisServer() as server:
         server.stop()
         yield server
@@ -182,14 +182,14 @@ def test_what_redis_tells_later_is_logged_once_and_the_rest_is_guarded(start_has
     hasp = start_hasp(GUARD + " PING GTE", upstream=f"unix:{absent.unix}", workers=2)
     assert ": Connection refused; it checks the rest when Redis answers" in hasp.log and NO_KEY not in hasp.log
     absent.start()
-    until(lambda: hasp.log.count("upstream_up") >= 2, "both workers to get through")
+    until(lambda: hasp.log.count("upstream_up") >= 2, "both workers to connect")
     until(lambda: NO_KEY in hasp.log and "'GTE' in" in hasp.log, "the faults")
     assert is_guarded(hasp)
     with hasp.connect() as one:
         assert one.call("PING") == PONG
-    # As nobody is served by a second complaint, a second connection brings none.
+    # hasp logs each fault once, so it logs none after a second connection.
     absent.client().client_kill_filter(_type="normal", skipme=True)
-    until(lambda: hasp.log.count("upstream_up") >= 4, "both to get through again")
+    until(lambda: hasp.log.count("upstream_up") >= 4, "both workers to connect again")
     faults = [line for line in hasp.log.splitlines() if "of [guard stock]" in line]
     assert len(faults) == 2 and all(f" error {hasp.config_file}:" in line for line in faults)
 
@@ -197,7 +197,7 @@ def test_what_redis_tells_later_is_logged_once_and_the_rest_is_guarded(start_has
 def test_what_redis_tells_later_may_be_fine(start_hasp, absent):
     hasp = start_hasp(GUARD + "\nrelease_on = SET", upstream=f"unix:{absent.unix}")
     absent.start()
-    until(lambda: "upstream_up" in hasp.log, "hasp to get through")
+    until(lambda: "upstream_up" in hasp.log, "hasp to connect")
     assert is_guarded(hasp) and " error " not in hasp.log
 
 
@@ -232,7 +232,7 @@ def test_reload_without_redis_is_checked_when_it_is_there(start_hasp, redis_serv
     hasp = start_hasp(GUARD)
     until(lambda: "upstream_up" in hasp.log, "hasp's own connection")
     redis_server.stop()
-    until(lambda: "upstream_down" in hasp.log, "it to go")
+    until(lambda: "upstream_down" in hasp.log, "hasp's own connection to end")
     reload(hasp, "GET", "GET PING", "reloaded")
     assert NO_KEY not in hasp.log
     redis_server.start()
@@ -241,7 +241,7 @@ def test_reload_without_redis_is_checked_when_it_is_there(start_hasp, redis_serv
 
 
 def test_reload_that_cannot_ask_is_checked_by_what_is_known(start_hasp, redis_server):
-    """Redis accepts no more connections, but hasp has one already."""
+    """Redis accepts no new connection, but hasp has one already."""
     hasp = start_hasp(GUARD)
     until(lambda: "upstream_up" in hasp.log, "hasp's own connection")
     with redis_server.client() as plain:

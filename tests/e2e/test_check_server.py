@@ -25,8 +25,8 @@ KEYS, CHANNELS = ("~lock:*", "~hasp:*"), ("&hasp:worker:*", "&redisson_lock__cha
 
 @pytest.fixture
 def check(tmp_path, redis_server):
-    """Calls check(sections, option=value ...). Returns the points that hasp -t reports as good, and
-    its warnings."""
+    """check(sections, option=value ...) runs hasp -t. Returns the points that it reports as good,
+    and its warnings."""
     def ask(sections=rule(), args=(), address=None, **upstream):
         path = tmp_path / "hasp.ini"
         options = {} if {"sentinels", "cluster"} & upstream.keys() else {"address": address or f"unix:{redis_server.unix}"}
@@ -83,7 +83,7 @@ def test_server_that_is_too_old_is_named_and_hasp_is_not_ready(check, redis_serv
 
 def test_server_that_may_evict_locks_is_a_warning(check, plain):
     plain.config_set("maxmemory-policy", "allkeys-lru")
-    assert check()[1] == ""  # its memory has no limit
+    assert check()[1] == ""  # maxmemory is 0, so Redis evicts nothing
     plain.config_set("maxmemory", "100mb")
     assert check()[1] == ("may evict locks and their owners' records when its memory is full (maxmemory-policy "
                           "allkeys-lru): set maxmemory-policy noeviction, or keep locks on another Redis\n")
@@ -198,7 +198,8 @@ def refusing():
                     sock.recv(65536)
                     sock.sendall(b"-ERR max number of clients reached\r\n")
                     sock.shutdown(socket.SHUT_WR)
-                    while sock.recv(65536):  # (what is not read would take the refusal along)
+                    # Unread bytes would make close() send a reset, which may destroy the reply.
+                    while sock.recv(65536):
                         pass
 
     threading.Thread(target=serve, daemon=True).start()

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Clients' logins: hasp allows a logged-in connection whatever Redis allows it, and closes a client
-that Redis would close."""
+"""Clients' logins: hasp serves a logged-in connection as Redis would, and closes it when Redis
+would."""
 
 import pytest
 from harness import encode, until
@@ -26,7 +26,7 @@ def protected():
 
 @pytest.fixture
 def alice(plain):
-    """A user with the password p, for connections that log in."""
+    """Creates the user alice with the password p. Returns the command that logs in."""
     plain.execute_command("ACL", "SETUSER", "alice", "on", ">p", "~*", "&*", "+@all")
     return ("AUTH", "alice", "p")
 
@@ -58,7 +58,7 @@ def test_replies_are_left_out_only_after_the_login(start_hasp, protected, comman
         assert one.call("GET", "k") == bulk("v")
 
 
-# --- AUTH, and at once what only a client that has logged in may send ------------------------
+# --- AUTH, and right after it a command that needs the login ---------------------------------
 
 
 @pytest.mark.parametrize("command", [("SET", "k", "v" * 20_000),
@@ -193,7 +193,7 @@ def test_clients_stay_when_a_password_is_set(start_hasp, redis_server, plain):
         assert other.call("GET", "k") == bulk("v")
         with redis_server.client(password="secret") as admin:
             admin.config_set("requirepass", "")
-        until(lambda: newcomer() == bulk("v"), "newcomers to be let in")
+        until(lambda: newcomer() == bulk("v"), "hasp to serve new clients without a login")
 
 
 def test_newcomers_are_refused_when_the_default_user_is_off(start_hasp, plain):
@@ -218,7 +218,7 @@ def test_links_are_shared_again_when_the_password_is_gone(start_hasp, protected,
             assert connection.call("GET", "k") == NOAUTH
         admin.config_set("requirepass", "")
         until(lambda: all(connection.call("GET", "k") == NIL for connection in connections)
-              and (pooling == "session" or len(clients(admin)) == 2), "them to share a link")
+              and (pooling == "session" or len(clients(admin)) == 2), "the clients to share a link")
         for connection in connections:
             connection.close()
 
@@ -239,7 +239,7 @@ def test_locks_of_a_user_that_is_deleted_are_given_up(share_hasp, plain, alice):
     with served(hasp, *alice) as one:
         assert one.call("SETNX", "lock:1", "v") == ONE
         plain.execute_command("ACL", "DELUSER", "alice")
-        until(lambda: not plain.exists("lock:1"), "its lock to be released")
+        until(lambda: not plain.exists("lock:1"), "the deleted user's lock to be released")
         assert one.at_end()
 
 
@@ -248,10 +248,10 @@ def test_lock_is_not_handed_to_a_waiter_whose_user_is_deleted(share_hasp, plain,
     with served(hasp) as holder, served(hasp, *alice) as waiter, served(hasp) as last:
         assert holder.call("LOCK", "l").startswith(b":")
         waiter.send(encode("LOCK", "l", "WAIT", 60000))
-        until(lambda: plain.exists("hasp:queue:{l}"), "it to wait")
+        until(lambda: plain.exists("hasp:queue:{l}"), "the waiter to enter the queue")
         plain.execute_command("ACL", "DELUSER", "alice")
         assert waiter.at_end()
-        until(lambda: not plain.exists("hasp:queue:{l}"), "it to leave the queue")
+        until(lambda: not plain.exists("hasp:queue:{l}"), "the waiter to leave the queue")
         last.send(encode("LOCK", "l", "WAIT", 60000))
         assert holder.call("UNLOCK", "l") == ONE
         assert last.read().startswith(b":")
@@ -349,7 +349,7 @@ def served_past(hasp):
     return connection
 
 
-# --- there are bounds --------------------------------------------------------------------------
+# --- limits of links and names -----------------------------------------------------------------
 
 
 def test_one_client_with_many_logins_leaves_few_links(share_hasp, plain):
@@ -368,7 +368,7 @@ def test_clients_with_more_logins_than_there_are_links_are_all_served(share_hasp
     assert len(clients(plain)) < 130
     for connection in connections:
         connection.close()
-    until(lambda: len(clients(plain)) < 100, "their own links to go")
+    until(lambda: len(clients(plain)) < 100, "the clients' own links to close")
 
 
 def test_name_is_seen_in_client_list(share_hasp, plain):
@@ -383,17 +383,17 @@ def test_name_is_seen_in_client_list(share_hasp, plain):
 
 
 def test_name_leaves_client_list_with_the_client(start_hasp, plain):
-    """BullMQ counts workers by their names in CLIENT LIST, so no old name may remain there, not
-    even after the client has changed its name."""
+    """BullMQ counts workers by their names in CLIENT LIST, so a name must not stay there after its
+    client has left or changed it."""
     hasp = start_hasp()
     with served(hasp) as stays, served(hasp) as one:
         for name in ("bull:queue", "bull:other"):
             assert one.call("CLIENT", "SETNAME", name) == OK
             assert one.call("SET", "k", "v") == OK
             until(lambda name=name: [c for c in clients(plain) if "bull:" in c["name"]] == clients(plain, name=name),
-                  "one name to be there")
+                  "CLIENT LIST to show only the new name")
         one.close()
-        until(lambda: not [c for c in clients(plain) if "bull:" in c["name"]], "its name to go")
+        until(lambda: not [c for c in clients(plain) if "bull:" in c["name"]], "the client's name to disappear")
         assert stays.call("GET", "k") == bulk("v")
 
 

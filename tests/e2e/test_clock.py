@@ -17,12 +17,12 @@ from harness.wait import readable
 pytestmark = UNLESS_SANITIZED
 
 ONE, NIL, PONG = b":1\r\n", b"$-1\r\n", b"+PONG\r\n"
-SWEEP = 1.0  # seconds
+SWEEP = 1.0  # seconds between two sweeps of hasp over its clients
 LIBRARY = next(iter(sorted(pathlib.Path("/usr/lib").glob("*/faketime/libfaketime.so.1"))), None)
 
 
 class Date:
-    """A date that processes see if they were started with `env`."""
+    """A date that can jump. Processes started with `env` see it instead of the machine's."""
 
     def __init__(self, directory):
         self.file = directory / "date"
@@ -31,7 +31,7 @@ class Date:
         self.move(0)
 
     def move(self, seconds):
-        """Moves the date by an offset from the machine's date."""
+        """Sets the date to the machine's date plus `seconds`."""
         draft = self.file.with_suffix(".draft")
         draft.write_text(f"{seconds:+d}\n")
         draft.replace(self.file)

@@ -11,12 +11,12 @@ pytestmark = UNLESS_SANITIZED
 def test_the_built_in_commands_are_the_servers(tool, server):
     for name, entry in command_table(server).items():
         known = tool.ask("keys", to_hex(name))[0] == "1"
-        # (Of XGROUP its subcommands do, and say so.)
+        # COMMAND has the flag `write` for XGROUP's subcommands, but not for XGROUP.
         writes = "write" in entry[2] and name not in ("flushall", "flushdb", "swapdb") or name == "xgroup"
-        # What a guard can be taken on.
+        # The commands that acquire_on may name.
         reads = "readonly" in entry[2] and (entry[3] > 0 or "movablekeys" in entry[2]) and \
             not {"noscript", "blocking"} & set(entry[2])
-        # Scripts may release a lock that is waited for.
+        # hasp knows scripts, which may release a lock that clients wait for, writes and reads.
         assert known == (name in ("eval", "evalsha", "fcall") or writes or reads), name
         if not known:
             continue

@@ -20,13 +20,12 @@ FACT = re.compile(r"(\w+)\((\w+)\)")
 ROW = re.compile(r'COMMAND\("([\w:-]+)",\s*(-?\d+),\s*([A-Z|]+),\s*(\w+)(?:\(([-\d, ]+)\))?'
                  r'(?:,((?:\s+\w+\(\w+\))+))?\)\n')
 FLAGS = {"W": "write", "R": "readonly", "B": "blocking", "N": "noscript"}
-# Their keys are where COMMAND's first, last and step cannot tell.
+# COMMAND's first, last and step do not tell where these kinds of commands have their keys.
 SEARCHED = {"COUNTED", "DEST_COUNTED", "SORT", "GEO"}
 
-# By the keys that they name they are not sent to a node: MIGRATE's are behind one of two words, and
-# the node that is asked says where they are. What speaks of the cluster names no keys of clients'.
+# In a cluster, hasp does not send it to the node of its keys.
 NOT_ROUTED = {"migrate"}
-# Before Redis 7, since 7.2 and 8.4, and of Valkey 9.
+# Commands before Redis 7, since 7.2 and 8.4, and of Valkey 9.
 OF_OTHER_VERSIONS = {"host:", "post", "waitaof", "delex", "delifeq"}
 
 
@@ -38,7 +37,7 @@ class Row:
         self.facts = dict(FACT.findall(facts))
 
     def written(self, nkeys):
-        """Which of so many keys the command writes."""
+        """Returns the indexes of the keys that the command writes, of `nkeys` keys."""
         return {"ALL": range(nkeys), "FIRST": [0], "LAST": [nkeys - 1], "COPY": [nkeys - 1], "MOVE": range(nkeys),
                 "SCRIPT": range(nkeys), "EXPIRY": range(nkeys), "BITS": range(nkeys)}[self.facts.get("WRITES", "ALL")]
 
@@ -60,12 +59,12 @@ def table():
 
 @pytest.fixture(scope="module")
 def told():
-    """COMMAND's entries, by name."""
+    """Returns {name: entry of COMMAND}."""
     with RedisServer() as server, server.client() as plain:
         version = plain.info("server")["redis_version"]
         if int(version.split(".")[0]) < 7:
             pytest.skip(f"the table is Redis 7.0's; this is {version}")
-        # The client would leave out what it does not know.
+        # redis-py's own parser would drop fields that it does not know.
         plain.response_callbacks.clear()
         entries = plain.execute_command("COMMAND")
     return {entry[0]: entry for entry in entries}
@@ -80,7 +79,8 @@ def as_dict(pairs):
 
 
 def keyed(row, entry):
-    """Of a container, the entries that its row speaks of: those of the subcommands that have keys."""
+    """Returns the entries of COMMAND that the row describes: the subcommands that have keys, or the
+    command's own."""
     subcommands = [] if "U" in row.flags else [sub for sub in entry[9] if sub[3]]
     return subcommands or [entry]
 
@@ -111,7 +111,7 @@ def test_keys_stand_where_the_server_says(table, told):
             assert movable or first == 0, name
         else:
             assert {row.places} == {tuple(entry[3:6]) for entry in keyed(row, told[name])}, name
-            # SORT_RO's and its like are movable only in name.
+            # COMMAND flags SORT_RO as movablekeys, although its only key is the first argument.
             assert not movable or first == 1, name
 
 
@@ -127,12 +127,12 @@ def test_counted_keys_are_counted_where_the_server_says(table, told):
 
 
 def test_keys_that_are_written_are_those_that_the_server_says(table, told):
-    """Redis tells for each key, or run of keys, whether it is read (RO) or else changed."""
+    """Redis flags each key specification as RO if the command only reads these keys."""
     for name, row in table.items():
         specs = keyed(row, told[name])[0][8]
         changed = ["RO" not in as_dict(spec)["flags"] for spec in specs]
         if row.kind == "GEO":
-            assert changed.pop() == changed[-1], f"{name}: one for STORE, one for STOREDIST"
+            assert changed.pop() == changed[-1], f"{name}: the specifications of STORE and STOREDIST differ"
         if "W" not in row.flags or row.kind == "NONE":
             assert "WRITES" not in row.facts or row.facts["WRITES"] == "SCRIPT", name
         else:

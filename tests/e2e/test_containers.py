@@ -24,7 +24,7 @@ def by_kind(text):
 
 
 def chart(*settings, release="hasp"):
-    """Returns the chart's objects, rendered as by `helm template`."""
+    """Returns {kind: object} of the chart, as `helm template` renders it."""
     environment = os.environ | {"GO111MODULE": "off", "GOPATH": "/usr/share/gocode", "GOFLAGS": ""}
     done = subprocess.run(["go", "run", TOP / "tests/e2e/harness/helm_template.go", CHART, release, *settings],
                           env=environment, capture_output=True, text=True)
@@ -113,10 +113,10 @@ def test_charts_secret_and_monitor_fit_its_pod(tmp_path):
     assert volumes[0]["configMap"]["name"] == objects["ConfigMap"]["metadata"]["name"] == "shop-hasp"
     assert f"password_file = {mounted['hasp-secret']}/password\n" in objects["ConfigMap"]["data"]["hasp.ini"]
     monitor = objects["ServiceMonitor"]["spec"]
-    service = objects["Service"]                 # the later of the two, for metrics
+    service = objects["Service"]  # the chart has two; the later one is for metrics
     assert monitor["selector"]["matchLabels"].items() <= service["metadata"]["labels"].items()
     assert monitor["endpoints"][0]["port"] == service["spec"]["ports"][0]["name"]
-    assert service["metadata"]["labels"][monitor["jobLabel"]] == "hasp"       # as the alerts have it
+    assert service["metadata"]["labels"][monitor["jobLabel"]] == "hasp"  # the alerts expect this job name
 
 
 def test_chart_has_hasps_version():

@@ -20,7 +20,7 @@ def count_down(redis_server, address, apps, **settings):
     total = THREADS * len(apps)
     with redis_server.client() as plain, concurrent.futures.ThreadPoolExecutor() as pool:
         runs = [pool.submit(run_app, app, address, threads=THREADS, **settings) for app in apps]
-        until(lambda: plain.get("countdown:ready") == str(len(apps)), "all to be ready")
+        until(lambda: plain.get("countdown:ready") == str(len(apps)), "all applications to be ready")
         plain.set("countdown", total)
         for run in runs:
             result = run.result()

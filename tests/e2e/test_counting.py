@@ -72,11 +72,11 @@ def test_nothing_is_lost_silently_whatever_happens(durable_server, app, kinds):
 @pytest.mark.parametrize("pooling, workers, rounds, tolerance", [
     ("shared", 1, 800, 0), pytest.param("session", 2, 4000, 0.1, marks=pytest.mark.nightly)])
 def test_what_is_observed_is_what_was_lost(redis_server, start_hasp, app, workers, rounds, tolerance):
-    """Exactly, where one link tells the order. Else the more rounds there are the better, and a
-    machine that does much else beside is bad; tests/fuzz/counting wants 5 %."""
+    """hasp counts lost updates exactly if one link carries all commands. With more links, the error
+    falls with the number of rounds; tests/fuzz/counting requires 5 %."""
     hasp = start_hasp(GUARD + "mode = observe\n", workers=workers)
     counting = Counting(app, redis_server, hasp.address, **{**SMALL, "rounds": rounds}).run()
-    until(lambda: observed(hasp, "guard=counter")["writes"] == rounds, "all to be counted")
+    until(lambda: observed(hasp, "guard=counter")["writes"] == rounds, "hasp to count all writes")
     lines = report(hasp)
     total = lines_of(lines, "guard=counter")[0]
     print(counting, total)

@@ -42,7 +42,7 @@ def parties(hasp):
 
 
 class Verb:
-    """How a client takes lock number `i`, waits for it and releases it, by the verbs."""
+    """How a client takes lock number `i`, waits for it and releases it by LOCK and UNLOCK."""
 
     key = staticmethod("job:{}".format)
     queue = staticmethod(queue_of)
@@ -94,8 +94,8 @@ WAYS = {"verbs": [VERB], "rules": [RULE], "guards": [GUARD], "places": [PLACE], 
 
 
 def is_deadlock(reply, *keys):
-    """Checks the -DEADLOCK error. `keys`: the lock that the client asked for, and so on to its own
-    lock."""
+    """Checks the -DEADLOCK error. `keys`: the circle's locks, from the one that the client asked
+    for to the one that it has."""
     text = reply.decode()
     assert text.startswith(f"-DEADLOCK '{keys[0]}' is held by ") and text.endswith("\r\n")
     places = [text.find(f"'{key}'") for key in keys]
@@ -112,7 +112,7 @@ def closing(connection, others, *command):
 def told(connection, others):
     ready = readable(*(c.sock for c in (connection, *others)), timeout=25)
     if connection.sock not in ready:
-        raise TooSlow("another one was told")
+        raise TooSlow("another client of the circle got the error")
     return connection.read()
 
 
@@ -127,8 +127,8 @@ def test_who_closes_a_circle_is_told_and_the_others_go_on(parties, plain, ways, 
     for i in range(n - 1):
         stand(plain, party[i], *ways[i + 1].take(keys[i + 1]), queue=ways[i + 1].queue(keys[i + 1]))
     assert is_deadlock(closing(party[-1], party[:-1], *ways[0].take(keys[0])), *keys)
-    until(lambda: not plain.exists(ways[0].queue(keys[0])), "it to have left the queue")
-    # It gives back what it has, and so does each who gets that.
+    until(lambda: not plain.exists(ways[0].queue(keys[0])), "the refused client to leave the queue")
+    # The refused client releases; each other client then gets its lock and releases its own.
     for i in range(n - 1, 0, -1):
         party[i].call(*ways[i].give(keys[i]))
         assert party[i - 1].read() == ways[i].answer
@@ -205,7 +205,7 @@ def test_owner_whose_other_connections_may_release_is_in_no_circle(parties, plai
 
 
 def test_circle_that_a_hand_over_closes_is_told(parties, plain):
-    """The owner waits on one connection, and gets the lock that it waits for on another."""
+    """One connection of the owner waits; another one gets the lock that closes the circle."""
     holder, other, waits, gets = parties(4)
     holder.call("LOCK", "a")
     other.call("LOCK", "b")
@@ -224,12 +224,12 @@ def test_locks_of_two_databases_are_told_apart(parties, plain):
     one.call("LOCK", "k")
     other.call("SELECT", 1)
     other.call("LOCK", "k")
-    # The same key, but not the same lock.
+    # Database 1 has a lock with the same name, which `other` holds.
     assert one.call("LOCK", "k", "WAIT", WAIT) == FENCE
     one.call("SELECT", 1)
     one.send(encode("LOCK", "k", "WAIT", WAIT))
     other.call("SELECT", 0)
-    # Whichever comes first, the second of them is told.
+    # Redis decides whose LOCK is the second, and that client gets the error.
     other.send(encode("LOCK", "k", "WAIT", WAIT))
     plain.ping()
     ready = readable(one.sock, other.sock, timeout=30)
@@ -274,7 +274,7 @@ def test_who_wants_to_be_alone_waits_for_each_who_has_a_place(parties, plain):
 
 
 def test_who_waits_for_one_of_several_places_is_in_no_circle(parties, plain):
-    """Another owner may release its place."""
+    """Another owner may release its place, so the wait can end."""
     one, other, third = parties(3)
     one.call("LOCK", "a")
     for connection in (other, third):
@@ -298,7 +298,7 @@ def test_deadlocks_are_counted(start_hasp, plain):
 
 
 def test_refused_read_counts_as_read(parties, plain):
-    """As after a wait that timed out: an application that ignores the error would overwrite."""
+    """If an application ignored the error, its write would overwrite a value it has not seen."""
     one, other = parties(2)
     assert one.call("GET", "stock:a") == NIL
     assert other.call("GET", "stock:b") == NIL
@@ -315,7 +315,7 @@ def test_locks_in_several_slots_of_a_cluster(start_hasp, shared_cluster):
         assert one.call("LOCK", "a") == FENCE
         assert other.call("LOCK", "b") == FENCE
         one.send(encode("LOCK", "b", "WAIT", WAIT))
-        until(lambda: shared_cluster.owner("b").ask("ZCARD", queue_of("b")) == 1, "it to stand in line")
+        until(lambda: shared_cluster.owner("b").ask("ZCARD", queue_of("b")) == 1, "the waiter to enter the queue")
         assert is_deadlock(closing(other, [one], "LOCK", "a", "WAIT", WAIT), "a", "b")
         assert other.call("UNLOCK", "b") == ONE
         assert one.read() == FENCE

@@ -58,7 +58,7 @@ def test_difference_can_be_replayed_in_its_shortest_form(tmp_path):
                              "--minimise", 10, "--stop-after", 1)
     assert "shortest form" in output
     (path,) = tmp_path.glob("*.json")
-    assert path.read_text().count("==") + path.read_text().count('="') < 8  # few atoms left
+    assert path.read_text().count("==") + path.read_text().count('="') < 8  # only few commands are left
     status, output = try_tester(tmp_path, "--replay", path, "--proxy", "cut", "--minimise", 0)
     assert status == 1 and "DIFFERENCE" in output
     status, _ = try_tester(tmp_path, "--replay", path, "--proxy", "none")

@@ -22,7 +22,7 @@ SMALL = {"rounds": 500, "workers": 20, "keys": 5}
 
 @contextlib.contextmanager
 def clients(hasp):
-    """Two clients, whose connections are closed afterwards."""
+    """Yields two clients of hasp, and closes their connections."""
     both = [hasp.client(), hasp.client()]
     try:
         yield both
@@ -52,7 +52,7 @@ def run(discovering):
 
 @pytest.fixture
 def enforced():
-    """enforced(found) returns a hasp that enforces that file."""
+    """enforced(found) starts a hasp that enforces the findings, and returns it."""
     started = []
 
     def start(found):
@@ -80,13 +80,13 @@ def test_stock_is_oversold_by_stolen_and_expired_locks_and_its_file_cures_both(r
     assert "wait" in section
     assert "removed another holder's lock" in found.text
     assert "outlived the expiry" in found.text
-    assert "cure the lock, not this key" in found.text  # of the key that it protects
+    assert "cure the lock, not this key" in found.text  # a comment about the value that the lock protects
     result = run_app("stock.php", enforced(found).address)
     assert (result["overlaps"], result["oversold"]) == (0, 0)
 
 
 def test_orders_have_one_pattern_for_all_users_and_losers_take_no_lock_away(run, enforced):
-    # No payment outlives so long a lease, which would call for `renew`.
+    # A payment that outlived its lease would make hasp propose `renew`.
     result, found = run("orders.py", users=3, lease=6)
     assert result["repeated"] > 0
     assert found.sections == {"lock order": {"pattern": "lock:order:*", "owner": "connection", "mode": "observe"}}
@@ -111,7 +111,7 @@ def test_holders_over_one_connection_with_values_of_their_own_are_owned_by_value
     assert (result["held"], result["released"], result["most_inside"]) == (200, 200, 1)
 
 
-@pytest.mark.parametrize("count", [["INCR", "lock:n"], ["INCRBY", "lock:n", 1]])  # redis-py's incr() sends the latter
+@pytest.mark.parametrize("count", [["INCR", "lock:n"], ["INCRBY", "lock:n", 1]])  # redis-py's incr() sends INCRBY
 def test_lock_that_is_counted_is_found_by_its_release(discovering, count):
     with clients(discovering) as (one, other):
         for _ in range(3):
@@ -147,8 +147,8 @@ def test_lock_that_a_dead_client_left_without_an_expiry_is_told(discovering):
 
 
 def test_locks_by_scripts_and_by_setnx_of_one_key_keep_each_other_out(run, enforced):
-    """Without hasp they exclude each other, too, as long as no client is late; hasp's file must not
-    break that. hasp follows scripts only with owner = value."""
+    """Both kinds of takers exclude each other without hasp, as long as none is late. They must do
+    so with hasp's file, too, in which owner = value, because hasp follows scripts only then."""
     _, found = run("gozero.py")
     assert list(found.sections) == ["lock gozero"]
     section = found.sections["lock gozero"]
@@ -157,7 +157,7 @@ def test_locks_by_scripts_and_by_setnx_of_one_key_keep_each_other_out(run, enfor
     assert result["lost_updates"] == 0
 
 
-# --- sound ones ---------------------------------------------------------------------------
+# --- locks that need no rule ------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", ["redispy", "redsync", "watched", "signal"])
@@ -169,7 +169,7 @@ def test_lock_of_a_library_is_left_alone_and_so_is_what_it_protects(run, kind):
 
 
 def clean_registries(worker, others, queue):
-    """An RQ worker does this every ten minutes while other workers try the same; one worker
+    """What an RQ worker does every ten minutes while other workers try the same; one worker
     succeeds."""
     key = f"rq:clean_registries:{queue}"
     assert worker.set(key, 1, nx=1, ex=899)
@@ -230,7 +230,7 @@ def test_they_get_a_section_when_one_deletes_that_of_another(discovering, enforc
 
 @pytest.mark.parametrize("kind", ["redisson", "gozero"])
 def test_script_lock_without_a_value_for_each_hold_is_said_not_to_be_looked_at(run, kind):
-    """Redisson's lock is no string, and this go-zero client always stores the same value."""
+    """Redisson stores its lock in a hash, and this go-zero client always stores the same value."""
     _, found = run("contend.py", kind=kind)
     assert not found.sections
     assert "hasp sees the lock of a script only if the script stores a new string each time" in found.text
@@ -240,7 +240,7 @@ def test_benign_traffic_brings_no_section(discovering):
     with clients(discovering) as (one, other):
         for n in range(30):
             for client in (one, other):
-                if client.get(f"cache:{n}") is None:  # both may fill it
+                if client.get(f"cache:{n}") is None:  # both clients may find it missing, and fill it
                     client.setex(f"cache:{n}", 60, "page")
                 client.incr("visits")
                 if client.incr(f"rate:{n}") == 1:
@@ -300,7 +300,7 @@ def count_down(redis_server, app, address):
     with redis_server.client() as plain, concurrent.futures.ThreadPoolExecutor() as pool:
         plain.delete("countdown", "countdown:ready", "countdown:printed")
         running = pool.submit(run_app, app, address, threads=60, locked=0)
-        until(lambda: plain.get("countdown:ready") == "1", "the one that counts down")
+        until(lambda: plain.get("countdown:ready") == "1", "the application to be ready")
         plain.set("countdown", 60)
         running.result()
         return [int(number) for number in plain.lrange("countdown:printed", 0, -1)]
@@ -317,7 +317,7 @@ def test_countdown_without_its_lock_gets_a_guard_and_prints_each_number_once(red
 
 
 def test_transfers_get_no_guard_for_they_would_wait_for_each_other(run):
-    """Each transfer reads two accounts before it writes them, in any order."""
+    """Transfers read two accounts in any order before they write, so guards would deadlock."""
     result, found = run("transfers.py")
     assert result["before"] != result["after"]
     assert not found.sections
@@ -326,7 +326,7 @@ def test_transfers_get_no_guard_for_they_would_wait_for_each_other(run):
 
 @pytest.mark.parametrize("app", ["exports.py", "report.py"])
 def test_what_is_counted_by_incr_and_decr_needs_no_rule(run, app):
-    """Limits of concurrency, and sums of several keys, are for LOCK's own options."""
+    """LOCK ... LIMIT (jobs at a time) and SHARED (sums of several keys) protect these."""
     _, found = run(app)
     assert not found.sections
 
@@ -348,14 +348,14 @@ def test_watched_transactions_lose_nothing_and_get_no_guard(discovering):
 
 
 def refresh(both, key, life_ms=2000):
-    """Both find that the page will soon be gone, as far as they get one, and make it anew. Returns when
-    they have begun, by their clock."""
+    """Both clients read a page whose life is nearly over, and write a new one. (If a slow machine
+    lets it expire, they start again.)"""
     for n, pages in enumerate(iter(lambda: [client.get(key) for client in both], None)):
         if all(pages):
             break
         both[0].set(key, f"filled {n}", px=life_ms)
         filled = time.monotonic()
-        until(lambda filled=filled: time.monotonic() > filled + 0.6 * life_ms / 1e3, "most of its life to be over")
+        until(lambda filled=filled: time.monotonic() > filled + 0.6 * life_ms / 1e3, "60 % of the page's life to pass")
     for client in both:
         client.set(key, f"{client} {time.monotonic()}", px=life_ms)
 
@@ -401,7 +401,7 @@ def test_sigusr1_tells_what_was_found_so_far_and_the_end_tells_all(discovering):
     with clients(discovering) as (one, other):
         naive(one, other, "lock:early")
         discovering.signal(signal.SIGUSR1)
-        until(lambda: "[lock early]\npattern = lock:early\n" in discovering.log, "what was found so far")
+        until(lambda: "[lock early]\npattern = lock:early\n" in discovering.log, "the lock found so far")
         naive(one, other, "lock:early")
         naive(one, other, "late:lock")
     found = discovering.end()
@@ -411,7 +411,7 @@ def test_sigusr1_tells_what_was_found_so_far_and_the_end_tells_all(discovering):
 
 @pytest.fixture
 def console(redis_server, tmp_path):
-    """A discovering hasp, and the address of its console."""
+    """Yields a `hasp --discover`, and the path of its console."""
     path = tmp_path / "admin.sock"
     hasp = Discovering(redis_server, f"[admin]\nlisten = unix:{path}\n")
     yield hasp, path
@@ -420,7 +420,7 @@ def console(redis_server, tmp_path):
 
 
 def found_early(reply):
-    """Returns the file if it contains the lock."""
+    """Returns the file in the reply, or None if it lacks [lock early]."""
     head, file = reply.split(b"\r\n", 1)
     assert head.startswith(b"$")
     return file.removesuffix(b"\r\n") if b"[lock early]\npattern = lock:early\n" in file else None
@@ -431,7 +431,7 @@ def test_console_shows_a_file_of_what_was_found_so_far(console, tmp_path):
     with clients(hasp) as (one, other):
         naive(one, other, "lock:early")
         with Connection(str(path)) as admin:
-            found = until(lambda: found_early(admin.call("SHOW", "DISCOVERED")), "what was found so far")
+            found = until(lambda: found_early(admin.call("SHOW", "DISCOVERED")), "the lock found so far")
             admin.call("HELLO", "3")
             assert admin.call("SHOW", "DISCOVERED").split(b"\r\n", 1)[1].startswith(b"txt:; hasp watched")
         naive(one, other, "late:lock")
@@ -484,7 +484,7 @@ def test_pattern_with_special_and_binary_bytes_matches_its_keys(discovering, enf
 
 
 def test_key_without_a_byte_is_no_fault(discovering):
-    """Redis allows the empty key, which no pattern matches."""
+    """Redis allows the empty key, which no pattern of hasp's can match."""
     with clients(discovering) as (one, other):
         naive(one, other, b"")
         one.get(b"")

@@ -13,7 +13,7 @@ from harness.wait import prompt
 
 OK, NIL = b"+OK\r\n", b"$-1\r\n"
 LEASE_MS = 400
-RENEWED_MS = 2000  # where hasp renews it; a machine that is less busy than HALT says does so in time
+RENEWED_MS = 2000  # lease in ms of a lock that hasp renews; a machine that halts for less than HALT renews in time
 
 
 @pytest.fixture
@@ -73,8 +73,7 @@ def delete(client, key):
 
 
 def late(taker, releaser, other, key, lease):
-    """The work takes longer than the lease. Returns true if another client took the lock
-    meanwhile."""
+    """Returns true if `other` took the lock before `taker`, which works too long, released it."""
     assert take(taker, key, px=lease)
     outlast(lease)
     got_in = take(other, key, px=60_000)
@@ -85,8 +84,8 @@ def late(taker, releaser, other, key, lease):
 
 
 def test_pool_of_one_host_that_is_sometimes_late_is_one_owner(watch):
-    """Each lock has one DEL, on any connection of the pool; after a late DEL, other connections
-    find no lock."""
+    """Any connection of the pool sends the DEL of a lock, one for each. After the three late DELs,
+    `other` has lost its lock."""
     def shop(hasp):
         one, other = Host(hasp, "127.0.0.1")
         key, released, overlaps = "pool:lock", 0, 0
@@ -184,7 +183,7 @@ def test_holder_that_finds_its_token_gone_has_outlived_its_lock(watch):
 
 
 def test_holder_that_writes_its_value_back_after_the_expiry_has_outlived_its_lock(watch):
-    """The holder never sends a DEL for a lock that it knows to be over."""
+    """The holder notices that its lock is over, and sends no DEL."""
     def shop(hasp):
         one, other = Connection(hasp.address), Connection(hasp.address)
         one.call("SET", "work:stock", 100)
@@ -256,7 +255,7 @@ def test_renewal_needs_more_than_one_long_hold(watch):
     assert take(one, "single:lock", px=60_000)
     assert one.call("PEXPIRE", "single:lock", 5_000) == b":1\r\n"
     began = time.monotonic()
-    until(lambda: time.monotonic() > began + 2.8, "a hold that takes more than half of its lease")
+    until(lambda: time.monotonic() > began + 2.8, "a hold of more than half of its lease")
     delete(one, "single:lock")
     assert "renew" not in str(hasp.end().sections)
 
@@ -285,7 +284,7 @@ def test_renewal_has_an_end_that_the_longest_hold_gives(watch):
         assert take(one, "forget:lock")
         return one
 
-    hasp, lease = watch(), 2_500  # max_hold is at least twice that
+    hasp, lease = watch(), 2_500  # so max_hold should be at least 5 s
     one, other = Connection(hasp.address), Connection(hasp.address)
     for _ in range(20):
         assert take(one, "forget:lock", px=lease)
@@ -300,14 +299,14 @@ def test_renewal_has_an_end_that_the_longest_hold_gives(watch):
     assert f"max_hold = {found.sections['lock forget']['max_hold']} leaves room for 10 times that" in found.text
     hasp = watch(found)
     one, other = forget(hasp), Connection(hasp.address)  # pylint: disable=unused-variable
-    until(lambda: take(other, "forget:lock"), "the end of a lock that was forgotten")
+    until(lambda: take(other, "forget:lock"), "the lock to end that its holder forgot")
 
 
 # --- one key among many -------------------------------------------------------------------
 
 
 def steal(one, other, key):
-    """A client that did not get the lock deletes it."""
+    """Another client than the holder deletes the lock."""
     assert take(one, key, px=60_000)
     assert not take(other, key, px=60_000)
     stolen = delete(other, key)
@@ -367,7 +366,7 @@ def test_key_of_another_use_turns_the_section_into_a_question(watch):
 
 @pytest.mark.parametrize("key", [f"{'long-word-' * 24}:lock", f"{'[*]' * 60}:lock:", f"{'x' * 179}*{'y' * 60}"])
 def test_pattern_of_a_long_key_fits_into_its_line(watch, key):
-    """Discovering.end() has hasp read the file."""
+    """Discovering.end() checks that hasp accepts the file."""
     def shop(hasp):
         one, other = Connection(hasp.address), Connection(hasp.address)
         return sum(steal(one, other, f"{key}{n}") for n in range(4))
@@ -491,9 +490,9 @@ def test_rate_limit_that_sets_its_expiry_each_time_is_no_leader(watch):
 
 
 def test_value_that_a_pool_writes_under_its_lock_gets_a_question(watch):
-    """One connection takes the lock and reads; another connection of the pool writes and releases.
-    A value that the second connection read under an earlier lock is not the one it writes now, so a
-    guard would stop the pool."""
+    """Connections of the pool take turns: one takes the lock and reads, the other one writes. A
+    guard would compare with a value that the writing connection read before, and refuse the
+    write."""
     def shop(hasp):
         pool = Host(hasp, "127.0.0.1")
         for n in range(24):
@@ -515,7 +514,7 @@ def test_value_that_a_pool_writes_under_its_lock_gets_a_question(watch):
 
 def test_values_that_are_mostly_read_get_a_guard_that_makes_nobody_wait(watch):
     def shop(hasp):
-        """Returns the late writer's reply."""
+        """Returns the reply to the late writer."""
         one, other, reader = (Connection(hasp.address) for _ in range(3))
         for n in range(24):
             one.call("SET", "page:1", n)
@@ -536,7 +535,7 @@ def test_values_that_are_mostly_read_get_a_guard_that_makes_nobody_wait(watch):
 
 def test_field_of_a_hash_that_is_read_and_set_gets_a_guard(watch):
     def shop(hasp):
-        """Two clients, each of which sets what it read, and one. Returns the sum."""
+        """Two clients each read the stock and set it to one more. Returns the last stock."""
         both = [Connection(hasp.address) for _ in range(2)]
         both[0].call("HSET", "item:1", "stock", 0)
         for _ in range(24):
@@ -628,8 +627,8 @@ def test_writes_over_another_connection_than_the_read_are_not_said_to_lose_nothi
 
 
 def test_lock_that_a_pool_takes_by_incr_gets_a_question_and_so_does_what_it_protects(watch):
-    """A connection that has the lock tries to take it again for another thread, as a connection
-    that counts does."""
+    """A connection that has the lock sends INCR again for another thread. A client that counts does
+    the same, so hasp asks."""
     hasp = watch()
     pool = Host(hasp, "127.0.0.1").connections
     for n in range(24):
@@ -712,7 +711,7 @@ RELEASE = "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL'
 
 @pytest.mark.parametrize("command", ["EVAL", "EVALSHA"])
 def test_lock_that_a_script_takes_is_owned_by_its_value(watch, plain, command):
-    """hasp sees only EVALSHA if another program has loaded the script."""
+    """If another program has loaded the script, hasp sees only EVALSHA."""
     hasp = watch()
     take_it, release = (plain.script_load(text) if command == "EVALSHA" else text for text in (TAKE, RELEASE))
     both = [Connection(hasp.address) for _ in range(2)]
@@ -720,7 +719,7 @@ def test_lock_that_a_script_takes_is_owned_by_its_value(watch, plain, command):
         one, other = both[n % 2], both[1 - n % 2]
         is_late = n in (7, 15)
         assert one.call(command, take_it, 1, "script:lock", f"t{n}", LEASE_MS if is_late else 60_000) == OK
-        # A late holder's lease may be over by now.
+        # The lease of a late holder may have ended by now.
         assert is_late or other.call(command, take_it, 1, "script:lock", f"o{n}", 60_000) == NIL
         one.call("GET", "script:value")
         if is_late:

@@ -21,7 +21,7 @@ class RedisPy:
     def unlock(self):
         try:
             self.lock.release()
-        except Exception:  # pylint: disable=broad-except  # it came late
+        except Exception:  # pylint: disable=broad-except  # the lock is lost
             pass
 
 
@@ -38,7 +38,7 @@ def found(redis_server):
             assert lock.try_lock()
             if n in (7, 15):
                 after = kind(other, "lib:lock", lease_ms=LONG_MS)
-                until(after.try_lock, "the end of the lock")
+                until(after.try_lock, "the late holder's lease to end")
                 lock.unlock()
                 after.unlock()
             else:

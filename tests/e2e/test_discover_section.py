@@ -14,7 +14,7 @@ from harness.sections import VERBS, rule
 
 @pytest.fixture
 def paths(tmp_path):
-    """The paths of the console and of the findings' file."""
+    """Returns the paths of the console and of the file for findings."""
     return tmp_path / "admin.sock", tmp_path / "found.ini"
 
 
@@ -28,7 +28,7 @@ def watch(start_hasp, paths):
 
 @pytest.fixture
 def shown(paths):
-    """shown() returns the reply to SHOW DISCOVERED, after a check that hasp accepts it as a
+    """shown() returns the findings in SHOW DISCOVERED, after hasp -t has accepted them as a
     file."""
     def ask():
         with Connection(str(paths[0])) as admin:
@@ -68,7 +68,7 @@ def test_what_rules_and_guards_have_is_not_watched_and_the_rest_is(watch, shown)
         "lock d": {"pattern": "lock:d:*", "owner": "connection", "mode": "observe"},
         "guard sum-e": {"pattern": "sum:e", "acquire_on": "GET", "wait": "2s", "mode": "observe"}}
     assert one.set("lock:a:8", "v", nx=True, ex=10)
-    assert other.delete("lock:a:8") == 0  # as before: the rule is in force
+    assert other.delete("lock:a:8") == 0  # the rule is still enforced
 
 
 def test_section_has_a_name_that_none_in_force_has(watch, shown):

@@ -35,7 +35,7 @@ def start(start_hasp, announcer):
     """start(failover_wait) starts a hasp that gets all messages of the sentinel."""
     def start(failover_wait, rules=""):
         hasp = start_hasp(rules, upstream=f"{announcer.upstream}\nfailover_wait = {failover_wait}").is_up()
-        until(announcer.is_heard, "hasp to listen")
+        until(announcer.is_heard, "hasp to subscribe at the sentinel")
         return hasp
 
     return start
@@ -43,7 +43,7 @@ def start(start_hasp, announcer):
 
 def begin(announcer, hasp, times=1):
     announcer.begins()
-    until(lambda: hasp.log.count("failover_announced ") >= times, "hasp to hear of it")
+    until(lambda: hasp.log.count("failover_announced ") >= times, "hasp to log the announcement")
     hasp.take_turn()
 
 
@@ -53,7 +53,7 @@ def test_commands_wait_from_the_announcement_on_for_the_new_primary(start, serve
     with hasp.connect() as shared, hasp.connect() as own, hasp.connect() as idle, hasp.connect() as piped:
         assert shared.call("INCR", "n") == b":1\r\n"
         assert own.call("SELECT", "1") == OK and own.call("INCR", "n") == b":1\r\n"
-        until(lambda: replica.client().get("n") and replica.client(db=1).get("n"), "the replica to have them")
+        until(lambda: replica.client().get("n") and replica.client(db=1).get("n"), "the replica to have both values")
         begin(announcer, hasp)
         shared.send(encode("INCR", "n"))
         own.send(encode("INCR", "n"))
@@ -84,7 +84,7 @@ def test_transactions_are_not_carried_out_from_the_announcement_on(start, server
 
 
 def until_named(hasp, server):
-    until(lambda: f" address=127.0.0.1:{server.port}" in hasp.log, "hasp to find the new one")
+    until(lambda: f" address=127.0.0.1:{server.port}" in hasp.log, "hasp to find the new primary")
 
 
 @covers("failover_aborted")
@@ -115,14 +115,14 @@ def test_failover_that_does_not_come_stops_nobody_for_longer_than_failover_wait(
             began = time.monotonic()
             announcer.begins()
             if n == 1:
-                until(lambda: "failover_announced " in hasp.log, "hasp to hear of it")
+                until(lambda: "failover_announced " in hasp.log, "hasp to log the announcement")
                 hasp.take_turn()
             asked = announcer.asked
             c.send(encode("INCR", "n"))
             assert c.read() == b":%d\r\n" % n
-            if n > 1:  # what follows at once is not heeded
+            if n > 1:  # hasp ignores an announcement that follows another one at once
                 announcer.switches()
-                until(lambda asked=asked: announcer.asked > asked, "hasp to have heard both")
+                until(lambda asked=asked: announcer.asked > asked, "hasp to ask the sentinel after both messages")
                 prompt(time.monotonic() - began, 1)
                 assert hasp.log.count("failover_announced ") == 1
     assert hasp.log.count("failover_overdue ") == 1
@@ -134,7 +134,7 @@ def test_failovers_of_other_primaries_concern_nobody(start, announcer):
         announcer.begins("mymaster2")
         asked = announcer.asked
         announcer.switches()
-        until(lambda: announcer.asked > asked, "hasp to have heard both")
+        until(lambda: announcer.asked > asked, "hasp to ask the sentinel after both messages")
         assert c.call("INCR", "n") == b":1\r\n"
     assert "failover_announced " not in hasp.log
 
@@ -145,7 +145,7 @@ def test_nothing_is_held_back_where_nobody_is_to_wait(start, announcer):
         asked = announcer.asked
         announcer.begins()
         announcer.switches()
-        until(lambda: announcer.asked > asked, "hasp to have heard both")
+        until(lambda: announcer.asked > asked, "hasp to ask the sentinel after both messages")
         assert c.call("INCR", "n") == b":1\r\n"
     assert "failover_announced " not in hasp.log
 
@@ -162,7 +162,7 @@ def test_lock_of_a_client_that_leaves_meanwhile_is_released_at_the_new_primary(s
     hasp = start("60s", "[verbs]\nlease = 600s\non_disconnect = release\n")
     with hasp.connect() as c:
         assert c.call("LOCK", "a")[:1] == b":"
-        until(lambda: servers.replicas[0].client().exists("a"), "the replica to have it")
+        until(lambda: servers.replicas[0].client().exists("a"), "the replica to have the lock")
         begin(announcer, hasp)
     hasp.take_turn()
     announcer.promotes(servers.replicas[0])
@@ -196,25 +196,25 @@ class Counter(threading.Thread):
 
 
 def test_every_acknowledged_increment_outlives_planned_failovers(start_hasp):
-    """As in clusters that stop the old primary first. hasp asks another sentinel than the leading
-    one."""
+    """A planned failover first stops the old primary, as in clusters. The sentinel that hasp asks
+    is not the one that leads it."""
     with Sentinels("--min-replicas-to-write", 1) as sentinels:
         addresses = " ".join(reversed(sentinels.addresses))
         hasp = start_hasp(upstream=f"sentinels = {addresses}\nmaster = mymaster\nfailover_wait = 60s").is_up()
-        until(lambda: hasp.log.count("subscriber_up ") >= 3, "hasp to listen to all of them")
+        until(lambda: hasp.log.count("subscriber_up ") >= 3, "hasp to subscribe at all sentinels")
         for _ in range(3):
             counter = Counter(hasp)
             before = int(sentinels.until_streaming().client().get("n") or 0)
             counter.start()
-            until(lambda counter=counter: counter.told > 20, "it to count")
+            until(lambda counter=counter: counter.told > 20, "twenty increments")
             try:
                 _, new = sentinels.failover()
                 until_followed(hasp, new)
                 told = counter.told
-                until(lambda counter=counter, told=told: counter.told > told + 20, "it to go on")
+                until(lambda counter=counter, told=told: counter.told > told + 20, "twenty increments at the new primary")
             finally:
                 counter.end()
             lost = before + counter.told - int(new.client().get("n"))
             if lost > 0 and announced_ahead(hasp, new) < 0.05:
-                raise TooSlow(f"the machine: {lost} were lost")
+                raise TooSlow(f"the announcement came too late on this machine: {lost} increments were lost")
             assert -counter.unknown <= lost <= 0

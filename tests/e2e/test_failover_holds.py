@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Locks that hasp renews when another server, which lacks some of them, takes Redis' place."""
+"""A new server takes Redis' place and lacks some of the locks that hasp renews."""
 
 import pytest
 from harness import encode, until
@@ -18,7 +18,7 @@ TAKES = pytest.mark.parametrize("take", [("LOCK", KEY), ("SETNX", LOCK, "v")], i
 
 
 class Unread(Relay):
-    """A relay that keeps back, while `held`, the answers by which hasp recognises the server's
+    """A relay that holds back, while `held`, the INFO by which hasp recognises the server's
     data."""
 
     held = False
@@ -28,7 +28,7 @@ class Unread(Relay):
 
 
 class Place:
-    """An address at which one server replaces another."""
+    """An address whose server can be replaced by another one."""
 
     def __init__(self, servers, relay, start_hasp):
         self.old, self.new = servers.primary, servers.replicas[0]
@@ -40,7 +40,7 @@ class Place:
                                upstream=address or self.relay.address).is_up()
 
     def promote(self):
-        """Promotes the new server. It does not get later writes of the old one."""
+        """Promotes the new server. It does not get what is written to the old one from then on."""
         self.new.client().replicaof("NO", "ONE")
         return self.new.client()
 
@@ -74,12 +74,12 @@ def test_lock_that_the_new_primary_does_not_have_is_logged_and_renewed_no_more(p
         place.switch()
         until(lambda: lost(hasp, key_of(take), GONE), "the loss to be logged")
         assert hasp.log.count("lock_lost") == 1
-        # It is no hold any more: the next holder is left alone at the end of `one`.
+        # hasp has forgotten the lock, so it does not release the next holder's when `one` closes.
         with hasp.connect() as other:
             assert other.call(*take) in TAKEN
             one.close()
             assert is_renewed(new, key_of(take))
-    until(lambda: not new.exists(key_of(take)), "the next holder's lock to be released with it")
+    until(lambda: not new.exists(key_of(take)), "the next holder's lock to be released when it disconnects")
 
 
 @TAKES
@@ -119,7 +119,7 @@ def test_lock_that_the_new_primary_has_goes_on(place, take):
     hasp = place.start()
     with hasp.connect() as one:
         assert one.call(*take) in TAKEN
-        until(lambda: place.new.client().exists(key_of(take)), "the replica to have it")
+        until(lambda: place.new.client().exists(key_of(take)), "the replica to have the lock")
         new = place.promote()
         place.switch()
         assert is_renewed(new, key_of(take)) and one.call("PING") == b"+PONG\r\n"
@@ -140,11 +140,11 @@ def test_lock_that_a_restart_without_data_has_lost_is_logged(start_hasp, redis_s
 
 @TAKES
 def test_lock_that_was_deleted_past_hasp_at_the_same_server_is_not_lost_by_a_failover(place, take):
-    """A lost connection is no failover."""
+    """The server keeps its data, so hasp reports one lock as gone, and no failover."""
     hasp = place.start()
     with hasp.connect() as one, hasp.connect() as other:
         assert one.call(*take) in TAKEN and other.call("LOCK", "other") == FENCE
-        # By now hasp has recognised the server's data.
+        # A renewal shows that hasp has recognised the server's data.
         assert rises(place.old.client(), 1, "other")
         place.old.client().delete(key_of(take))
         place.relay.cut()
@@ -157,12 +157,12 @@ def test_lock_that_was_deleted_past_hasp_at_the_same_server_is_not_lost_by_a_fai
 def test_guard_that_is_lost_lets_nothing_be_written(place):
     hasp = place.start(guard())
     place.old.client().set("stock:1", 5)
-    until(lambda: place.new.client().get("stock:1") == "5", "the replica to have it")
+    until(lambda: place.new.client().get("stock:1") == "5", "the replica to have the value")
     new = place.promote()
     with hasp.connect() as one:
         assert one.call("GET", "stock:1") == bulk("5")
         place.switch()
-        until(lambda: hasp.log.count("upstream_up") >= 2, "hasp to be there")
+        until(lambda: hasp.log.count("upstream_up") >= 2, "hasp to be connected to the new server")
         assert is_lost(one.call("SET", "stock:1", 6)) and new.get("stock:1") == "5"
 
 

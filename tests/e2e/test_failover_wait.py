@@ -48,7 +48,7 @@ def test_client_in_a_transaction_does_not_go_on(start_hasp, redis_server):
         assert c.at_end()
 
 
-BAD = {  # what Redis answers, and closes, before it has the rest
+BAD = {  # Redis answers the beginning of such a request with an error, and closes
     "a_long_request": b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$536870913\r\n" + b"x" * 2**16,
     "what_is_no_request": b"*x\r\n",
 }
@@ -61,7 +61,7 @@ def test_client_whose_request_redis_does_not_take_is_closed(start_hasp, redis_se
         assert c.call("PING") == PONG
         c.send(bad)
         assert c.read().startswith(b"-ERR Protocol error: invalid ")
-        # (What it sends after that may meet a connection that is closed.)
+        # Redis may have closed the connection before these bytes.
         with contextlib.suppress(ConnectionError):
             c.send(b"x" * 2**16)
         assert c.at_end()
@@ -95,7 +95,7 @@ def replica(redis_server):
 
 
 def test_replica_is_served_as_it_is(start_hasp, replica):
-    """Some use hasp to read from a replica: writes are refused, and clients stay connected."""
+    """hasp passes a replica's READONLY errors on, and does not close its clients."""
     hasp = start_hasp(upstream=f"unix:{replica.unix}").is_up()
     with hasp.connect() as c, hasp.connect() as watching:
         assert watching.call("MULTI") == OK
@@ -114,15 +114,14 @@ def test_script_that_only_says_readonly_moves_nobody(start_hasp, plain):
         asked = calls(plain, "role")
         for _ in range(3):
             assert c.call("EVAL", "return redis.error_reply('READONLY so I say')", "0").startswith(b"-READONLY so")
-        until(lambda: calls(plain, "role") > asked, "hasp to ask")
+        until(lambda: calls(plain, "role") > asked, "hasp to ask Redis for its role")
         hasp.take_turn()
         assert c.call("PUBLISH", "news", "x") == b":1\r\n" and b"message" in subscriber.read()
     assert hasp.log.count("upstream_up") == 1
 
 
 def test_address_that_leads_to_another_server_is_noticed_at_the_first_refusal(start_hasp, redis_server, replica):
-    """The old primary has become a replica and stays alive; the address leads to the new
-    primary."""
+    """The old primary is alive as a replica; the address now leads to the new primary."""
     with Relay(("127.0.0.1", redis_server.port)) as relay:
         hasp = start_hasp(upstream=f"address = {relay.address}\nserver_check_delay = 0").is_up()
         with hasp.connect() as shared, hasp.connect() as own:
@@ -132,7 +131,7 @@ def test_address_that_leads_to_another_server_is_noticed_at_the_first_refusal(st
             relay.target = ("127.0.0.1", replica.port)
             answers = set()
             for c in (shared, own):
-                until(lambda: answers.add(c.call("SET", "k", "v")) or OK in answers, "writes to go on")
+                until(lambda: answers.add(c.call("SET", "k", "v")) or OK in answers, "a write to succeed")
                 assert all(a == OK or a.startswith(b"-READONLY ") for a in answers)
                 answers.clear()
             assert replica.client().get("k") == replica.client(db=1).get("k") == "v"

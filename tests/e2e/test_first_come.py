@@ -23,8 +23,8 @@ MANY = clients_that_fit(5000)
 
 @pytest.fixture
 def start(start_hasp, tmp_path):
-    """Starts a hasp that already knows Redis' commands. Before that, each client gets a link of its
-    own, and links connect in any order."""
+    """Starts a hasp, and waits until it knows Redis' commands. Before that, each client would get a
+    link of its own."""
     options = {"listen": f"unix:{tmp_path}/s", "backlog": 4096, "max_clients": MANY + 50}
     return lambda rules="": start_hasp(rules, **options).is_up()
 
@@ -59,7 +59,7 @@ def test_writes_of_new_clients_are_carried_out_in_the_order_in_which_they_connec
     with contextlib.ExitStack() as clients:
         with hasp.frozen():
             ones = []
-            for number in range(20):  # more connections than hasp accepts at a time
+            for number in range(20):  # more connections than hasp accepts in one turn
                 ones.append(clients.enter_context(hasp.connect()))
                 ones[-1].send(encode("RPUSH", "l", number))
         for one in ones:
@@ -77,9 +77,9 @@ def test_client_that_asks_for_a_lock_first_gets_it_first(start, plain, take):
         with hasp.frozen():
             for one in ones:
                 one.send(encode(*take) + encode("RPUSH", "l", ones.index(one)) + encode(*give))
-        until(lambda: plain.zcard(queue_of(take[1])) == len(ones), "all to stand in line")
+        until(lambda: plain.zcard(queue_of(take[1])) == len(ones), "all clients to enter the queue")
         assert holder.call(*give) == ONE
-        until(lambda: plain.llen("l") == len(ones), "all to have had it")
+        until(lambda: plain.llen("l") == len(ones), "all clients to have had the lock")
     assert plain.lrange("l", 0, -1) == [str(number) for number in SIX]
 
 
@@ -94,7 +94,7 @@ def test_client_with_a_link_of_its_own_does_not_pass_those_that_share_one(start,
         with hasp.frozen():
             for one in ones:
                 one.send(encode("LOCK", KEY, "WAIT", 60000) + encode("UNLOCK", KEY))
-        until(lambda: plain.zcard(queue_of(KEY)) == len(ones), "all to stand in line")
+        until(lambda: plain.zcard(queue_of(KEY)) == len(ones), "all clients to enter the queue")
         assert holder.call("UNLOCK", KEY) == ONE
         fences = [int(one.read()[1:]) for one in ones]
     assert fences == sorted(fences)
@@ -105,11 +105,11 @@ def test_five_thousand_get_a_lock_in_the_order_in_which_they_asked(start, plain)
     with contextlib.ExitStack() as clients, hasp.connect() as holder:
         assert holder.call("LOCK", KEY) == FENCE
         ones = [clients.enter_context(hasp.connect(timeout=60)) for _ in range(MANY)]
-        take_turns(hasp, plain)  # so all are accepted
+        take_turns(hasp, plain)  # so hasp has accepted all clients
         with hasp.frozen():
             for one in ones:
                 one.send(encode("LOCK", KEY, "WAIT", 120000) + encode("UNLOCK", KEY))
-        until(lambda: plain.zcard(queue_of(KEY)) == MANY, "all to stand in line", timeout=60)
+        until(lambda: plain.zcard(queue_of(KEY)) == MANY, "all clients to enter the queue", timeout=60)
         assert holder.call("UNLOCK", KEY) == ONE
         fences = []
         for one in ones:

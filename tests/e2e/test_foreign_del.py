@@ -15,7 +15,7 @@ def by_value(**settings):
 
 @pytest.fixture
 def two(pair, plain):
-    """The first connection has the lock."""
+    """Returns two connections, of which the first has the lock."""
     one, other = pair(by_value())
     assert one.call("SET", KEY, "uuid-1", "NX", "PX", 60_000) == OK
     return one, other
@@ -44,14 +44,14 @@ def test_stranger_deletes_where_that_is_allowed(pair, plain, command):
 def test_late_del_of_an_expired_lock_does_not_remove_the_next_one(pair, plain):
     one, other = pair(by_value(foreign_del="allow"))
     assert one.call("SET", KEY, "uuid-1", "NX", "PX", 60_000) == OK
-    plain.delete(KEY)  # as its expiry would
+    plain.delete(KEY)  # as if the lock had expired
     assert other.call("SET", KEY, "uuid-2", "NX") == OK
     assert one.call("DEL", KEY) == ZERO
     assert plain.get(KEY) == "uuid-2"
 
 
 def test_connections_of_a_pool_release_for_each_other(pair, plain):
-    """Each connection has stored a value that it, or another connection, has deleted."""
+    """Each connection has stored the same value before, in a lock that was deleted since."""
     one, other = pair(by_value(foreign_del="allow"))
     for taker, releaser in ((one, other), (other, one), (one, one), (other, one)):
         assert taker.call("SET", KEY, "uuid", "NX") == OK
@@ -70,7 +70,7 @@ READS = pytest.mark.parametrize("read", [
 @READS
 @DELETE
 def test_connection_that_has_read_the_value_deletes(two, plain, read, command):
-    """As in a pool, where another connection has stored the value."""
+    """In a pool, another connection may have stored the value."""
     _, other = two
     for each in read:
         assert not other.call(*each).startswith(b"-")
@@ -261,7 +261,7 @@ def test_keys_of_other_types_are_no_locks(pair, plain):
 
 
 def test_other_owners_are_not_concerned(pair, plain):
-    """A lock without a record of its owner belongs to no client."""
+    """With owner = connection, a lock without a record beside it belongs to no client."""
     plain.set(KEY, "v", px=60_000)
     one, _ = pair(rule())
     assert one.call("DEL", KEY) == ONE

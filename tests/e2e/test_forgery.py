@@ -34,7 +34,7 @@ def test_a_published_message_grants_no_lock(share_hasp, plain, take, give):
             before = polls(plain)
             assert plain.publish(f"hasp:worker:{ticket.split('-')[0]}",
                                  f"{ticket} 7 {seconds * 1000 + micros // 1000}{proof}") == 1
-            until(lambda: polls(plain) > before, "hasp to ask Redis")  # noqa: B023
+            until(lambda: polls(plain) > before, "hasp to poll the lock")  # noqa: B023
         hasp.take_turn()
         assert entries(plain, take[1]) == [ticket]
         assert one.call(*give) == ONE
@@ -44,7 +44,8 @@ def test_a_published_message_grants_no_lock(share_hasp, plain, take, give):
 
 @TAKES
 def test_a_forged_entry_writes_nothing(share_hasp, plain, take, give):
-    """Neither with hasp's permissions nor with those of the client that releases the lock."""
+    """The entry's values are written neither with hasp's permissions nor with the releasing
+    client's."""
     hasp = share_hasp(RULE + VERBS)
     with hasp.connect() as one, hasp.connect() as other:
         assert one.call(*take) in TAKEN
@@ -54,8 +55,8 @@ def test_a_forged_entry_writes_nothing(share_hasp, plain, take, give):
         worker = ticket.split("-")[0]
         plain.zadd(queue_of(take[1]), {f"{worker}-ffff {'0' * 40} 0 {LATER} {kind} 3600000 0 evil evil": 1})
         assert one.call(*give) == ONE
-        # The entry keeps its place until its client should have answered; then the next waiter has
-        # its turn.
+        # The script waits for the forged entry's client until its time is over, then serves the
+        # next waiter.
         assert other.read() in TAKEN
         assert b"evil" not in (plain.dump(take[1]) or b"")
         assert other.call(*give) == ONE
@@ -73,7 +74,7 @@ def test_an_entry_of_another_lock_is_worth_nothing(share_hasp, plain):
         before = polls(plain)
         assert evil.call("UNLOCK", "evil") == ONE
         assert not plain.exists("evil")
-        until(lambda: polls(plain) > before + 1, "hasp to ask Redis")
+        until(lambda: polls(plain) > before + 1, "hasp to poll the lock")
         hasp.take_turn()
         assert one.call("UNLOCK", KEY) == ONE
         assert other.read() == FENCE
@@ -134,7 +135,7 @@ def test_of_one_owner_at_two_hasps_both_have_the_lock(share_hasp, plain):
 @pytest.mark.parametrize("command", [("DEL", LOCK), ("RPUSH", LOCK, "x"), ("EVAL", "return 1", 1, LOCK)])
 @pytest.mark.parametrize("block", [False, True], ids=["alone", "in MULTI"])
 def test_what_redis_refuses_makes_hasp_ask_nothing(share_hasp, plain, command, block):
-    """hasp may read every key; this client may read none of these."""
+    """The client may not read these keys, but hasp may."""
     plain.execute_command("ACL", "SETUSER", "weak", "on", ">p", "~other", "&*", "+@all")
     hasp = share_hasp(rule(wait="60s", pattern="ruled:*") + VERBS)
     with hasp.connect() as one, hasp.connect() as other, hasp.connect() as weak:
@@ -147,5 +148,5 @@ def test_what_redis_refuses_makes_hasp_ask_nothing(share_hasp, plain, command, b
             for _ in range(3 if block else 1):
                 reply = weak.read()
             assert reply.startswith(b"-EXECABORT" if block else b"-NOPERM")
-        # hasp checks the locks each second anyway.
+        # hasp also polls each second.
         assert polls(plain) - before < 20

@@ -19,7 +19,7 @@ from harness.sections import section
 
 
 SECOND = "stock:2"
-LONGEST = 16 * 1024 * 1024  # bytes of a value that is digested
+LONGEST = 16 * 1024 * 1024  # bytes of the longest value that hasp compares
 
 
 def check(**settings):
@@ -43,13 +43,13 @@ def test_write_of_what_has_changed_is_refused(share_hasp, plain):
     hasp = share_hasp(check())
     plain.set(KEY, 5)
     with hasp.connect() as one, hasp.connect() as other:
-        # Neither client waits for the other.
+        # Both clients read without a guard, so neither waits.
         assert one.call("GET", KEY) == other.call("GET", KEY) == bulk(5)
         assert plain.keys() == [KEY]
         assert one.call("SET", KEY, 6) == OK
         assert has_changed(other.call("SET", KEY, 7))
         assert plain.get(KEY) == "6"
-        # The refusal ended the check.
+        # hasp refuses only one write after the value has changed.
         assert other.call("SET", KEY, 7) == OK
         assert other.call("GET", KEY) == bulk(7)
         assert other.call("SET", KEY, 8) == OK
@@ -167,7 +167,7 @@ def test_write_of_several_keys_needs_all_of_them(one, plain):
     plain.set(SECOND, "other")
     assert has_changed(one.call("MSET", KEY, 1, SECOND, 1), SECOND)
     assert plain.mget(KEY, SECOND) == [None, "other"]
-    # The other key is not written yet.
+    # MSET failed as a whole, so the other key is still checked.
     plain.set(KEY, "other")
     assert has_changed(one.call("SET", KEY, 1))
 
@@ -191,7 +191,7 @@ def test_script_is_checked_and_keeps_the_check(one, plain):
 
 
 def test_pipelined_write_waits_for_what_was_read(one, plain):
-    """The read fails and leaves a mark, which a write that did not wait would miss."""
+    """The write waits for the read to fail; otherwise hasp would not refuse it."""
     plain.execute_command("ACL", "SETUSER", "writer", "on", "nopass", "~*", "&*", "+@all", "-mget")
     assert one.call("AUTH", "writer", "any") == OK
     replies = pipeline(one, ("MGET", KEY), ("SET", KEY, 1), ("SET", KEY, 2))
@@ -205,7 +205,7 @@ def test_pipelined_write_is_checked_by_the_reply_that_was_on_its_way(start_hasp,
         one.call("GET", "free")
         gates.shut(replies={"link"})
         one.send(encode("GET", KEY) + encode("SET", KEY, "b"))
-        until(lambda: gates.waiting, "the read to be carried out")
+        until(lambda: gates.waiting, "Redis to run the read")
         plain.set(KEY, "other")
         gates.open()
         assert one.read() == bulk("a")
@@ -278,12 +278,12 @@ def test_reads_that_hasp_does_not_see_count_as_failed(one, plain):
              encode("SET", SECOND, 1) + encode("CLIENT", "REPLY", "ON"))
     assert one.read() == OK
     assert plain.mget(KEY, SECOND) == [None, "1"]
-    # The write was refused, and that ended it.
+    # hasp refuses only one write after a failed read.
     assert one.call("SET", KEY, 1) == OK
 
 
 def test_reads_beyond_the_most_count_as_failed(one, plain):
-    """hasp does not know which reads it has dropped, so it refuses each key without a read once."""
+    """hasp remembers 1,024 reads. Beyond that, it refuses the first write of each unknown key."""
     pipeline(one, *[("GET", f"stock:{n}") for n in range(1, 1026)])
     assert has_changed(one.call("SET", KEY, 1))
     assert one.call("SET", KEY, 1) == OK
@@ -305,9 +305,9 @@ def test_transaction_is_checked(one, plain, changed):
     reply = transact(one, ("SET", "free", 1), ("SET", KEY, "c"))[-1]
     assert has_changed(reply) if changed else reply == b"*2\r\n" + OK + OK
     assert plain.mget(KEY, "free") == (["b", None] if changed else ["c", "1"])
-    # There was nothing to be released.
+    # The check took no guard, so no script released one.
     assert "cmdstat_eval" not in plain.info("commandstats")
-    # That ended it.
+    # The write ended the check.
     plain.set(KEY, "d")
     assert one.call("SET", KEY, "e") == OK
 
@@ -317,7 +317,7 @@ def test_transaction_is_checked(one, plain, changed):
 def test_value_that_changes_behind_the_check_is_not_overwritten(start_hasp, gates, plain, commands):
     hasp = start_hasp(check(), upstream=gates.address).is_up()
     with hasp.connect() as one:
-        # So that Redis knows the script, and the client has its link.
+        # From now on Redis has the script, and the client a link.
         for command in ("GET", KEY), *commands:
             reply = one.call(*command)
         assert OK in reply
@@ -350,7 +350,7 @@ def test_read_in_a_transaction_counts(one, plain):
 def test_write_in_a_transaction_ends_its_reads(one, plain):
     assert transact(one, ("GET", KEY), ("SET", KEY, "a"))[-1] == b"*2\r\n" + NIL + OK
     assert one.call("SET", KEY, "b") == OK
-    # But not a later one, and not if it failed.
+    # A read after the write is checked again, and so is a write that failed.
     assert transact(one, ("SET", KEY, "c"), ("GET", KEY), ("INCR", KEY))[-1].startswith(b"*3\r\n" + OK + bulk("c") + b"-ERR")
     plain.set(KEY, "other")
     assert has_changed(one.call("SET", KEY, "d"))
@@ -387,7 +387,7 @@ def test_transaction_that_watches_the_key_is_checked_by_redis(one, plain):
     assert [one.call("WATCH", KEY), one.call("GET", KEY)] == [OK, bulk("a")]
     plain.set(KEY, "b")
     assert transact(one, ("SET", KEY, "c"))[-1] == b"*-1\r\n"
-    # An application that ignores the reply reads again, or is refused.
+    # An application that ignores the failed EXEC must read again before it writes.
     assert has_changed(one.call("SET", KEY, "c"))
 
 
@@ -494,7 +494,7 @@ def test_value_is_compared_with_what_the_new_primary_has(start_hasp):
         with hasp.connect() as one:
             one.call("MSET", KEY, "a", SECOND, "a")
             assert one.call("MGET", KEY, SECOND) == b"*2\r\n" + bulk("a") + bulk("a")
-            until(lambda: new.get(SECOND) == "a", "the replica to have it")
+            until(lambda: new.get(SECOND) == "a", "the replica to have both values")
             new.replicaof("NO", "ONE")
             new.set(KEY, "b")
             relay.target = servers.replicas[0].address

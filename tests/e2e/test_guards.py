@@ -35,20 +35,19 @@ def test_writer_that_was_paused_past_its_lease_is_refused(share_hasp, plain):
         assert other.call("SET", KEY, "other") == OK
         assert is_lost(one.call("SET", KEY, "one"))
         assert plain.get(KEY) == "other"
-        # It was told; from here on it begins anew.
+        # After the error, the client reads again and may write.
         assert one.call("GET", KEY) == bulk("other")
         assert one.call("SET", KEY, "one") == OK
 
 
 def test_writer_is_refused_also_when_nobody_else_wrote(share_hasp, plain):
-    """A client whose lease has ended cannot know whether another client wrote, and hasp does not
-    check."""
+    """After its lease, a client is refused, as hasp does not check whether another one wrote."""
     hasp = share_hasp(guard(lease="2s"))
     with hasp.connect() as one:
         assert one.call("GET", KEY) == NIL
         until(lambda: not plain.exists(GUARD), "the lease to end")
         assert is_lost(one.call("SET", KEY, 1))
-        assert one.call("SET", KEY, 1) == OK  # it has read nothing since it was told
+        assert one.call("SET", KEY, 1) == OK  # the client has read nothing since the error
 
 
 def test_reading_again_refreshes(share_hasp, plain):
@@ -80,8 +79,8 @@ def test_newcomer_stays_behind_the_waiters_when_a_lease_ended(start_hasp, plain)
         hasp.freeze()
         plain.delete(GUARD)
         newcomer.send(encode("GET", KEY))
-        # It finds the guard free, and has to leave it to the client in line.
-        until(lambda: plain.zcard(QUEUE) == 2, "it to stand in line")
+        # The newcomer finds the guard free, but the waiter comes first.
+        until(lambda: plain.zcard(QUEUE) == 2, "the newcomer to enter the queue")
         hasp.signal(signal.SIGCONT)
         assert waiter.read() == NIL
         assert waiter.call("SET", KEY, 1) == OK
@@ -91,7 +90,7 @@ def test_newcomer_stays_behind_the_waiters_when_a_lease_ended(start_hasp, plain)
 
 
 def test_reply_to_a_read_that_waited_is_the_one_behind_the_guard(share_hasp, plain):
-    """The client gets the reply of the read after the guard, not an earlier one."""
+    """The client gets the value as it was when it got the guard."""
     hasp = share_hasp(guard())
     plain.set(KEY, "x" * 1_000_000)
     with hasp.connect() as one, hasp.connect() as other:
@@ -145,7 +144,7 @@ def test_waiter_that_hangs_up_leaves_the_line(share_hasp, plain):
         one.call("GET", KEY)
         with hasp.connect() as other:
             stands(plain, other, "GET", KEY)
-        until(lambda: not plain.exists(QUEUE), "it to leave the line")
+        until(lambda: not plain.exists(QUEUE), "the waiter to leave the queue")
         stands(plain, third, "GET", KEY)
         assert one.call("SET", KEY, 1) == OK
         assert third.read() == bulk("1")
@@ -172,7 +171,7 @@ def test_read_that_fails_takes_no_guard(share_hasp, plain):
 
 @pytest.mark.parametrize("flushed", [False, True])
 def test_client_caching_speaks_of_the_guarded_read_behind_it(share_hasp, plain, flushed):
-    """CLIENT CACHING applies to the guarded read after it, not to a script that Redis lacks."""
+    """CLIENT CACHING applies to the guarded read after it, not to hasp's own commands between."""
     hasp = is_ready(share_hasp(guard()), plain)
     plain.set(KEY, 1)
     with hasp.connect() as one:
@@ -202,10 +201,10 @@ def test_keys_of_several_are_taken_together(share_hasp, plain):
     with hasp.connect() as one, hasp.connect() as other:
         one.call("GET", "stock:2")
         assert is_locked(other.call("MGET", "stock:3", "stock:2", "free", "stock:1"), "stock:2")
-        until(lambda: plain.keys("hasp:guard:*") == ["hasp:guard:{stock:2}"], "the others to be released")
+        until(lambda: plain.keys("hasp:guard:*") == ["hasp:guard:{stock:2}"], "the other guards to be released")
         with hasp.connect() as third:
             assert is_locked(third.call("MSET", "stock:1", 1, "free", 1, "stock:2", 1), "stock:2")
-        until(lambda: plain.keys() == ["hasp:guard:{stock:2}"], "the others to be released")
+        until(lambda: plain.keys() == ["hasp:guard:{stock:2}"], "the other guards to be released")
         one.call("SET", "stock:2", "b")
         assert other.call("MGET", "stock:3", "stock:2", "free", "stock:3") == (
             b"*4\r\n$-1\r\n$1\r\nb\r\n$-1\r\n$-1\r\n")
@@ -352,7 +351,7 @@ def test_unusual_write_waits_for_the_reader(share_hasp, plain, command):
         assert one.call("DEL", KEY) == ZERO
         assert not blind.read().startswith(b"-")
         assert blind.call("PING") == b"+PONG\r\n"
-    until(lambda: plain.keys("hasp:*") == [], "the release")
+    until(lambda: plain.keys("hasp:*") == [], "the guard to be released")
 
 
 @pytest.mark.parametrize("command", UNUSUAL)
@@ -401,7 +400,7 @@ def test_transaction_is_fenced_as_a_whole(share_hasp, plain):
         one.call("MGET", KEY, "stock:2")
         assert transact(one, ("SET", KEY, 1), ("SET", "other", 1), ("SET", "stock:2", 1)) == [
             OK, QUEUED, QUEUED, QUEUED, b"*3\r\n" + 3 * OK]
-        until(lambda: plain.keys("hasp:*") == [], "the release")
+        until(lambda: plain.keys("hasp:*") == [], "both guards to be released")
         one.call("MGET", KEY, "stock:2")
         plain.delete("hasp:guard:{stock:2}")
         assert is_lost(transact(one, ("SET", KEY, 2), ("SET", "other", 2), ("SET", "stock:2", 2))[-1], "stock:2")
@@ -414,13 +413,13 @@ def test_blind_transaction_waits_for_the_reader(share_hasp, plain):
     with held(hasp) as one, hasp.connect() as blind:
         blind.send(b"".join(encode(*c) for c in [
             ("MULTI",), ("SET", KEY, "blind"), ("INCR", "n"), ("EXEC",), ("PING",)]))
-        until(lambda: plain.zcard(QUEUE) == 1, "it to stand in line")
+        until(lambda: plain.zcard(QUEUE) == 1, "the transaction to enter the queue")
         assert not plain.exists("n")
         assert one.call("SET", KEY, "one") == OK
         expected = [OK, QUEUED, QUEUED, b"*2\r\n+OK\r\n:1\r\n", b"+PONG\r\n"]
         assert [blind.read() for _ in expected] == expected
         assert plain.get(KEY) == "blind"
-    until(lambda: plain.keys("hasp:*") == [], "the release")
+    until(lambda: plain.keys("hasp:*") == [], "the guard to be released")
 
 
 def test_transaction_that_waits_too_long_is_not_carried_out(share_hasp, plain):
@@ -479,7 +478,7 @@ def test_application_that_watches_is_fenced_too(share_hasp, plain):
 
         begin()
         assert transact(one, ("SET", KEY, 1))[-1] == b"*1\r\n+OK\r\n"
-        until(lambda: plain.keys("hasp:*") == [], "the release")
+        until(lambda: plain.keys("hasp:*") == [], "the guard to be released")
         begin()
         plain.delete(GUARD)
         assert transact(one, ("SET", KEY, 2))[-1].startswith(b"-LOCKLOST ")
@@ -490,7 +489,7 @@ def test_application_that_watches_is_fenced_too(share_hasp, plain):
         assert one.call("SET", KEY, 2) == QUEUED
         assert one.call("EXEC") == b"*-1\r\n"
         begin()
-        plain.set(KEY, "past")  # a check directly in Redis
+        plain.set(KEY, "past")  # a write directly in Redis
         assert transact(one, ("SET", KEY, 2))[-1] == b"*-1\r\n"
         assert plain.get(KEY) == "past"
         assert one.call("WATCH", KEY) == OK

@@ -27,7 +27,7 @@ def test_key_that_was_lost_is_not_had_again_by_waiting_for_another(share_hasp, p
 
 
 def test_guard_that_comes_when_nobody_waits_any_more_makes_nothing_good(share_hasp, plain):
-    """Redis granted the guard to a client that, as far as it knows, had left the queue."""
+    """Redis grants the guard after the client's wait; hasp must not count that as a read."""
     hasp = share_hasp(guard(wait="200ms", lease="60s"))
     with hasp.connect() as one, hasp.connect() as other:
         assert one.call("GET", KEY) == NIL
@@ -51,19 +51,19 @@ def test_wait_in_vain_for_a_second_key_keeps_the_first(share_hasp, plain):
 
 
 def test_outcome_that_is_not_known_is_told_though_more_is_on_its_way(start_hasp, plain, redis_server):
-    """hasp is releasing what the read had taken by plain commands, because another client was in
-    the queue."""
+    """hasp also awaits other replies: it releases the guard by plain commands, because another
+    client waits for it."""
     with Relay(redis_server.address) as relay:
         hasp = start_hasp(guard(), upstream=relay.address).is_up()
         with hasp.connect() as one:
             for key, cut in ((SECOND, False), (KEY, True)):
                 plain.set(key, 5)
                 plain.zadd(f"hasp:queue:hasp:guard:{{{key}}}:", {"somebody": 1})
-                # In one piece or two.
+                # The relay holds back the reply to the read alone, or also the one before it.
                 relay.holds_back = (ONE, ONE + bulk("5")) if cut else None
                 one.send(encode("GET", key))
                 assert cut or one.read() == bulk("5")
-            until(lambda: plain.get(GUARD) and not plain.exists(QUEUE), "its script to be carried out")
+            until(lambda: plain.get(GUARD) and not plain.exists(QUEUE), "Redis to run the release")
             hasp.take_turn()
             relay.cut()
             assert one.read().endswith(b"; whether the command was carried out is not known\r\n")
@@ -112,19 +112,19 @@ def test_read_that_fails_at_once_makes_nothing_good(share_hasp, plain, command):
 
 @pytest.mark.parametrize("allowed, answer", [("+", WRONGTYPE), ("-", b"-NOPERM ")])
 def test_write_that_reads_and_fails_is_answered_in_redis_words(share_hasp, plain, allowed, answer):
-    """No script can run the command, because it replies with RESP3 sets."""
+    """hasp runs such a command outside of scripts, which cannot reply with RESP3 sets."""
     hasp = share_hasp(guard(acquire_on="SPOP", lease="60s"))
     plain.set(KEY, "no set")
     with hasp.connect() as one:
         one.call("HELLO", 3)
         plain.execute_command("ACL", "SETUSER", "default", f"{allowed}spop")
         assert one.call("SPOP", KEY).startswith(answer)
-        until(lambda: not plain.exists(GUARD), "its guard to be released")
+        until(lambda: not plain.exists(GUARD), "the guard to be released")
 
 
 @pytest.mark.parametrize("command", [("XRANGE", KEY, "-", "+"), ("MULTI",)])
 def test_guard_that_nobody_came_for_makes_nothing_good(share_hasp, plain, command):
-    """Redis handed the guard to an attempt that had been given up; then a read of the same client
+    """An earlier attempt of the client got the guard after hasp had given it up. Then a read
     fails."""
     hasp = share_hasp(guard(acquire_on="GET XRANGE", lease="60s"))
     with hasp.connect() as one:
@@ -216,7 +216,7 @@ def test_writer_that_reads_is_checked_for_what_it_read_before(share_hasp, plain)
 
 
 class Touching(Relay):
-    """A relay: before hasp gets a reply, another client changes the guard."""
+    """A relay that changes the guard before it passes a reply to hasp."""
 
     def __init__(self, target, plain):
         self.plain = plain

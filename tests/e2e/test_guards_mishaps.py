@@ -21,7 +21,7 @@ def test_keys_beyond_what_is_remembered(share_hasp, plain):
     with hasp.connect() as one:
         for n in range(1024):
             assert one.call("GET", f"stock:{n + 1000}") == NIL
-        # The oldest makes room for the first, and is read again itself.
+        # hasp forgets stock:1000, the oldest key, for stock:0; the MGET reads both.
         assert one.call("MGET", "stock:0", "stock:1000") == b"*2\r\n" + 2 * NIL
         assert one.call("SET", "stock:1000", 1) == OK
         overtake(plain, "stock:0")
@@ -29,7 +29,7 @@ def test_keys_beyond_what_is_remembered(share_hasp, plain):
 
 
 def test_client_that_has_read_too_many_keys_to_remember_is_told_once(share_hasp):
-    """hasp no longer knows whether the client had read the key that it writes now."""
+    """hasp no longer knows whether the client has read the key, so it refuses the first write."""
     hasp = share_hasp(guard())
     with hasp.connect() as one:
         for n in range(1030):
@@ -39,7 +39,7 @@ def test_client_that_has_read_too_many_keys_to_remember_is_told_once(share_hasp)
 
 
 def test_names_that_look_the_same_are_told_apart(share_hasp, plain):
-    """Errors show only the beginnings of the names."""
+    """The errors show only the beginnings of the two names."""
     first, second = "stock:" + 150 * "x" + "1", "stock:" + 150 * "x" + "2"
     hasp = share_hasp(guard())
     with hasp.connect() as one:
@@ -143,7 +143,7 @@ def test_what_no_script_can_do_is_done_behind_client_reply(share_hasp, plain, co
 
 
 def test_first_one_who_waits_stands_in_line_once(share_hasp, plain):
-    """hasp must subscribe first, and asks again with the same ticket."""
+    """hasp asks twice, before and after it subscribes, with the same ticket."""
     hasp = share_hasp(guard(lease="60s"))
     plain.set(GUARD, "somebody")
     with hasp.connect() as one:
@@ -158,7 +158,7 @@ def test_first_transaction_that_waits_stands_in_line_once(share_hasp, plain):
     plain.set(GUARD, "somebody")
     with hasp.connect() as one:
         one.send(encode("MULTI") + encode("SET", KEY, 1) + encode("EXEC"))
-        until(lambda: plain.zcard(QUEUE) == 1, "it to stand in line")
+        until(lambda: plain.zcard(QUEUE) == 1, "the transaction to enter the queue")
         plain.delete(GUARD)
         assert [one.read() for _ in range(3)] == [OK, QUEUED, b"*1\r\n" + OK]
         nothing_left(plain)
@@ -166,14 +166,14 @@ def test_first_transaction_that_waits_stands_in_line_once(share_hasp, plain):
 
 def test_wait_in_vain_releases_what_was_taken_also_when_the_link_has_gone(start_hasp, plain):
     hasp = start_hasp(guard(lease="60s", wait="3s"), pooling="shared")
-    # Until then there are private links, and their clients go with them.
-    until(lambda: "upstream_up" in hasp.log, "links to be shared")
+    # Before that, each client would have a link of its own, and be closed with it.
+    until(lambda: "upstream_up" in hasp.log, "hasp to be ready to share links")
     with held(hasp, SECOND) as one, hasp.connect() as other:
         stands(plain, other, "MGET", KEY, SECOND, guard="hasp:guard:{stock:2}")
         assert plain.exists(GUARD)
         plain.client_kill_filter(_type="normal", skipme=True)
         assert is_locked(other.read(), SECOND)
-        until(lambda: not plain.exists(GUARD), "it to be released")
+        until(lambda: not plain.exists(GUARD), "the first guard to be released")
         assert one.call("SET", SECOND, 1) == OK
 
 
@@ -182,13 +182,13 @@ def test_hanging_up_after_a_wait_longer_than_the_lease_frees_the_guard(share_has
     plain.set(GUARD, "somebody")
     with hasp.connect() as one:
         one.send(encode("MULTI") + encode("GET", KEY) + encode("EXEC"))
-        until(lambda: plain.zcard(QUEUE) == 1, "it to stand in line")
+        until(lambda: plain.zcard(QUEUE) == 1, "the transaction to enter the queue")
         queued = plain.time()
-        until(lambda: plain.time()[0] > queued[0] + 2, "a lease to go by")
+        until(lambda: plain.time()[0] > queued[0] + 2, "more time than a lease")
         plain.delete(GUARD)
         assert [one.read() for _ in range(3)] == [OK, QUEUED, b"*1\r\n" + NIL]
         plain.pexpire(GUARD, 60_000)
-    until(lambda: not plain.exists(GUARD), "it to be released")
+    until(lambda: not plain.exists(GUARD), "the guard to be released")
 
 
 # --- what hasp does not know -----------------------------------------------------
@@ -213,4 +213,4 @@ def test_reply_that_is_too_long_for_hasp_becomes_an_error(share_hasp, plain, blo
             assert [one.call("MULTI"), one.call("LPOP", KEY, 2)] == [OK, QUEUED]
         assert one.call(*[("LPOP", KEY, 2), ("EXEC",)][block]).startswith(b"-ERR hasp: Redis has run the command, but")
         assert one.call("RPUSH", KEY, "v") == ONE
-    until(lambda: plain.keys("hasp:*") == [], "the release")
+    until(lambda: plain.keys("hasp:*") == [], "the guard to be released")

@@ -17,20 +17,19 @@ READS = pytest.mark.parametrize("read", [
     [("GET", KEY)],
     [("MGET", SECOND, KEY)],
     [("HGETALL", KEY)],
-    [("ZSCORE", KEY, "m")],  # whose reply no script keeps
+    [("ZSCORE", KEY, "m")],  # no script can pass this reply on unchanged
     [("MULTI",), ("GET", KEY), ("EXEC",)],
     [("MULTI",), ("SET", SECOND, "1"), ("GET", KEY), ("EXEC",)],
 ])
 
 
 def others(start_hasp):
-    """Starts a hasp with another `wait`."""
+    """Starts a hasp whose clients wait long for guards."""
     return start_hasp(guard(wait="60s", lease="60s"))
 
 
 def refused_read(hasp, other, plain, read):
-    """Returns a connection whose read was refused; after that, another client has written the
-    key."""
+    """Returns a connection whose read was refused before another client wrote the key."""
     one = hasp.connect()
     assert other.call("GET", KEY).startswith(b"$")
     for command in read:
@@ -48,7 +47,7 @@ def test_write_behind_a_read_that_was_refused_is_refused(share_hasp, plain, read
     with others(share_hasp).connect() as other, refused_read(hasp, other, plain, read) as one:
         assert is_lost(one.call("SET", KEY, "one"))
         assert plain.get(KEY) == "other"
-        # It was told.
+        # hasp refuses only one write.
         assert one.call("SET", KEY, "one") == OK
 
 
@@ -56,7 +55,7 @@ WRITES = pytest.mark.parametrize("write", [
     [("SET", KEY, "one")],
     [("APPEND", KEY, "one")],
     [("DEL", KEY)],
-    [("INCR", KEY)],  # whose reply no script keeps
+    [("INCR", KEY)],  # no script can pass this reply on unchanged
     [("MSET", KEY, "one", SECOND, "one")],
     [("EVAL", "return redis.call('SET', KEYS[1], 'one')", "1", KEY)],
     [("MULTI",), ("SET", KEY, "one"), ("EXEC",)],
@@ -91,19 +90,19 @@ def test_reading_again_in_a_transaction_clears_it(share_hasp, plain):
 
 
 def test_read_in_a_transaction_that_lost_its_guard_is_refused_like_any(start_hasp, gates, plain):
-    """The guard is lost between the step that took it and the step that checks it."""
+    """The guard is lost after EXEC has taken it, and before hasp checks it."""
     hasp = is_ready(start_hasp(guard(wait="0"), upstream=gates.address), plain)
     with hasp.connect() as one:
         assert (one.call("MULTI"), one.call("GET", KEY)) == (OK, QUEUED)
         gates.shut(replies={"link"})
         one.send(encode("EXEC"))
-        until(lambda: plain.exists(GUARD) and gates.waiting, "the guard to be acquired")
+        until(lambda: plain.exists(GUARD) and gates.waiting, "EXEC to take the guard")
         overtake(plain)
         gates.open()
         assert is_lost(one.read())
         assert is_lost(one.call("SET", KEY, "one"))
         assert plain.get(KEY) == "other"
-        assert one.call("SET", KEY, "one") == OK  # it was told
+        assert one.call("SET", KEY, "one") == OK  # hasp refuses only one write
 
 
 def test_hanging_up_clears_it(share_hasp, plain):
@@ -201,7 +200,7 @@ def is_lost_somewhere(reply):
 
 
 def test_marks_of_more_keys_than_are_remembered_are_not_lost(share_hasp, plain):
-    """hasp forgets the oldest marks; from then on, a key that it does not know counts as read."""
+    """hasp forgets the oldest keys; it then treats an unknown key like one whose read failed."""
     hasp = share_hasp(guard(wait="0", lease="60s"))
     with hasp.connect() as other, hasp.connect() as one:
         assert other.call("GET", KEY) == NIL
@@ -222,7 +221,8 @@ def test_read_that_hasp_refuses_itself_counts(share_hasp, plain, command):
 
 
 def test_read_of_a_key_that_is_not_remembered_counts_when_its_write_is_decided_anew(start_hasp, gates, plain):
-    """A reload changed the sections while the write was in flight, and Redis lacks the script."""
+    """The write finds that Redis lacks the script, and hasp decides again, by rules that a reload
+    has changed."""
     hasp = start_hasp(guard(wait="0"), upstream=gates.address).is_up()
     with hasp.connect() as one:
         assert one.call("MGET", *(f"stock:{n}" for n in range(1100))).startswith(b"-ERR hasp: the command names too many")
@@ -237,7 +237,7 @@ def test_read_of_a_key_that_is_not_remembered_counts_when_its_write_is_decided_a
 
 
 def test_bitfield_that_only_gets_is_no_write(share_hasp, plain):
-    """The command passes while another owner has the guard, and counts as a read if acquire_on
+    """BITFIELD with GET alone passes while another owner has the guard; it is a read if acquire_on
     names it."""
     gets = ("BITFIELD", KEY, "GET", "u8", 0, "get", "u4", "#1")
     with others(share_hasp).connect() as other, share_hasp(guard(wait="0")).connect() as one, \
@@ -252,11 +252,11 @@ def test_bitfield_that_only_gets_is_no_write(share_hasp, plain):
 
 @contextlib.contextmanager
 def busy(plain, redis_server):
-    """Runs a script for so long that Redis answers BUSY."""
+    """Within the block, Redis runs a script and answers -BUSY."""
     plain.config_set("busy-reply-threshold", 1)
     with redis_server.connect() as slow, redis_server.connect() as past:
         slow.send(encode("EVAL", "while true do end", "0"))
-        until(lambda: past.call("PING").startswith(b"-BUSY"), "the script to be slow")
+        until(lambda: past.call("PING").startswith(b"-BUSY"), "Redis to answer -BUSY")
         yield
         assert past.call("SCRIPT", "KILL") == OK
         assert slow.read().startswith(b"-")

@@ -99,11 +99,11 @@ zrevrangebylex K + - | zrevrangebyscore K 2 1 | zrevrank K a | zscan K 0 | zscor
 zrange zset 0 -1 | zunion 1 K withscores
 """
 
-# Guards do not see these: they name no key of this database, keep clients waiting, or name keys
-# where only they know.
+# hasp passes these writes unguarded: they name no key of this database, may block, or have keys
+# that only Redis finds.
 UNSEEN = {"flushall", "flushdb", "swapdb", "migrate", "xreadgroup", "blmove", "blmpop", "blpop", "brpop",
           "brpoplpush", "bzmpop", "bzpopmax", "bzpopmin"}
-# Readers without a key, or with one that a guard cannot be taken on.
+# Reads without keys, and reads that acquire_on cannot name.
 NO_READERS = {"dbsize", "keys", "lolwut", "randomkey", "scan", "eval_ro", "evalsha_ro", "fcall_ro", "xread"}
 
 TEXTS = {
@@ -118,13 +118,13 @@ def lines(text):
 
 
 def variants(words):
-    """Returns the command as it stands, and with each fault."""
+    """Returns the command as it stands, and with each kind of fault."""
     if "K" in words:
         for kind in KEYS:
             yield [kind if word == "K" else word for word in words]
     words = ["zset" if word == "K" else word for word in words]
     yield words
-    if words[0] != "spop":  # without the count, SPOP removes a random member
+    if words[0] != "spop":  # without its count, SPOP removes a random member
         yield words[:-1]
     yield [*words, "x"]
     for i in range(2, len(words)):
@@ -141,7 +141,7 @@ def cases(text):
 
 
 class Side:
-    """One of the two servers: the test can reset and read its values."""
+    """One of the two servers, whose keys the test can restore and compare."""
 
     def __init__(self, server, values=None):
         self.connection = server.connect()
@@ -154,7 +154,7 @@ class Side:
                 else:
                     self.connection.call(*words, name, *command[1:])
         self.connection.call("SET", "far", "x", "PXAT", 9007199254740993)
-        # When a stream's messages were delivered is part of it.
+        # DUMP of a stream contains delivery times, so both servers restore the same dump.
         self.values = values or {name: self.dump(name) for name in [*KEYS, "far"] if KEYS.get(name) != []}
 
     def dump(self, name):
@@ -180,19 +180,18 @@ def fill(words, side):
     return [value.get(word, word) for word in words]
 
 
-# Time passes between the two replies.
+# Commands whose expiry differs between the servers, because they run one after the other.
 COARSE = {"expire", "pexpire", "setex", "psetex"}
 TIME_LEFT = {"ttl", "pttl"}
 
 
 def is_between(got, before, after):
-    """Returns true if the time left that hasp answered lies between the other server's answers
-    before and after it."""
+    """Returns true if hasp's TTL lies between the other server's TTLs before and after."""
     return all(reply[:1] == b":" for reply in (got, before, after)) and int(before[1:]) >= int(got[1:]) >= int(after[1:])
 
 
 def compare(hasp, proto, text, before):
-    """Sends each case to both servers; `before` is sent only to hasp, first."""
+    """Sends each case to both servers and compares the results. hasp first gets `before`."""
     different = []
     with RedisServer() as other, hasp.connect(timeout=10) as through, other.connect() as direct:
         here = Side(hasp.server)
@@ -214,7 +213,7 @@ def compare(hasp, proto, text, before):
             elif states[0] != states[1]:
                 different.append(f"{words} leaves something else: {states}")
         assert through.call("PING") == b"+PONG\r\n"
-    assert not different, f"{len(different)} differ:\n" + "\n".join(different[:40])
+    assert not different, f"{len(different)} cases differ:\n" + "\n".join(different[:40])
 
 
 @pytest.fixture
@@ -222,8 +221,8 @@ def guarded(start_hasp, redis_server):
     def start(**settings):
         hasp = start_hasp(guard(pattern=" ".join([*KEYS, "far"]), lease="60s", **settings))
         hasp.server = redis_server
-        with redis_server.client() as plain, hasp.connect() as one:  # it has asked for COMMAND by now
-            until(lambda: plain.info("commandstats").get("cmdstat_command"), "COMMAND to be asked")
+        with redis_server.client() as plain, hasp.connect() as one:  # once hasp has read COMMAND
+            until(lambda: plain.info("commandstats").get("cmdstat_command"), "hasp to read COMMAND")
             one.call("PING")
         return hasp
     return start

@@ -16,7 +16,7 @@ from harness.wait import until
 
 @pytest.mark.parametrize("command", [("get", "other"), ("IncrbY", "other", 1), ("srem", "other", 1)])
 def test_exec_is_not_mistaken_for_a_command_of_its_block(share_hasp, command):
-    """hasp must not take their names for EXEC's."""
+    """hasp must not take the name of a queued command for EXEC's."""
     hasp = share_hasp(guard(acquire_on="GET"))
     with hasp.connect() as one:
         assert transact(one, command, ("SET", "other", 1))[-1].startswith(b"*2\r\n")
@@ -56,7 +56,7 @@ def test_write_that_failed_keeps_the_guard_where_the_application_watches(share_h
 
 
 def test_command_that_was_refused_when_it_was_queued_is_not_carried_out(start_hasp, plain):
-    """Redis might queue the command when hasp sends the transaction again."""
+    """hasp sends a guarded transaction again at EXEC, when Redis might queue the command."""
     hasp = start_hasp(guard())
     with hasp.connect() as one:
         assert [one.call("MULTI"), one.call("SET", "free", 1)] == [OK, QUEUED]
@@ -66,7 +66,7 @@ def test_command_that_was_refused_when_it_was_queued_is_not_carried_out(start_ha
         assert one.call("EXEC") == EXECABORT
         assert plain.exists(KEY, "free") == 0
         nothing_left(plain)
-        # That one is over.
+        # The next transaction succeeds.
         assert transact(one, ("SET", KEY, 1))[-1] == b"*1\r\n" + OK
 
 
@@ -126,7 +126,7 @@ def test_transaction_that_does_not_release_leaves_no_guard_that_nobody_has_read_
 
 
 def test_multi_that_redis_refuses_guards_what_follows(share_hasp, plain):
-    """Redis runs the commands sent after MULTI at once."""
+    """If Redis refuses MULTI, it runs the commands after it at once, so hasp must guard each."""
     hasp = share_hasp(guard(wait="50ms"))
     with held(hasp), hasp.connect() as one:
         one.send(encode("MULTI", "x") + encode("SET", "free", 1) + encode("SET", KEY, "blind"))
@@ -148,15 +148,15 @@ def test_transaction_that_redis_refused_is_not_carried_out_with_the_next(share_h
 
 @pytest.mark.parametrize("rules", [guard(), rule(), ""], ids=["guard", "lock", "none"])
 def test_transaction_reaches_redis_before_multi_is_answered(start_hasp, plain, redis_server, rules):
-    """Only if no key of the transaction has a guard or a rule. The first command may have to wait
-    for a link of the client's own."""
+    """hasp sends a transaction on at once only if none of its keys has a guard or a rule. (A first
+    transaction waits for a link of the client's own.)"""
     with Relay(redis_server.address) as relay:
         hasp = start_hasp(rules, upstream=relay.address)
         with hasp.connect() as one:
             transact(one, ("SET", "first", 1))
             relay.holds_back = OK
             one.send(b"".join(encode(*c) for c in [("MULTI",), ("SET", "free", 1), ("INCR", "free"), ("EXEC",)]))
-            until(lambda: plain.get("free") == "2", "Redis to carry out the transaction")
+            until(lambda: plain.get("free") == "2", "Redis to run the transaction")
             relay.holds_back = None
             assert [one.read() for _ in range(4)] == [OK, QUEUED, QUEUED, b"*2\r\n" + OK + b":2\r\n"]
 
@@ -200,7 +200,7 @@ def test_unwatch_that_redis_refuses_watches_on(share_hasp, plain):
 
 
 class Queueing(Relay):
-    """A relay: hasp gets +QUEUED only after it has sent DISCARD."""
+    """A relay that passes +QUEUED to hasp only after hasp has sent DISCARD."""
 
     def __init__(self, target):
         self.discarded = threading.Event()

@@ -14,7 +14,7 @@ from harness.replies import NIL, OK, ONE, QUEUED, bulk
 
 SECOND, SECOND_GUARD = "stock:2", "hasp:guard:{stock:2}"
 
-# What is read first, and what ends it; each in its own way.
+# Each way: commands, whose first read takes the guard and whose last one releases it.
 WAYS = {
     "script": [("GET", KEY), ("SET", KEY, 1)],
     "apart": [("ZRANGEBYLEX", KEY, "-", "+"), ("DEL", KEY)],
@@ -40,7 +40,7 @@ def go(connection, way):
 # --- several keys ---
 
 def test_two_that_hold_each_others_next_key_end_by_wait(share_hasp, plain):
-    """The clients use two processes, neither of which can see the circle."""
+    """Two hasps serve the clients, and neither sees the whole circle, so one wait times out."""
     hasp, another = (share_hasp(guard(wait="3s", lease="60s")) for _ in range(2))
     with held(hasp) as one, held(another, SECOND) as two:
         stands(plain, one, "GET", SECOND, guard=SECOND_GUARD)
@@ -59,7 +59,7 @@ def test_loser_of_a_deadlock_gives_its_guards_back(share_hasp, plain, how):
             assert plain.exists(SECOND_GUARD)
             if how == "writes":
                 assert two.call("SET", SECOND, 2) == OK
-        until(lambda: not plain.exists(SECOND_GUARD), "it to be released")
+        until(lambda: not plain.exists(SECOND_GUARD), "the second guard to be released")
         assert third.call("SET", SECOND, 3) == OK
         assert one.call("SET", KEY, 1) == OK
     nothing_left(plain)
@@ -84,7 +84,7 @@ def test_all_guards_or_none(share_hasp, plain, command, wait):
     plain.sadd(KEY, 1)
     with held(hasp, SECOND) as one, hasp.connect() as two:
         assert is_locked(two.call(*command), SECOND)
-        until(lambda: plain.keys("hasp:*") == [SECOND_GUARD], "the others to be released")
+        until(lambda: plain.keys("hasp:*") == [SECOND_GUARD], "the other guards to be released")
         assert plain.type(KEY) == "set" and not plain.exists(SECOND)
         assert one.call("SET", SECOND, 1) == OK
 
@@ -93,7 +93,7 @@ def test_transaction_takes_all_or_none(share_hasp, plain):
     hasp = share_hasp(guard(wait="50ms", lease="60s"))
     with held(hasp, SECOND), hasp.connect() as two:
         assert is_locked(transact(two, ("SET", KEY, 1), ("GET", "stock:0"), ("DEL", SECOND))[-1], SECOND)
-        until(lambda: plain.keys("hasp:*") == [SECOND_GUARD], "the others to be released")
+        until(lambda: plain.keys("hasp:*") == [SECOND_GUARD], "the other guards to be released")
         assert not plain.exists(KEY)
 
 
@@ -156,7 +156,7 @@ def test_nothing_stays_when_redis_is_lost_at_any_step(start_hasp, redis_server, 
                 relay.swallows = True
                 before = plain.info("stats")["total_commands_processed"]
                 one.send(encode(*WAYS[way][step]))
-                until(lambda: plain.info("stats")["total_commands_processed"] > before + 1, "it to arrive")
+                until(lambda: plain.info("stats")["total_commands_processed"] > before + 1, "the command to arrive at Redis")
                 relay.cut()
                 answer = one.file.read()
                 assert answer == b"" or answer.startswith(b"-ERR hasp: upstream ")
@@ -203,7 +203,7 @@ def test_transaction_that_is_given_up_keeps_what_was_read(share_hasp, plain, end
         assert one.call("INCR", KEY) == ONE
 
 
-# --- what is behind it in the same write ---
+# --- pipelines: commands after the guarded write ---
 
 BEHIND = {
     "CLIENT REPLY SKIP": ([("CLIENT", "REPLY", "SKIP"), ("ECHO", "skipped")], b""),

@@ -23,7 +23,7 @@ KEY, LOCK = "k", "lock:1"
 
 
 def take(connection, *options):
-    """Takes the lock by the verb, and drops the fencing token."""
+    """Takes the lock by LOCK."""
     assert connection.call("LOCK", KEY, *options).startswith(b":")
 
 
@@ -86,7 +86,7 @@ def test_client_that_hangs_up_releases_all_of_its_own_holds(partners, plain, whe
 @WHERE
 @LAYOUTS
 def test_client_that_hangs_up_leaves_what_its_partner_has_taken_since(partners, plain, where, reentrant):
-    """The client that hangs up cannot distinguish the lock from its own."""
+    """For hasp, the lock that the partner took looks the same as its own client's."""
     them = partners(where, "AS", verbs(on_disconnect="release", reentrant=reentrant))
     one, other = them.join()
     take(one, *them.words)
@@ -129,7 +129,7 @@ def test_client_that_hangs_up_leaves_what_its_partner_has_taken_since_under_a_ru
 
 @pytest.mark.parametrize("where", ["two proxies"])
 def test_lock_is_renewed_for_one_when_its_partner_releases_or_hangs_up(partners, plain, where):
-    """The lock that the partner left behind ends if there is no other hold."""
+    """hasp renews the lock for the remaining client; when it leaves, the lock runs out."""
     them = partners(where, "AS", verbs(lease=LEASE))
     one, other = them.join()
     for connection in (one, other, other):
@@ -182,7 +182,7 @@ def test_shorter_lease_does_not_cut_ones_own(share_hasp, plain):
 
 @pytest.mark.parametrize("alive", [True, False])
 def test_shorter_lease_of_a_waiter_does_not_cut_that_of_its_partner_before_it(start_hasp, plain, alive):
-    """Both clients get the lock together, and the client that has left keeps nothing."""
+    """Both clients get the lock, with the longer lease; the client of a killed hasp does not."""
     hasp, away = start_hasp(verbs()), start_hasp(verbs())
     with hasp.connect() as one, hasp.connect() as first, away.connect() as second:
         assert one.call("LOCK", KEY) == FENCE
@@ -191,7 +191,7 @@ def test_shorter_lease_of_a_waiter_does_not_cut_that_of_its_partner_before_it(st
         if not alive:
             away.expect_exit = -signal.SIGKILL
             away.kill()
-            until(lambda: sum(c["sub"] != "0" for c in plain.client_list()) == 1, "Redis to notice")
+            until(lambda: sum(c["sub"] != "0" for c in plain.client_list()) == 1, "Redis to notice that the hasp is dead")
         assert one.call("UNLOCK", KEY) == ONE
         assert first.read() == FENCE
         if alive:
@@ -201,8 +201,8 @@ def test_shorter_lease_of_a_waiter_does_not_cut_that_of_its_partner_before_it(st
 
 
 def test_partners_who_hear_late_of_their_locks_have_one_hold_each(start_hasp, plain):
-    """A part of the lease is over when they learn of their locks; hasp extends it for each of
-    them."""
+    """hasp reads both grants when part of the lease is over, and extends the lease for each
+    client."""
     hasp, away = start_hasp(verbs()), start_hasp(verbs())
     with away.connect() as one, hasp.connect() as first, hasp.connect() as second:
         assert one.call("LOCK", KEY) == FENCE
@@ -210,7 +210,7 @@ def test_partners_who_hear_late_of_their_locks_have_one_hold_each(start_hasp, pl
             stand(plain, other, "LOCK", KEY, "PX", 6000, "WAIT", 60000, "AS", "us")
         with hasp.frozen():
             assert one.call("UNLOCK", KEY) == ONE
-            until(lambda: plain.pttl(KEY) < 5100, "a part of the lease to pass")
+            until(lambda: plain.pttl(KEY) < 5100, "part of the lease to pass")
         assert first.read() == second.read() == FENCE
         assert plain.hgetall(KEY) == {"us": "2"}
         for other in (first, second):
@@ -219,11 +219,11 @@ def test_partners_who_hear_late_of_their_locks_have_one_hold_each(start_hasp, pl
 
 
 def test_partner_that_took_it_again_keeps_it_when_the_other_try_is_undone(start_hasp, redis_server, plain):
-    """The attempt that was never answered came first."""
+    """The lost reply belongs to the first attempt; the partner locked after it."""
     with Relay(redis_server.address) as relay:
         hasp, away = start_hasp(verbs()), is_ready(start_hasp(verbs(), upstream=relay.address), plain)
         with hasp.connect() as one, away.connect() as other:
-            assert other.call("PING") == PONG  # its link is there
+            assert other.call("PING") == PONG  # so its link to Redis is connected
             relay.swallows = True
             other.send(encode("LOCK", KEY, "PX", 60000, "AS", "us"))
             until(lambda: plain.exists(KEY), "the lock to be taken")
@@ -246,11 +246,11 @@ def test_undoing_a_refresh_leaves_the_partners_lock(start_hasp, redis_server, pl
         with hasp.connect() as one, away.connect() as other:
             assert one.call(*take) in TAKEN
             assert other.call(*(word.replace(take[1], take[1] + "0") if word == take[1] else word for word in take)) \
-                in TAKEN  # hasp has subscribed, and Redis its scripts
+                in TAKEN  # hasp has subscribed, and Redis has the scripts
             before = calls(plain, "evalsha", "eval")
             relay.swallows = True
             other.send(encode(*take))
-            until(lambda: calls(plain, "evalsha", "eval") > before, "it to be carried out")
+            until(lambda: calls(plain, "evalsha", "eval") > before, "Redis to run the second LOCK")
             relay.cut()
             assert other.read().startswith(UNKNOWN)
             before = calls(plain, "evalsha", "eval")
@@ -265,7 +265,7 @@ def test_undoing_a_refresh_leaves_the_partners_lock(start_hasp, redis_server, pl
 
 @pytest.mark.parametrize("space", " \t\n\v\f\r")
 def test_owner_with_a_space_of_any_kind_is_a_syntax_error(share_hasp, plain, space):
-    """The queue and the record separate words by spaces."""
+    """Spaces separate the words of queue entries and records."""
     with share_hasp(verbs()).connect() as one:
         for command in (("LOCK", KEY), ("LOCK", KEY, "WAIT", 60000), ("UNLOCK", KEY),
                         ("LOCK.EXTEND", KEY, "PX", 1000)):
@@ -280,7 +280,7 @@ TOO_LONG = [2**63 - 1, LONGEST_MS + 1]
 @pytest.mark.parametrize("ms", TOO_LONG)
 @pytest.mark.parametrize("take", [("SET", LOCK, "v", "NX"), ("LOCK", KEY, "WAIT", 60000)], ids=["SET", "LOCK"])
 def test_lease_that_redis_could_not_set_stands_in_no_line(share_hasp, redis_server, plain, take, ms):
-    """If the first waiter could not get the lock, it would block those after it."""
+    """Such a waiter could never get the lock, and would block the waiters after it."""
     hasp = share_hasp(rule(wait="60s") + verbs())
     with hasp.connect() as one, hasp.connect() as other, redis_server.connect() as past:
         assert one.call("LOCK", KEY).startswith(b":") and one.call("SETNX", LOCK, "v") == ONE
@@ -319,7 +319,7 @@ def test_queue_of_another_type_harms_no_client_that_takes_or_releases(share_hasp
         assert not plain.exists(KEY, LOCK)
         assert one.call("LOCK", KEY) == FENCE and one.call("SETNX", LOCK, "v") == ONE
         one.close()
-        until(lambda: not plain.exists(KEY, LOCK), "what it had to be released")
+        until(lambda: not plain.exists(KEY, LOCK), "the disconnected client's locks to be released")
         assert other.call("LOCK", KEY, "WAIT", 1000) == FENCE and other.call("SETNX", LOCK, "v") == ONE
 
 
@@ -331,7 +331,7 @@ def test_subscriber_of_everything_does_not_stand_in_for_a_hasp_that_was_killed(s
         stand(plain, gone, "LOCK", KEY, "WAIT", 60000, "PX", 600000, "AS", "gone")
         dead.expect_exit = -signal.SIGKILL
         dead.kill()
-        until(lambda: all(c["sub"] == "0" for c in plain.client_list()), "Redis to notice")
+        until(lambda: all(c["sub"] == "0" for c in plain.client_list()), "Redis to notice that the client has left")
         assert one.call("UNLOCK", KEY) == ONE
         assert not plain.exists(KEY)
         assert one.call("LOCK", KEY) == FENCE

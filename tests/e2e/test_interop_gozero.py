@@ -65,7 +65,7 @@ def test_waiter_of_any_worker_is_handed_what_others_through_hasp_delete(sides, p
 
 @pytest.mark.parametrize("kind", [GoZero, Redsync, RedisPy, Watched])
 def test_waiter_gets_what_others_past_hasp_delete(sides, plain, pool, kind):
-    """hasp's next check finds the free lock; no message announces it."""
+    """No message announces that the lock is free; hasp finds it by its next check."""
     both = sides(verbs("no"))
     theirs, ours = both.past(kind, KEY), both.thru(Verbs, KEY)
     assert theirs.lock()

@@ -100,7 +100,7 @@ def test_redisson_s_waiter_is_woken_by_unlock(sides, plain, pool, way, side, tol
     waiting = pool.submit(theirs.lock)
     listens(plain, theirs.channel)
     assert ours.unlock() == 1
-    assert waiting.result()  # long before the lease it slept for
+    assert waiting.result()  # a message woke it, long before the lease ended
     assert set(theirs.heard) <= {told}
     assert theirs.unlock() is True
 
@@ -125,7 +125,7 @@ def test_redisson_s_waiter_is_not_told_while_one_of_ours_waits(sides, plain, poo
     ours = pool.submit(second.lock)
     stands_in_line(plain, KEY)
     waiting = pool.submit(theirs.lock)
-    until(lambda: plain.pubsub_numsub(theirs.channel)[0][1] == 2, "both subscriptions")
+    until(lambda: plain.pubsub_numsub(theirs.channel)[0][1] == 2, "both clients' subscriptions")
     assert first.unlock() == 1
     assert ours.result()
     assert theirs.heard == []

@@ -53,7 +53,7 @@ def test_redisson_s_waiter_is_woken_by_unlock(sides, plain, pool, way, name):
     waiting = pool.submit(theirs.lock)
     listens(plain, theirs.channel)
     assert ours.unlock() == 1
-    assert waiting.result()  # long before the lease it slept for
+    assert waiting.result()  # a message woke it, long before the lease ended
     assert set(theirs.heard) <= {"0"}
     assert theirs.unlock() is True
 
@@ -75,7 +75,7 @@ def test_redisson_s_waiter_is_woken_by_the_last_unlock_alone(sides, plain, pool)
 
 
 def test_redisson_s_waiter_is_woken_when_hasp_s_line_is_empty(sides, plain, pool):
-    """hasp hands the lock on without a message, because no other client gets it."""
+    """hasp sends Redisson's waiters no message when it hands the lock to a waiter of its own."""
     both = sides(verbs())
     theirs = both.past(RLock, KEY)
     first, second = both.thru(Verbs, KEY), both.thru(Verbs, KEY)
@@ -83,7 +83,7 @@ def test_redisson_s_waiter_is_woken_when_hasp_s_line_is_empty(sides, plain, pool
     ours = pool.submit(second.lock)
     stands_in_line(plain, KEY)
     waiting = pool.submit(theirs.lock)
-    until(lambda: plain.pubsub_numsub(theirs.channel)[0][1] == 2, "both subscriptions")
+    until(lambda: plain.pubsub_numsub(theirs.channel)[0][1] == 2, "both clients' subscriptions")
     assert first.unlock() == 1
     assert ours.result()
     assert theirs.heard == []
@@ -126,7 +126,7 @@ def test_waiter_is_not_let_in_while_redisson_has_a_hold_left(sides, plain, pool)
     waiting = pool.submit(ours.lock)
     stands_in_line(plain, KEY)
     assert theirs.unlock() is False
-    assert theirs.try_lock() is None  # it is still its own
+    assert theirs.try_lock() is None  # Redisson's client still has the lock
     assert (theirs.unlock(), theirs.unlock()) == (False, True)
     assert waiting.result()
     assert theirs.try_lock() > 0
@@ -155,8 +155,7 @@ def test_redisson_s_waiter_gets_the_lock_of_a_client_that_died(sides, plain, poo
 
 @EITHER_WAY
 def test_unlock_that_redisson_sends_again_is_answered_the_same(sides, plain, way):
-    """Even if the lock already belongs to another owner, and with a latch that hasp does not
-    know."""
+    """The lock may have another owner by then. hasp does not know the latch's key."""
     both = sides(verbs() + rule(pattern="*latch:*", owner="connection"))
     theirs, ours = both.by(way, RLock, "jobs"), both.thru(Verbs, "jobs")
     latch = prefixed("redisson_unlock_latch", "jobs") + ":1"
@@ -228,7 +227,7 @@ def test_lock_info_tells_of_redisson_s_holds(sides):
 def expiries(plain, *keys):
     """Yields the expiries of `keys` in turn, until the first key is gone."""
     seen = []
-    until(lambda: seen.append([plain.pttl(key) for key in keys]) or seen[-1][0] < 0, "the end")
+    until(lambda: seen.append([plain.pttl(key) for key in keys]) or seen[-1][0] < 0, "the first key to be gone")
     return zip(*seen)
 
 
@@ -247,8 +246,8 @@ def test_redisson_s_watchdog_leaves_our_lock_alone(sides, plain, way):
 
 
 def test_our_renewal_leaves_redisson_s_lock_alone(sides, plain):
-    """Redisson's client took the lock by force, but hasp believes that it still has it. Another
-    lock shows that hasp did renew its locks."""
+    """Redisson's client took the lock by force, which hasp does not know. The renewal of lock:2
+    shows that hasp did renew."""
     both = sides(verbs(lease=LEASE))
     theirs = both.past(RLock, KEY, lease_ms=2 * OURS_MS)
     with both.hasp.connect() as ours:
@@ -281,6 +280,6 @@ def test_both_watchdogs_keep_what_both_hold_until_the_last_is_gone(sides, plain)
         assert is_renewed(plain, KEY)
         assert theirs.unlock() is False
         assert is_renewed(plain, KEY)
-        assert theirs.renew() is True  # it need not know
+        assert theirs.renew() is True  # Redisson's client still has a hold
         assert ours.call("UNLOCK", KEY, "AS", theirs.field) == b":1\r\n"
     assert theirs.renew() is False

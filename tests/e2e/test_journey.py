@@ -8,7 +8,7 @@ import pytest
 from harness import TOP
 
 
-# The tests build hasp, while other tests run.
+# The test builds hasp, which takes long.
 @pytest.mark.nightly
 @pytest.mark.timeout(600)
 def test_files_through_which_a_get_goes_are_named():
@@ -20,7 +20,7 @@ def test_files_through_which_a_get_goes_are_named():
     gone = {file for file in files
             if not (TOP / "proxy" / file).exists() and not (TOP / file).exists()}
     assert not gone
-    # Its bytes, on a link, and Redis' answer.
+    # GET passes at least the rooms for sockets, clients, links and replies.
     assert {file.split("/")[0] for file in files} >= {"net", "client", "upstream", "resp"}
     assert re.search(r"^\d+ callbacks, \d+ calls of \d+ functions, \d+ files, \d+ returns", done.stdout,
                      re.MULTILINE)

@@ -48,13 +48,13 @@ def test_key_that_del_names_twice_is_released_once(share_hasp, plain):
 
 
 def test_late_del_of_a_client_that_lost_its_lock_leaves_the_next_holders(share_hasp, plain):
-    """With owner = value: the value that this connection stored is no longer there."""
+    """With owner = value, hasp compares the value that this connection stored."""
     hasp = share_hasp(rule(lease=LEASE, owner="value"))
     with hasp.connect() as one, hasp.connect() as other:
         assert one.call("SETNX", LOCK, "mine") == one.call("SETNX", "lock:2", "mine") == ONE
         plain.delete(LOCK)
         assert other.call("SET", LOCK, "yours", "NX", "PX", 60000) == OK
-        assert rises(plain, 3, "lock:2")  # hasp has tried to renew the other one, too
+        assert rises(plain, 3, "lock:2")  # three renewals, in which hasp has also tried to renew LOCK
         assert one.call("DEL", LOCK) == ZERO
         assert plain.get(LOCK) == "yours"
 
@@ -74,7 +74,7 @@ def test_lock_taken_in_another_database_of_a_transaction_that_was_never_answered
             until(lambda: not second.exists(LOCK), "the lock to be undone")
 
 
-# hasp undoes an attempt of an address or a user in the same way.
+# hasp undoes attempts of an address or a user as it does those of a name.
 OWNERS = ["connection", "name", "value"]
 TAKES = [("SETNX", LOCK, "v"), ("SET", LOCK, "v", "NX", "PX", 60000), ("SET", LOCK, "v", "EX", 60), ("GETSET", LOCK, "v"),
          ("MSETNX", "lock:other", "w", LOCK, "v")]
@@ -89,7 +89,7 @@ def test_lock_of_any_owner_whose_taking_was_never_answered_is_undone(start_hasp,
         hasp = is_ready(start_hasp(rule(owner=owner), upstream=relay.address), plain)
         with hasp.connect() as one:
             assert one.call("CLIENT", "SETNAME", "one") == OK
-            assert one.call("PING") == b"+PONG\r\n"  # its link is there
+            assert one.call("PING") == b"+PONG\r\n"  # so its link to Redis is connected
             relay.swallows = True
             one.send(encode(*command))
             until(lambda: plain.exists(LOCK), "the lock to be taken")
@@ -100,22 +100,22 @@ def test_lock_of_any_owner_whose_taking_was_never_answered_is_undone(start_hasp,
 
 
 def test_undo_of_a_try_leaves_what_the_same_owner_has_taken(start_hasp, gates, plain):
-    """Another connection of the same owner has the lock with the same value when hasp undoes the
-    attempt."""
+    """Before the undo arrives, another connection of the same owner takes the lock with the same
+    value."""
     hasp = is_ready(start_hasp(rule(owner="user"), upstream=gates.address), plain)
     past = start_hasp(rule(owner="user"))
     with hasp.connect() as one, past.connect() as other:
         assert one.call("PING") == b"+PONG\r\n"
         gates.shut(requests={"own"}, replies={"link"})
         one.send(encode("SET", LOCK, "v", "NX", "PX", 60000))
-        until(lambda: gates.waiting, "its answer to be on its way")
+        until(lambda: gates.waiting, "the reply to wait at the gate")
         gates.cut_links()
         assert one.read().startswith(UNKNOWN)
         assert other.call("DEL", LOCK) == ONE
         assert other.call("SET", LOCK, "v", "NX", "PX", 60000) == OK
         before = calls(plain, "evalsha")
         gates.open()
-        until(lambda: calls(plain, "evalsha") > before, "it to be undone")
+        until(lambda: calls(plain, "evalsha") > before, "hasp to undo the attempt")
         assert plain.get(LOCK) == "v"
 
 
@@ -125,36 +125,36 @@ def test_try_that_arrives_after_its_hasp_was_to_leave_is_undone(start_hasp, gate
         assert one.call("PING") == b"+PONG\r\n"
         gates.shut(requests={"link"})
         one.send(encode("LOCK", KEY, "PX", 3600000))
-        until(lambda: gates.waiting, "the try to be on its way")
+        until(lambda: gates.waiting, "the LOCK to wait at the gate")
         before = calls(plain, "evalsha")
         hasp.signal(signal.SIGTERM)
         assert one.at_end()
-        until(lambda: calls(plain, "evalsha") > before, "it to be undone")
+        until(lambda: calls(plain, "evalsha") > before, "hasp to undo the attempt")
         before = calls(plain, "hincrby")
         gates.open()
-        until(lambda: calls(plain, "hincrby") > before, "it to be carried out")
-        until(lambda: not plain.exists(KEY), "it to be undone again")
+        until(lambda: calls(plain, "hincrby") > before, "Redis to run the LOCK")
+        until(lambda: not plain.exists(KEY), "the second undo")
 
 
 def test_try_that_arrives_after_it_was_undone_is_undone_again(start_hasp, gates, plain):
-    """The attempt was in transit on a connection that hasp has closed."""
+    """The LOCK is still in transit to Redis when hasp closes the connection and undoes it."""
     hasp = is_ready(start_hasp(verbs(), upstream=gates.address), plain)
     with hasp.connect() as one:
         assert one.call("PING") == b"+PONG\r\n"
         gates.shut(requests={"link"})
         one.send(encode("LOCK", KEY, "PX", 3600000))
-        until(lambda: gates.waiting, "the try to be on its way")
+        until(lambda: gates.waiting, "the LOCK to wait at the gate")
         before = calls(plain, "evalsha")
         gates.cut_links()
         assert one.read().startswith(UNKNOWN)
-        until(lambda: calls(plain, "evalsha") > before, "it to be undone")
+        until(lambda: calls(plain, "evalsha") > before, "hasp to undo the attempt")
         before = calls(plain, "hincrby")
         gates.open()
-        until(lambda: calls(plain, "hincrby") > before, "it to be carried out")
-        until(lambda: not plain.exists(KEY), "it to be undone again")
+        until(lambda: calls(plain, "hincrby") > before, "Redis to run the LOCK")
+        until(lambda: not plain.exists(KEY), "the second undo")
 
 
-# --- what comes late -------------------------------------------------------------
+# --- replies and messages that come late ----------------------------------------
 
 
 def test_end_of_a_lease_is_noticed_for_the_second_though_the_first_had_its_grant_before_its_place(
@@ -164,21 +164,21 @@ def test_end_of_a_lease_is_noticed_for_the_second_though_the_first_had_its_grant
         subscribe(hasp, gates, plain)
         before = gates.passed["link"].count(b"+QUEUED ")
         assert one.call("LOCK", KEY, "PX", 60000) == FENCE
-        assert one.call("CLIENT", "REPLY", "ON") == OK  # it has a link of its own from now on
-        assert first.call("PING") == b"+PONG\r\n"  # the others share another one
+        assert one.call("CLIENT", "REPLY", "ON") == OK  # the client has a link of its own from now on
+        assert first.call("PING") == b"+PONG\r\n"  # the other clients share a link
         gates.shut(replies={"link", "own"})
         stand(plain, first, "LOCK", KEY, "PX", 6000, "WAIT", 20000, checked=False)
-        until(lambda: gates.waiting, "its place to be on its way")
+        until(lambda: gates.waiting, "the reply with its place to wait at the gate")
         # Without replies, hasp sends the full call at once, although it does not know the waiter yet.
         one.send(encode("CLIENT", "REPLY", "OFF") + encode("UNLOCK", KEY))
-        until(lambda: plain.get("hasp:fence").encode() in gates.passed["listening"], "its grant")
+        until(lambda: plain.get("hasp:fence").encode() in gates.passed["listening"], "the first waiter's grant")
         end = plain.pexpiretime(KEY)
-        until(lambda: plain.pttl(KEY) < 5100, "so much of the lease to pass that hasp asks for it anew")
+        until(lambda: plain.pttl(KEY) < 5100, "part of the lease to pass, so that hasp asks for it again")
         hasp.take_turn()
         gates.shut(replies={"own"})
-        until(lambda: plain.pexpiretime(KEY) > end, "its lease to begin anew")
+        until(lambda: plain.pexpiretime(KEY) > end, "the lease to be renewed")
         stand(plain, second, "LOCK", KEY, "WAIT", 20000, checked=False)
-        until(lambda: gates.passed["link"].count(b"+QUEUED ") >= before + 2, "both to know their places")
+        until(lambda: gates.passed["link"].count(b"+QUEUED ") >= before + 2, "both waiters to know their places")
         hasp.take_turn()
         gates.open()
         assert first.read() == FENCE
@@ -186,7 +186,7 @@ def test_end_of_a_lease_is_noticed_for_the_second_though_the_first_had_its_grant
 
 
 def test_look_that_comes_late_is_not_followed_by_looks_at_everybody(start_hasp, gates, plain):
-    """The waiter for which hasp sent the check had got the lock meanwhile."""
+    """The waiter for which hasp sent the poll has got the lock before the reply arrives."""
     hasp = is_ready(start_hasp(verbs(on_disconnect="release"), upstream=gates.address), plain)
     number = 100
     with hasp.connect() as one:
@@ -194,23 +194,23 @@ def test_look_that_comes_late_is_not_followed_by_looks_at_everybody(start_hasp, 
         crowd = [hasp.connect() for _ in range(number)]
         for other in crowd:
             other.send(encode("LOCK", KEY, "WAIT", 60000))
-        until(lambda: plain.zcard(queue_of(KEY)) == number, "all to stand in line")
+        until(lambda: plain.zcard(queue_of(KEY)) == number, "all clients to enter the queue")
         ports = {other.sock.getsockname()[1]: other for other in crowd}
         first, second = (ports[int(re.search(r" connection:[^ ]*:(\d+)/", entry)[1])]
                          for entry in plain.zrange(queue_of(KEY), 0, 1))
         gates.shut(requests={"own"})
-        until(lambda: gates.waiting, "hasp to look")
+        until(lambda: gates.waiting, "hasp to poll")
         assert one.call("UNLOCK", KEY) == ONE
         assert first.read() == FENCE
         assert first.call("UNLOCK", KEY) == ONE
         assert second.read() == FENCE
         before = calls(plain, "evalsha"), len(gates.passed["own"])
         gates.open()
-        until(lambda: len(gates.passed["own"]) > before[1], "the answer to it")
+        until(lambda: len(gates.passed["own"]) > before[1], "the reply to the poll")
         hasp.take_turn()
         with hasp.connect() as last:
             assert last.call("LOCK", "last").startswith(b":")
-        until(lambda: not plain.exists("last"), "all that hasp did before to be done")
+        until(lambda: not plain.exists("last"), "a later release")
         assert calls(plain, "evalsha") - before[0] < number / 2
         for other in crowd:
             other.close()
@@ -227,7 +227,7 @@ def test_client_that_hangs_up_before_it_knows_its_place_is_not_searched_for(star
         hasp.take_turn()
         before = calls(plain, "zrange")
         gates.open()
-        until(lambda: plain.zcard(queue_of(KEY)) <= 1, "it to leave the queue")
+        until(lambda: plain.zcard(queue_of(KEY)) <= 1, "the client to leave the queue")
         assert plain.zcard(queue_of(KEY)) == 1
         assert calls(plain, "zrange") == before
 
@@ -243,11 +243,11 @@ def test_client_that_waited_in_vain_goes_on_though_it_cannot_leave_the_queue_yet
         assert one.read() == b"+PONG\r\n"
         assert plain.zcard(queue_of(KEY)) == 1
         gates.open()
-        until(lambda: not plain.exists(queue_of(KEY)), "it to leave the queue")
+        until(lambda: not plain.exists(queue_of(KEY)), "the client to leave the queue")
 
 
 def test_lock_that_is_handed_to_a_client_that_waited_in_vain_goes_to_the_next(start_hasp, gates, plain):
-    """Redis granted the lock before the wait ended, and hasp learns of the grant only later."""
+    """Redis hands the lock over before the wait ends, but hasp reads the grant after it."""
     hasp = is_ready(start_hasp(verbs(), upstream=gates.address), plain)
     away = start_hasp(verbs())
     with hasp.connect() as one, hasp.connect() as gone, away.connect() as other:

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A client gets a lock at once, but the reply is late: hasp reports only what is still true.
-
-The gates delay the reply, like a hasp that is stopped before it reads the reply.
-"""
+"""A client gets a lock at once, but the reply is late: hasp reports the lock only if the lease
+still lasts."""
 
 import time
 
@@ -23,14 +21,14 @@ LATE_EXEC = (b"-ERR hasp: Redis carried out the transaction, but its reply came 
 
 
 class Late:
-    """`one` has sent a command through the gates, which hold its reply back."""
+    """A hasp behind gates, which hold back the reply to the command of the client `one`."""
 
     def __init__(self, start_hasp, gates, plain, rules, before=()):
         self.gates, self.plain = gates, plain
         self.hasp = is_ready(start_hasp(rules, upstream=gates.address), plain)
         loaded = calls(plain, "script|load")
         self.away = start_hasp(rules)
-        # It would load them again after a SCRIPT FLUSH.
+        # Otherwise the other hasp might load the scripts again after the test's SCRIPT FLUSH.
         until(lambda: calls(plain, "script|load") >= loaded + nscripts(), "the other hasp to have loaded its scripts")
         self.one, self.other = self.hasp.connect(), self.away.connect()
         assert self.one.call("PING") == b"+PONG\r\n"
@@ -42,13 +40,13 @@ class Late:
     def send(self, *commands):
         self.gates.shut(replies={"link"})
         self.one.send(b"".join(encode(*command) for command in commands))
-        until(lambda: self.gates.waiting, "the answer to be on its way")
+        until(lambda: self.gates.waiting, "the reply to wait at the gate")
 
     def runs_out(self):
         until(lambda: not self.plain.exists(LOCK), "the lease to end")
 
     def takes(self, *command):
-        """Another client takes the lock meanwhile."""
+        """The client `other`, at another hasp, takes the lock before the reply arrives."""
         reply = self.other.call(*command)
         assert reply == OK or reply.startswith(b":"), reply
 
@@ -95,7 +93,7 @@ def test_hasp_that_was_stopped_tells_of_no_lock_that_is_over(late, gates, terms)
     before = len(gates.passed["link"])
     with them.hasp.frozen():
         gates.open()
-        until(lambda: len(gates.passed["link"]) > before, "its answer to be there")
+        until(lambda: len(gates.passed["link"]) > before, "the reply to arrive at hasp")
         them.runs_out()
         them.takes("LOCK", LOCK, "PX", 60000)
     assert them.one.read() == NIL
@@ -108,7 +106,7 @@ def test_client_that_may_wait_does_when_its_lock_is_over(late, plain, reentrant)
     them.runs_out()
     them.takes("LOCK", LOCK, "PX", 60000)
     them.gates.open()
-    until(lambda: plain.zcard(queue_of(LOCK)) == 1, "it to wait")
+    until(lambda: plain.zcard(queue_of(LOCK)) == 1, "the client to enter the queue")
     before = int(plain.get("hasp:fence"))
     assert them.other.call("UNLOCK", LOCK) == ONE
     assert int(them.one.read()[1:]) == int(plain.get("hasp:fence")) > before
@@ -135,7 +133,7 @@ def test_lease_of_a_lock_that_is_told_late_begins_anew(late, plain, reentrant, a
     ends = plain.pexpiretime(LOCK)
     until(lambda: plain.pttl(LOCK) < 4400, "more than a tenth of the lease to pass")
     answer = them.answer()
-    prompt(time.monotonic() - begun, 4)  # else the lease may be over, and the lock taken again
+    prompt(time.monotonic() - begun, 4)  # else the lease may have ended, and hasp may have taken the lock again
     assert answer == b":" + fence + b"\r\n"
     assert plain.pexpiretime(LOCK) >= ends + 500
     assert them.one.call("UNLOCK", LOCK) == ONE
@@ -155,14 +153,14 @@ HELD = b"-LOCKED '%s' is held by another owner\r\n" % LOCK.encode()
 OVER = [
     (("SETNX", LOCK, "v"), ZERO), (("SET", LOCK, "v", "NX"), NIL), (("SET", LOCK, "v", "NX", "GET"), bulk("5")),
     (("SET", LOCK, "v"), HELD), (("GETSET", LOCK, "v"), HELD), (("SET", LOCK, "v", "GET"), HELD)]
-COUNTED = (("INCR", LOCK), b":6\r\n")  # under owner = value it is nobody's
+COUNTED = (("INCR", LOCK), b":6\r\n")  # not with owner = value, where a counter belongs to nobody
 
 
 @pytest.mark.parametrize("command, refusal, owner", [
     *((*case, "connection") for case in (*OVER, COUNTED)), (*OVER[0], "user"), (*OVER[0], "value"), (*OVER[3], "value")],
     ids=str)
 def test_rules_lock_that_is_over_is_not_told_of(late, plain, command, refusal, owner):
-    """The lease is the rule's."""
+    """The lock has the lease of the rule."""
     them = late(rule(lease=BRIEF, owner=owner))
     plain.execute_command("ACL", "SETUSER", "other", "on", "nopass", "~*", "&*", "+@all")
     assert them.other.call("AUTH", "other", "any") == OK
@@ -184,7 +182,7 @@ def test_rules_lock_of_the_applications_own_lease_is_told_of_while_it_lasts_if_h
         assert them.answer() == NIL
         return
     them.gates.open()
-    until(lambda: plain.zcard(queue_of(LOCK)) == 1, "it to wait")
+    until(lambda: plain.zcard(queue_of(LOCK)) == 1, "the client to enter the queue")
     assert them.other.call("DEL", LOCK) == ONE
     assert them.one.read() == OK
 
@@ -197,13 +195,13 @@ def test_rules_lock_of_the_applications_own_lease_is_told_of_as_by_redis(late):
 
 
 def test_lock_whose_end_is_a_date_is_told_of_though_hasp_has_no_connection_of_its_own_yet(start_hasp, gates, plain):
-    """hasp must ask Redis whether that date has passed."""
+    """hasp must ask Redis whether that date has passed, over its own connection."""
     hasp = is_ready(start_hasp(rule(pattern="lock:*", renew="yes"), upstream=gates.address), plain)
     with hasp.connect() as one:
         assert one.call("PING") == b"+PONG\r\n"
         gates.shut(requests={"own"})
         gates.cut_links("own")
-        until(lambda: "upstream_down" in hasp.log, "its connection to be gone")
+        until(lambda: "upstream_down" in hasp.log, "hasp's own connection to end")
         one.send(encode("SET", LOCK, "v", "NX", "PXAT", round(time.time() * 1000) + 3600000))
         until(lambda: plain.exists(LOCK), "the lock to be taken")
         gates.open()
@@ -251,11 +249,11 @@ def test_guarded_transaction_is_no_exception(late, plain, before, in_time):
     them = late(verbs() + guard(pattern="data", acquire_on="GET"), [
         *before, ("MULTI",), ("LOCK", LOCK, "PX", 60000 if in_time else 300), ("SET", "data", 1)])
     them.send(("EXEC",))
-    while not plain.exists(LOCK):  # The guards are checked first.
+    while not plain.exists(LOCK):  # EXEC first takes the guards, which needs several calls
         for held in ({"requests": {"link"}}, {"replies": {"link"}}):
             n = len(them.gates.waiting)
             them.gates.shut(**held)
-            until(lambda n=n: len(them.gates.waiting) > n, "the next step")
+            until(lambda n=n: len(them.gates.waiting) > n, "the next request or reply at the gates")
     if in_time:
         assert them.answer().startswith(b"*2\r\n:")
         return
@@ -276,15 +274,15 @@ def test_lock_of_a_client_that_hangs_up_while_hasp_asks_whether_it_is_over_is_un
     them.one.close()
     them.hasp.take_turn()
     them.gates.open()
-    until(lambda: calls(plain, "evalsha") > before, "it to be undone")
-    until(lambda: not plain.exists(LOCK), "the lock to go")
+    until(lambda: calls(plain, "evalsha") > before, "hasp to undo the LOCK")
+    until(lambda: not plain.exists(LOCK), "the lock to be gone")
 
 
 def test_late_read_of_a_guarded_key_is_followed_by_no_write(late, plain):
-    """The guard expired while the reply to the read was in transit."""
+    """The guard expires before hasp gets the reply to the read."""
     them = late(guard(lease=BRIEF))
     them.send(("GET", "stock:1"))
-    until(lambda: not plain.exists("hasp:guard:{stock:1}"), "the guard to run out")
+    until(lambda: not plain.exists("hasp:guard:{stock:1}"), "the guard to expire")
     assert them.other.call("SET", "stock:1", "theirs") == OK
     assert them.answer() == NIL
     assert is_lost(them.one.call("SET", "stock:1", "mine"))
@@ -293,17 +291,18 @@ def test_late_read_of_a_guarded_key_is_followed_by_no_write(late, plain):
 
 @pytest.mark.parametrize("kind", [(), ("SHARED",), ("EXCLUSIVE",)])
 def test_call_that_is_sent_again_when_its_time_is_over_takes_the_lock_once(late, gates, plain, kind):
-    """Redis lacks the script, and reports that late; the reply to the second call is late, too."""
+    """Redis lacks the script, and the client's wait is over when hasp learns that and sends EVAL;
+    the second reply is late, too."""
     them = late(verbs(), before=[("LOCK", LOCK, *kind), ("UNLOCK", LOCK)])
     plain.script_flush()
     them.send(("LOCK", LOCK, *kind, "PX", 3000, "WAIT", 1))
     began = time.monotonic()
-    until(lambda: time.monotonic() > began + 0.05, "its time to be over")
+    until(lambda: time.monotonic() > began + 0.05, "the time to wait to end")
     n = len(gates.waiting)
     gates.shut(requests={"link"})
-    until(lambda: len(gates.waiting) > n, "it to be sent again")
+    until(lambda: len(gates.waiting) > n, "hasp to send the LOCK again")
     gates.shut(replies={"link"})
-    until(lambda: 0 < plain.pttl(LOCK) < 2500, "its answer to be late")
+    until(lambda: 0 < plain.pttl(LOCK) < 2500, "part of the lease to pass")
     gates.open()
     assert them.one.read().startswith(b":")
     assert them.one.call("UNLOCK", LOCK) == ONE
@@ -311,12 +310,12 @@ def test_call_that_is_sent_again_when_its_time_is_over_takes_the_lock_once(late,
 
 
 def test_read_side_of_the_writer_that_is_told_late_is_held_once(late, plain):
-    """hasp sends the LOCK again, because its lease is over, but the writer's lease is not."""
+    """Only the read side's lease is over, so hasp sends the LOCK again."""
     them = late(verbs(), before=[("LOCK", LOCK, "EXCLUSIVE", "PX", 600000)])
     them.send(("LOCK", LOCK, "SHARED", "PX", 1000))
     until(lambda: not plain.keys("*:rwlock_timeout:*"), "the lease to end")
     assert them.answer().startswith(b":")
-    # A lease that has ended is still in the hash.
+    # Ended holds stay in the hash until another client asks for the lock.
     holds = plain.hgetall(LOCK)
     assert holds.pop("mode") == "write" and list(holds.values()) == ["1", "1"]
     assert them.one.call("UNLOCK", LOCK) == ONE

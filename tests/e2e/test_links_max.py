@@ -11,7 +11,7 @@ from harness.sections import verbs
 
 @pytest.fixture
 def pooling():
-    """Tests that depend on pooling are marked BOTH."""
+    """Most of these tests do not depend on pooling; the others are marked BOTH."""
     return "session"
 
 
@@ -38,7 +38,7 @@ def test_client_beyond_links_max_is_told_and_one_in_the_place_of_another_is_serv
             with hasp.connect() as third:
                 return third.call("GET", "k") == NIL
 
-        until(is_served, "its place")
+        until(is_served, "hasp to serve a third client")
         assert second.call("GET", "k") == NIL
 
 
@@ -66,8 +66,8 @@ def test_each_worker_has_a_part_of_links_max(start_hasp, redis_server):
         answers = [connection.call("SET", "k", 1) for connection in connections]
         assert set(answers) <= {OK, refusal(redis_server)}
         assert answers.count(OK) <= 4
-        # The link by which a worker asks about logins does not count, and soon closes.
-        until(lambda: len(clients(plain, name="")) == answers.count(OK), "the clients' links alone to be left")
+        # A worker's link that asks about logins does not count, and closes soon.
+        until(lambda: len(clients(plain, name="")) == answers.count(OK), "the links of the clients alone")
         for connection in connections:
             connection.close()
 
@@ -79,4 +79,4 @@ def test_hasps_own_connections_have_names_and_do_not_count(start_hasp, redis_ser
         assert one.call("LOCK", "k").startswith(b":")
         assert other.call("LOCK", "k", "WAIT", 10) == NIL
     until(lambda: {c["name"] for c in clients(plain)} >= {"hasp-0-control", "hasp-0-subscriber"},
-          "both names")
+          "the names of both connections")

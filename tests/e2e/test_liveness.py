@@ -14,7 +14,7 @@ from harness.replies import NIL, OK, PONG
 from harness.resp import pipeline
 from harness.sections import verbs
 
-# Shorter than any time-out of Redis, the kernel or hasp; long for a busy machine.
+# Time-outs shorter than those of Redis and the kernel, and long enough for a busy machine.
 LIMITS = "\nserver_timeout = 2s\nserver_check_delay = 200ms\nconnect_timeout = 1s\ntcp_user_timeout = "
 GET = encode("GET", "k")
 BUSY = "local t = redis.call('TIME')[1] while redis.call('TIME')[1] - t < 5 do end return 'done'"
@@ -22,15 +22,15 @@ BUSY = "local t = redis.call('TIME')[1] while redis.call('TIME')[1] - t < 5 do e
 
 @pytest.fixture
 def far():
-    """A Redis that can be cut off: once frozen, it neither answers nor accepts."""
+    """A Redis that cut_off() can make unreachable: frozen, it neither answers nor accepts."""
     with RedisServer("--tcp-backlog", 1) as server:
         yield server
 
 
 @pytest.fixture
 def start_far(start_hasp, far):
-    """start_far(rules) starts a hasp in front of it; `tcp` is the value of tcp_user_timeout,
-    `address` the address of a relay."""
+    """start_far(rules) starts a hasp in front of `far`. `tcp`: tcp_user_timeout; `address`: a
+    relay's."""
     def start(rules="", tcp="0", address=None, **options):
         return start_hasp(rules, upstream=(address or "%s:%d" % far.address) + LIMITS + tcp, **options).is_up()
 
@@ -39,7 +39,7 @@ def start_far(start_hasp, far):
 
 @contextlib.contextmanager
 def cut_off(server):
-    """Bytes sent to the server have no effect, as if the network dropped all packets."""
+    """Makes the server unreachable within the block, as if the network dropped all packets."""
     with server.frozen():
         waiting = fill_backlog(server.address)
         yield
@@ -58,15 +58,15 @@ def port_of(client):
 
 
 def is_over(connection):
-    """Waits until the connection is closed, after an error or without."""
+    """Waits until hasp closes the connection. Returns whether it sent nothing but an error."""
     answer = connection.file.read()
     return answer == b"" or answer.startswith(b"-ERR hasp: upstream ")
 
 
 def pass_time(plain):
-    """Waits for more checks than fit into server_timeout."""
+    """Waits for twenty checks, which take longer than server_timeout."""
     before = calls(plain, "ping")
-    until(lambda: calls(plain, "ping") > before + 20, "checks")
+    until(lambda: calls(plain, "ping") > before + 20, "twenty checks")
 
 
 # --- the network drops packets ---------------------------------------------------------------
@@ -104,18 +104,18 @@ def test_clients_that_wait_on_a_link_that_is_cut_are_closed(start_far, far, pool
             if command[0] in ("SUBSCRIBE", "MONITOR"):
                 one.read()
             else:
-                until(lambda: clients(far.client(), cmd=command[0].lower()), "Redis to have it")
+                until(lambda: clients(far.client(), cmd=command[0].lower()), "Redis to have the command")
         with cut_off(far):
             for one in waiting:
-                one.file.read()  # MONITOR shows the checks
-            until(lambda: len(ends(hasp)) >= len(WAITING), "each link's end")
+                one.file.read()  # until hasp closes it; MONITOR shows hasp's checks
+            until(lambda: len(ends(hasp)) >= len(WAITING), "the end of each link")
             assert all(re.match("the server answered neither|no reply came", reason) for reason in ends(hasp))
 
 
 @covers("tcp_user_timeout")
 def test_kernel_gives_up_what_the_server_does_not_take(start_far, far, pool):
-    """tcp_user_timeout also ends the link if the server's kernel acknowledges bytes for which it
-    has no room. server_timeout is longer here."""
+    """tcp_user_timeout also ends a link if the server's kernel has no room for more bytes.
+    server_timeout is an hour."""
     hasp = start_far(tcp="1s", workers=1)
     hasp.reload("server_timeout = 2s", "server_timeout = 1h")
     with hasp.connect() as one:
@@ -159,7 +159,7 @@ def test_client_waits_while_redis_pauses_writes_for_longer_than_server_timeout(s
         plain.execute_command("CLIENT", "PAUSE", 600_000, "WRITE")
         one.send(encode("SET", "k", 1))
         publisher.send(encode("PUBLISH", "c", "m"))
-        # Two server_timeouts, and hasp's check of the pause in each.
+        # Waits for server_timeout twice: hasp asks Redis each time whether clients are paused.
         for _ in range(2):
             pass_time(plain)
         plain.execute_command("CLIENT", "UNPAUSE")
@@ -172,11 +172,11 @@ def test_subscriber_that_is_cut_alone_is_connected_anew(start_far, far):
         hasp = start_far(verbs(), address=relay.address)
         with hasp.connect() as one, hasp.connect() as other, far.client() as plain:
             assert one.call("LOCK", "a").startswith(b":") and other.call("LOCK", "a", "WAIT", 10) == NIL
-            before = until(lambda: clients(plain, name="hasp-0-subscriber"), "the subscriber")
+            before = until(lambda: clients(plain, name="hasp-0-subscriber"), "hasp's subscription")
             pass_time(plain)
             assert clients(plain, name="hasp-0-subscriber")[0]["id"] == before[0]["id"]
             relay.lost.add(port_of(before[0]))
-            until(lambda: hasp.log.count("subscriber_up") >= 2, "another")
+            until(lambda: hasp.log.count("subscriber_up") >= 2, "hasp's new subscription")
         assert 'reason="PING was not answered for 2 s"' in hasp.log
         assert "upstream_down" not in hasp.log
 
@@ -222,8 +222,7 @@ def test_commands_that_wait_are_waited_for(start_hasp, redis_server, plain, pool
     ([("PING",), ("EVAL", BUSY, 0)], PONG + b"$4\r\ndone\r\n"),
     ([("MULTI",), ("EVAL", BUSY, 0), ("EXEC",)], OK + b"+QUEUED\r\n*1\r\n$4\r\ndone\r\n")])
 def test_scripts_are_waited_for(start_hasp, redis_server, pooling, commands, answer):
-    """The scripts keep Redis busy for longer than server_timeout, so that it answers others by
-    errors."""
+    """The scripts run for longer than server_timeout, while Redis answers other clients -BUSY."""
     redis_server.client().config_set("busy-reply-threshold", 100)
     hasp = start_hasp(upstream=limited(redis_server), pooling=pooling).is_up()
     with hasp.connect() as one:
