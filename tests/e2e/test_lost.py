@@ -32,7 +32,7 @@ def lost(hasp, key, reason):
 
 
 def outlive(plain, connection, seconds_of="lock:later"):
-    """Waits until another lock was renewed twice, so that the first lock's renewal was due, too."""
+    """Renews another lock twice, so that the renewal of the first lock was due, too."""
     assert connection.call("SETNX", seconds_of, "v") == ONE
     assert rises(plain, 3, seconds_of)
 
@@ -61,14 +61,14 @@ def test_lock_that_was_retaken_past_hasp_with_its_value_is_lost(start_hasp, plai
         assert one.call("SETNX", "lock:2", "v") == ONE
         assert one.call("SETNX", KEY, "v") == ONE
         plain.set(KEY, "v")
-        until(lambda: lost(hasp, KEY, "another owner has it"), "the loss")
-    until(lambda: not plain.exists("lock:2"), "the release of what it still holds")
+        until(lambda: lost(hasp, KEY, "another owner has it"), "hasp to log the lost lock")
+    until(lambda: not plain.exists("lock:2"), "the connection's other lock to be released")
     assert (plain.get(KEY), plain.pttl(KEY)) == ("v", -1)
 
 
 @pytest.mark.parametrize("owner", ["connection", "value"])
 def test_lock_that_another_client_took_after_a_flushall_is_lost(start_hasp, plain, owner):
-    """Even if that client has released the lock since."""
+    """hasp reports a lock as lost even if the client that took it has released it."""
     hasp = start_hasp(sections(owner), workers=1)
     with hasp.connect() as one, hasp.connect() as other:
         assert one.call("SET", KEY, "a", "NX", "PX", LEASE_MS) == OK
@@ -80,8 +80,8 @@ def test_lock_that_another_client_took_after_a_flushall_is_lost(start_hasp, plai
         assert other.call("LOCK", "k") == FENCE
         assert other.call("DEL", "lock:2") == ONE
         for key in (KEY, "k"):
-            until(lambda: "lock_lost" in hasp.log and f'key="{key}"' in hasp.log, "the loss")
-        until(lambda: 'event=lock_lost' in hasp.log and 'key="lock:2"' in hasp.log, "the other loss")
+            until(lambda: "lock_lost" in hasp.log and f'key="{key}"' in hasp.log, "hasp to log the lost locks")
+        until(lambda: 'event=lock_lost' in hasp.log and 'key="lock:2"' in hasp.log, "hasp to log lock:2 as lost")
         assert plain.get(KEY) == "b"
 
 

@@ -14,7 +14,7 @@ MB = 1 << 20
 
 
 def memory(*args):
-    """Returns (exit status, output)."""
+    """Runs tests/bench/memory. Returns (exit status, output)."""
     done = subprocess.run([TOP / "tests" / "bench" / "memory", *SMALL, *map(str, args)],
                           capture_output=True, text=True, timeout=120, check=False)
     print(done.stdout, done.stderr)
@@ -39,7 +39,7 @@ def test_tester_finds_a_proxy_that_holds_what_is_not_read():
 
 @UNLESS_SANITIZED
 def test_what_is_known_of_keys_that_are_watched_is_bounded():
-    """There are twice as many keys as fit."""
+    """The test watches twice as many keys as fit into --watched-mb."""
     status, output = memory("--watched", 25_000, "--watched-mb", 2)
     assert status == 0 and "ok     25,000 keys" in output, output
 
@@ -52,10 +52,10 @@ def peak(hasp):
 @UNLESS_SANITIZED
 @pytest.mark.parametrize("pooling", ["shared"])
 def test_client_that_does_not_read_what_comes_over_a_shared_link_is_closed(start_hasp, redis_server):
-    """The client must not stop the link, which others share."""
+    """hasp does not stop reading a link that other clients share."""
     hasp = start_hasp(client_output_limit="8mb")
     until(lambda: "upstream_up" in hasp.log, "commands to be learned: none is shared before")
-    redis_server.client().set("mb", b"x" * MB)
+    redis_server.client().set("mb", b"hasp to know Redis' commands, and to share links" * MB)
 
     def descriptors():
         return len(os.listdir(f"/proc/{hasp.pid}/fd"))
@@ -65,7 +65,7 @@ def test_client_that_does_not_read_what_comes_over_a_shared_link_is_closed(start
         before, open_before = peak(hasp), descriptors()
         with hasp.frozen():
             slow.send(encode("GET", "mb") * 40)
-            other.send(encode("PING"))  # its reply stands behind those
+            other.send(encode("PING"))  # its reply follows the long ones on the shared link
         until(lambda: descriptors() < open_before, "the client to be closed")
         assert other.read() == b"+PONG\r\n"
-        assert peak(hasp) - before < 24 * MB  # a buffer that is full grows by half, or so
+        assert peak(hasp) - before < 24 * MB  # hasp lets a full buffer grow by about half

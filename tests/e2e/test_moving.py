@@ -16,7 +16,7 @@ FIRST, SECOND = b"$5\r\nfirst\r\n", b"$6\r\nsecond\r\n"
 
 @pytest.fixture
 def servers():
-    """Two servers at one port; the key `who` says which is which."""
+    """Two servers with the same port at two addresses; the key `who` tells them apart."""
     with RedisServer(host=private_address()) as first:
         with RedisServer(host=private_address(), port=first.port) as second:
             first.client().set("who", "first")
@@ -26,8 +26,8 @@ def servers():
 
 @pytest.fixture
 def start_named(start_hasp, servers, hosts):
-    """Starts a hasp for the name, which leads to the first server. hasp resolves the name at this
-    interval."""
+    """start(every) starts a hasp for a host name that leads to the first server, and is resolved at
+    that interval."""
     def start(every="200ms", rules="", **options):
         hosts.move(servers[0].host)
         upstream = f"{hosts.name}:{servers[0].port}\ndns_max_ttl = {every}"
@@ -37,8 +37,8 @@ def start_named(start_hasp, servers, hosts):
 
 
 def has_moved(hasp):
-    until(lambda: "upstream_moved" in hasp.log, "hasp to notice")
-    until(lambda: hasp.log.count("upstream_up") >= 2, "its own connection")
+    until(lambda: "upstream_moved" in hasp.log, "hasp to log the new address")
+    until(lambda: hasp.log.count("upstream_up") >= 2, "hasp's own connection to the new address")
 
 
 @covers("dns_max_ttl")
@@ -81,14 +81,14 @@ def test_clients_that_listen_or_block_at_the_old_address_are_closed(start_named,
     hasp = start_named()
     with hasp.connect() as one:
         one.send(b"".join(encode(*command) for command in commands))
-        until(lambda: clients(servers[0].client(), cmd=commands[-1][0].lower()), "Redis to have it")
+        until(lambda: clients(servers[0].client(), cmd=commands[-1][0].lower()), "Redis to have the command")
         hosts.move(servers[1].host)
         has_moved(hasp)
-        one.file.read()  # until it is closed
+        one.file.read()  # until hasp closes the client
 
 
 def test_client_that_cannot_move_takes_no_lock_at_the_old_address(start_named, servers, hosts):
-    """hasp closes the client when no reply is due."""
+    """hasp closes the client as soon as Redis owes it no reply."""
     hasp = start_named(rules=rule())
     with hasp.connect() as one:
         assert one.call("CLIENT", "TRACKING", "ON") == OK
@@ -131,11 +131,11 @@ def test_sighup_with_the_same_file_resolves_the_name_again(start_named, servers,
 
 
 def resolve_again(hasp, hosts, *addresses):
-    """Removes the name until hasp has noticed, and then gives it these addresses."""
+    """Removes the name until hasp has logged that, and then gives it these addresses."""
     hosts.move()
-    until(lambda: "upstream_name_failed " in hasp.log, "the name not to be found")
+    until(lambda: "upstream_name_failed " in hasp.log, "hasp to log that the name is not found")
     hosts.move(*addresses)
-    until(lambda: "upstream_name_recovered" in hasp.log, "the name to be found")
+    until(lambda: "upstream_name_recovered" in hasp.log, "hasp to log that the name is found again")
 
 
 @covers("upstream_name_failed", "upstream_name_recovered")

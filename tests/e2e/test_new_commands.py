@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Commands that hasp did not know when it started: of a module that is loaded later, and renamed
-ones. hasp asks Redis about such a command when a client first sends it, and checks it from then
-on."""
+"""Commands that hasp did not know when it started: renamed ones, and those of a module that is
+loaded later. When a client first sends such a command, hasp asks Redis about it, and from then on
+checks it."""
 
 import contextlib
 import os
@@ -20,7 +20,7 @@ from harness.resp import encode
 from harness.sections import rule, verbs
 from harness.wait import prompt
 
-# What redismodule.h makes easier, for Debian has it in no package.
+# The declarations of redismodule.h that the module needs; no package of Debian has that file.
 MODULE = r"""
 typedef struct ctx ctx;
 typedef struct string string;
@@ -140,7 +140,7 @@ def test_one_in_a_transaction_is_checked(share_hasp, plain):
 
 @BOTH
 def test_many_clients_learn_of_many_at_once(share_hasp, plain):
-    """There are more names than hasp asks about in one call, and most are no commands."""
+    """There are more names than hasp asks about in one call, and most of them are no commands."""
     hasp = share_hasp(rule()).is_up()
     with hasp.connect() as one, contextlib.ExitStack() as stack:
         assert one.call("SET", "lock:a", "1", "NX", "PX", 60000) == OK
@@ -176,7 +176,7 @@ def test_client_goes_on_when_redis_goes_away_meanwhile(share_hasp, redis_server)
         assert other.call("PING") == PONG
         redis_server.freeze()
         other.send(encode("other.append", "lock:a", "x"))
-        time.sleep(0.1)  # it may be asked about by then
+        time.sleep(0.1)  # gives hasp time to ask about the command
         redis_server.kill()
         with contextlib.suppress(EOFError):
             assert other.read().startswith(b"-ERR hasp: upstream ")
@@ -225,7 +225,7 @@ def test_a_renamed_read_is_what_it_was(share_hasp):
 @covers("commands_missing")
 def test_commands_that_scripts_call_and_that_were_renamed_are_told_of(start_hasp):
     hasp = start_hasp(rule())
-    until(lambda: 'commands_missing names="PERSIST"' in hasp.log, "the error")
+    until(lambda: 'commands_missing names="PERSIST"' in hasp.log, "hasp to log the missing command")
     checked = subprocess.run([os.environ.get("HASP", str(TOP / "hasp")), "-t", "-c", hasp.config_file],
                              capture_output=True, text=True, check=True)
     assert checked.stderr.endswith("which hasp's scripts call: PERSIST\n")
@@ -244,8 +244,7 @@ def test_names_that_redis_does_not_know_are_its_to_refuse(start_hasp):
 
 
 def test_nodes_that_do_not_know_hello_are_a_cluster_all_the_same(start_hasp):
-    """The names of hasp's own keys must be in the slot of their lock, or Redis would refuse hasp's
-    scripts."""
+    """hasp must still use keys in the lock's slot, or the nodes would refuse its scripts."""
     with Cluster("--rename-command", "HELLO", "", primaries=2, replicas=0) as cluster:
         hasp = start_hasp(verbs(), upstream=cluster.upstream).is_up(2)
         with hasp.connect() as one:

@@ -207,7 +207,8 @@ def test_observed_commands_do_not_wait_for_each_other(start_hasp, redis_server):
 
 
 def test_observed_reply_is_not_mistaken_for_that_of_a_command_behind_it(three, plain):
-    """hasp rewrites the later command, which waits and is sent again."""
+    """The SETNX after the observed reads is enforced, and hasp sends it again after SCRIPT
+    FLUSH."""
     hasp, one, other, _ = three(guard() + rule(mode="enforce"))
     other.call("SETNX", LOCK, 1)
     for _ in range(50):
@@ -223,7 +224,7 @@ def test_waiter_gets_on_when_its_rule_only_observes_from_now_on(three, plain):
     hasp, one, other, _ = three(rule(mode="enforce", wait="30s"))
     assert one.call("SETNX", LOCK, 1) == ONE
     other.send(encode("SETNX", LOCK, 2) + encode("GET", LOCK))
-    until(lambda: plain.keys("hasp:queue:*"), "it to stand in line")
+    until(lambda: plain.keys("hasp:queue:*"), "the waiter to enter the queue")
     hasp.configure(hasp.config_file.read_text().replace("enforce", "observe"))
     hasp.signal(signal.SIGHUP)
     until(lambda: " reloaded " in hasp.log, "the reload")
@@ -377,7 +378,7 @@ def test_work_that_outlives_its_lease_is_told(three, plain, late):
     assert one.call(*late) == ZERO
     (event,) = events(hasp, "lock_outlived_lease")
     assert event["lease_ms"] in (19, 20) and event["over_ms"] >= 0
-    # The same, and the next one's lock goes with it.
+    # The holder is late again, and deletes the next holder's lock.
     one.call("SET", LOCK, 1, "NX", "PX", 20)
     until(lambda: not plain.exists(LOCK), "the lock to expire")
     other.call("SET", LOCK, 2, "NX", "EX", 10)
@@ -389,7 +390,7 @@ def test_work_that_outlives_its_lease_is_told(three, plain, late):
 @covers("lock_outlived_lease", "expired_unreleased")
 @pytest.mark.parametrize("taken_again", [False, True])
 def test_holder_that_finds_its_lock_gone_has_outlived_the_lease(three, plain, taken_again):
-    """The holder compares its own token, and sends no DEL if it has lost the lock."""
+    """The holder compares its token with the lock's value, and sends no DEL if they differ."""
     hasp, one, other, _ = three(rule())
     one.call("SET", LOCK, "one", "NX", "PX", 20)
     until(lambda: not plain.exists(LOCK), "the lock to expire")
@@ -444,7 +445,7 @@ def test_owner_value_counts_only_clients_that_once_had_it(three, plain):
     other.call("SET", LOCK, "b", "NX", "EX", 10)
     assert one.call("DEL", LOCK) == ONE
     other.call("SET", LOCK, "b", "NX", "EX", 10)
-    assert third.call("DEL", LOCK) == ONE  # a pool's
+    assert third.call("DEL", LOCK) == ONE  # a pool may have stored the value on another connection
     assert observed(hasp, "lock=mutex")["deleted_by_others"] == 1
 
 
@@ -474,7 +475,7 @@ def test_counts_go_on_over_a_reload(three):
     hasp.take_turn()
     one.call("SET", KEY, 2)
     assert stale(hasp) == 1
-    # The section is enforced from now on; hasp keeps its earlier observations.
+    # A second reload enforces the section, and hasp keeps what it has observed.
     before = hasp.log.count(" reloaded ")
     hasp.configure(hasp.config_file.read_text().replace("observe", "enforce"))
     hasp.signal(signal.SIGHUP)
@@ -499,14 +500,14 @@ SESSION = [("SET", KEY, 1), ("GET", KEY), ("set", LOCK, "v", "nX", "eX", 1000), 
 
 
 def own_addresses(plain):
-    """Returns the addresses of hasp's own connections, by name."""
+    """Returns the addresses of hasp's own connections in CLIENT LIST."""
     return {client["addr"].encode() for client in clients(plain) if client["name"].startswith("hasp-")}
 
 
 def wire(start_hasp, redis_server, rules):
-    """Returns the bytes that Redis gets for SESSION, one command at a time and as a pipeline, and
-    the bytes that the client gets. Uses TCP, because connections to a unix socket cannot be
-    distinguished; leaves out hasp's own checks."""
+    """Runs SESSION command by command and as a pipeline. Returns the commands that Redis gets, and
+    the replies. Addresses tell hasp's own checks apart, so the upstream is TCP, not a unix
+    socket."""
     plain = redis_server.client()
     plain.flushall()
     host, port = redis_server.address

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""mode = observe when a pool takes a lock on one connection and releases it on another: hasp does
-not call that theft, and proposes an `owner`. Enforcing that proposal breaks nothing.
-"""
+"""mode = observe, and a pool that takes a lock on one connection and releases it on another. hasp
+does not report theft, but proposes an `owner`. The pool works with that owner."""
 
 import pytest
 from harness.observed import events, observed, report
@@ -12,8 +11,8 @@ LOCK = "lock:1"
 
 
 def use(hasp, plain, rounds=20, read=False, names=(None, None)):
-    """Returns how often a release by the other connection works; the connections take the lock in
-    turn."""
+    """Two connections take the lock in turn, and the other one releases it. Returns how often that
+    works."""
     pool = [hasp.connect(), hasp.connect()]
     for connection, name in zip(pool, names):
         if name:
@@ -47,7 +46,7 @@ def test_owner_that_fits_is_named_and_breaks_nothing(start_hasp, plain, read, na
     assert (total["released_in_pool"], total["deleted_by_others"], total["changed_by_others"]) == (20, 0, 0)
     assert events(hasp, "lock_of_another_deleted") == []
     assert f"first set owner = {owner};" in verdict(hasp)
-    # As the rule was, and as it should be.
+    # The pool cannot release with the old rule, and can with the proposed owner.
     assert use(start_hasp(rule()), plain, read=read, names=names) == 0
     assert use(start_hasp(rule(owner=owner)), plain, read=read, names=names) == 20
 
@@ -68,7 +67,7 @@ def test_value_that_is_read_needs_nothing(start_hasp, plain):
 
 
 def test_late_release_is_still_theft(start_hasp, plain):
-    """The releasing connection once had the lock itself."""
+    """The connection that releases has had the lock before, so hasp counts this as theft."""
     hasp = start_hasp(rule(mode="observe"))
     with hasp.connect() as one, hasp.connect() as other:
         assert one.call("SET", LOCK, 1, "NX", "EX", 60) == OK

@@ -9,7 +9,7 @@ from harness.sections import rule
 
 RULED = b"-ERR hasp: the command writes a key with a [lock] rule in another database\r\n"
 GUARDED = b"-ERR hasp: the command writes a guarded key in another database\r\n"
-# A key with a guard, too, is written in database 1.
+# Commands that write a key with a rule or a guard into database 1, and hasp's errors.
 REFUSED = [
     (("COPY", "a", "lock:a", "DB", 1, "REPLACE"), RULED), (("COPY", "a", "lock:a", "replace", "dB", "1"), RULED),
     (("COPY", "lock:b", "lock:a", "DB", 1), RULED), (("COPY", "a", "lock:a", "DB", 0, "DB", 1, "REPLACE"), RULED),
@@ -50,7 +50,7 @@ def test_a_copy_is_checked_in_the_database_that_it_names(share_hasp, plain, ther
         for names_it in ([], ["DB", 0], ["DB", 1, "DB", 0]):
             assert other.call("COPY", "a", "lock:a", "REPLACE", *names_it).startswith(b"-LOCKED ")
             assert other.call("COPY", "a", "stock:1", "REPLACE", *names_it).startswith(b"-LOCKED ")
-        # Its source is only read, so that it does not matter which client has it.
+        # COPY only reads lock:a, so another client's lock does not matter.
         assert other.call("COPY", "lock:a", "b", "DB", 1) == ONE
         assert other.call("SELECT", 1) == OK
         assert other.call("COPY", "b", "lock:a", "DB", 1) == ONE

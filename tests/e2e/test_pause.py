@@ -46,7 +46,7 @@ def start(start_hasp, path):
 
 @pytest.fixture
 def console(path):
-    """Connects when it is first used."""
+    """console() opens a connection to hasp's console."""
     with contextlib.ExitStack() as stack:
         yield lambda: stack.enter_context(Connection(str(path), timeout=60))
 
@@ -57,7 +57,7 @@ def restart(server):
 
 
 class User(threading.Thread):
-    """A client that calls `turn` repeatedly. `fault`: the first fault that it saw."""
+    """A client that calls `turn` in a loop. `fault`: the first fault that it saw."""
 
     def __init__(self, hasp, number, turn):
         super().__init__()
@@ -130,12 +130,12 @@ def test_redis_restarts_under_load_and_nobody_sees_an_error(start, kept, console
             for _ in range(2):
                 before = [user.done for user in users]
                 until(lambda before=before: all(u.fault or u.done > n + 2 for u, n in zip(users, before, strict=True)),
-                      "each to do something")
+                      "three more turns of each client")
                 assert console().call("PAUSE") == OK
                 restart(kept)
                 assert console().call("RESUME") == OK
             before = [user.done for user in users]
-            until(lambda: all(u.fault or u.done > n + 2 for u, n in zip(users, before, strict=True)), "them to go on")
+            until(lambda: all(u.fault or u.done > n + 2 for u, n in zip(users, before, strict=True)), "three more turns of each client")
         finally:
             for user in users:
                 user.stopping = True
@@ -155,7 +155,7 @@ def test_what_was_begun_is_ended_first_and_nothing_else(start, redis_server, con
         assert reader.call("GET", KEY) == NIL and other.call("PING") == PONG
         admin = console()
         admin.send(encode("PAUSE"))
-        until(lambda: 'command="PAUSE"' in hasp.log, "it to begin")
+        until(lambda: 'command="PAUSE"' in hasp.log, "PAUSE to begin")
         other.send(encode("SET", "k", "v"))
         hasp.take_turn()
         assert transaction.call("EXEC") == b"*1\r\n:1\r\n"
@@ -169,10 +169,10 @@ def test_those_who_wait_for_a_guard_have_their_turn_first(start, kept, console):
     with hasp.connect() as reader, hasp.connect() as waiter:
         assert reader.call("GET", KEY) == NIL
         waiter.send(encode("GET", KEY))
-        until(lambda: kept.client().keys("hasp:queue:*"), "it to stand in line")
+        until(lambda: kept.client().keys("hasp:queue:*"), "the waiter to enter the queue")
         admin = console()
         admin.send(encode("PAUSE"))
-        until(lambda: 'command="PAUSE"' in hasp.log, "it to begin")
+        until(lambda: 'command="PAUSE"' in hasp.log, "PAUSE to begin")
         assert reader.call("SET", KEY, 1) == OK and waiter.read() == b"$1\r\n1\r\n"
         assert waiter.call("SET", KEY, 2) == OK and admin.read() == OK
         restart(kept)
@@ -193,7 +193,7 @@ def test_a_reload_changes_nothing_of_it(start, redis_server, console):
 
 
 class Loading(Relay):
-    """A relay to a server that reports, while `loads`, that it is loading its data."""
+    """A relay to a Redis that, while `loads`, answers PING as if it was loading its data."""
 
     loads = False
 
@@ -212,7 +212,7 @@ def test_requests_go_on_when_redis_has_loaded_its_data(start, redis_server, cons
             c.send(encode("INCR", "n"))
             admin, pings = console(), redis_server.client().info("commandstats")["cmdstat_ping"]["calls"]
             admin.send(encode("RESUME"))
-            until(lambda: redis_server.client().info("commandstats")["cmdstat_ping"]["calls"] > pings + 3, "it to be asked")
+            until(lambda: redis_server.client().info("commandstats")["cmdstat_ping"]["calls"] > pings + 3, "hasp to send PING repeatedly")
             assert redis_server.client().get("n") == "1"
             relay.loads = False
             assert admin.read() == OK and c.read() == b":2\r\n"
@@ -226,7 +226,7 @@ def test_a_redis_that_does_not_come_back_need_not_be_waited_for(start, redis_ser
         c.send(encode("PING"))
         waits, again = console(), console()
         waits.send(encode("RESUME"))
-        until(lambda: 'command="RESUME"' in hasp.log, "it to begin")
+        until(lambda: 'command="RESUME"' in hasp.log, "RESUME to begin")
         again.send(encode("PAUSE"))
         assert waits.read() == b"-ERR another client has sent PAUSE\r\n" and again.read() == OK
         assert console().call("RESUME", "NOW") == OK
@@ -239,7 +239,7 @@ def test_connections_that_end_with_redis_are_told_of(start, redis_server, consol
     with hasp.connect() as listener, hasp.connect() as blocked:
         assert b"subscribe" in listener.call("SUBSCRIBE", "news")
         blocked.send(encode("BLPOP", "list", 0))
-        until(lambda: redis_server.client().info("clients")["blocked_clients"] == 1, "it to be blocked")
+        until(lambda: redis_server.client().info("clients")["blocked_clients"] == 1, "BLPOP to block")
         assert console().call("PAUSE").startswith(b"+OK, but 2 connections ")
         assert console().call("RESUME") == OK
         with hasp.connect() as c:
@@ -255,9 +255,9 @@ def test_hasp_that_ends_serves_those_it_held_back(start, redis_server, console):
         c.send(encode("SET", "k", "v"))
         hasp.take_turn()
         hasp.signal(signal.SIGUSR2)
-        until(lambda: 'upgrade_refused reason="hasp is paused"' in hasp.log, "it to be refused")
+        until(lambda: 'upgrade_refused reason="hasp is paused"' in hasp.log, "hasp to refuse the upgrade")
         hasp.signal(signal.SIGTERM)
-        until(lambda: " shutting_down " in hasp.log, "it to drain")
+        until(lambda: " shutting_down " in hasp.log, "hasp to drain")
         admin.send(encode("RESUME"))
         assert c.read() == OK and c.at_end()
 
@@ -272,7 +272,7 @@ def test_it_is_not_ready_meanwhile(start, redis_server, console):
         reply = http.getresponse()
         return reply.status, reply.read()
 
-    until(lambda: ready()[0] == 200, "it to be ready")
+    until(lambda: ready()[0] == 200, "hasp to be ready")
     assert console().call("PAUSE") == OK
     assert ready() == (503, b"hasp is paused\n")
     assert console().call("RESUME") == OK
@@ -299,7 +299,7 @@ def test_reconnect_goes_to_new_connections_when_nothing_is_under_way(start, redi
         assert transaction.call("MULTI") == OK and transaction.call("INCR", "m") == QUEUED
         old = links()
         assert console().call("RECONNECT") == OK
-        until(lambda: hasp.log.count("upstream_up") >= 2, "hasp's own connection to be new")
+        until(lambda: hasp.log.count("upstream_up") >= 2, "hasp's new own connection")
         with redis_server.client().monitor() as monitor:
             assert shared.call("INCR", "n") == own.call("INCR", "n") == b":2\r\n"
             assert transaction.call("EXEC") == b"*1\r\n:1\r\n" and transaction.call("INCR", "o") == ONE
@@ -309,7 +309,7 @@ def test_reconnect_goes_to_new_connections_when_nothing_is_under_way(start, redi
                 if seen["command"].startswith(("INCR", "EXEC")):
                     address = f"{seen['client_address']}:{seen['client_port']}"
                     by[seen["command"], seen["db"]] = address in old
-    assert by.pop(("INCR m", 0))  # within the transaction
+    assert by.pop(("INCR m", 0))  # the old link runs it, as a part of the transaction
     assert by == {("INCR n", 0): False, ("INCR n", 1): False, ("EXEC", 0): True, ("INCR o", 0): False}
 
 
@@ -323,18 +323,18 @@ def test_long_request_does_not_keep_a_client_from_following_reconnect(start, red
     hasp = start(redis_server, sections)
     request = encode(*command)
     with hasp.connect() as long:
-        # The rest comes later: hasp decides about what it has.
+        # hasp already decides about the part of the request that it has.
         long.send(request[:-2])
         hasp.take_turn()
         long.send(request[-2:])
         assert long.read()[:1] in b"+:-"
         assert console().call("RECONNECT") == OK
-        until(lambda: hasp.log.count("upstream_up") >= 2, "hasp's own connection to be new")
+        until(lambda: hasp.log.count("upstream_up") >= 2, "hasp's new own connection")
         assert long.call("PING") == PONG
 
 
 def test_clients_that_have_logged_in_come_back(start_hasp, path, console):
-    """Redis refuses deleted users; a restarting Redis is no reason to close clients."""
+    """Redis refuses only deleted users; while it restarts, hasp closes no client."""
     with ProtectedRedis(*KEPT) as server:
         upstream = f"address = {server.address[0]}:{server.address[1]}\npassword = secret"
         hasp = start_hasp(f"[admin]\nlisten = unix:{path}\n", upstream=upstream).is_up()
@@ -345,7 +345,7 @@ def test_clients_that_have_logged_in_come_back(start_hasp, path, console):
             busy.send(encode("INCR", "n"))
             hasp.take_turn()
             server.stop()
-            until(lambda: hasp.log.count("upstream_down") >= 1, "hasp to notice")
+            until(lambda: hasp.log.count("upstream_down") >= 1, "hasp to notice that Redis is down")
             hasp.take_turn()
             server.start()
             assert console().call("RESUME") == OK
@@ -391,12 +391,12 @@ def test_a_cluster_is_held_back_as_a_whole_and_goes_on(start_at_cluster, three, 
         stand(three.owner("l").client(), waiter, "LOCK", "l", "WAIT", 120_000)
         admin = console()
         admin.send(encode("PAUSE"))
-        until(lambda: 'command="PAUSE"' in hasp.log, "it to begin")
+        until(lambda: 'command="PAUSE"' in hasp.log, "PAUSE to begin")
         plain.send(encode("INCR", keys[0]))
         several.send(encode("MSET", *(word for key in keys[1:] for word in (key, 5))) + encode("DBSIZE"))
         holder.send(encode("UNLOCK", "l"))
         hasp.take_turn()
-        # A client finishes what it has begun, at any node.
+        # A client can still end a transaction or a guard, at any node.
         assert transaction.call("EXEC") == b"*1\r\n:2\r\n"
         assert reader.call("SET", KEY, 1) == OK and writer.read() == bulk(1)
         assert writer.call("SET", KEY, 2) == OK and admin.read() == OK
@@ -418,7 +418,7 @@ def test_reconnect_goes_to_new_connections_at_each_node(start_at_cluster, three,
         assert subscriber.call("SUBSCRIBE", "c").startswith(b"*3")
         old = connections(three)
         assert console().call("RECONNECT") == OK
-        until(lambda: hasp.log.count("upstream_up") >= 6, "hasp's own connections to be new")
+        until(lambda: hasp.log.count("upstream_up") >= 6, "hasp's new own connections")
         assert subscriber.at_end()
         with contextlib.ExitStack() as watched:
             monitors = [watched.enter_context(node.client().monitor()) for node in three.nodes]

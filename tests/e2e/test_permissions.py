@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The users in hasp.ini(5) have all permissions that hasp needs, and can be copied from there.
-Redis logs each refusal."""
+"""The users that hasp.ini(5) shows have all permissions that hasp needs. Redis logs each
+refusal."""
 
 import collections
 import re
@@ -32,7 +32,7 @@ on_disconnect = release
 
 
 def users_in_the_manual():
-    """Returns {name: its ACL rules}."""
+    """Returns {user: its ACL rules} from hasp.ini(5)."""
     text = (TOP / "config/man/hasp.ini.5").read_text()
     blocks = re.findall(r"^ACL SETUSER (\S+) (.*?)^\.Ed", text, re.M | re.S)
     users = collections.defaultdict(list)
@@ -68,14 +68,14 @@ def test_users_as_in_the_manual_are_refused_nothing(start_hasp, plain, reentrant
             stand(plain, other, *take)
             stand(plain, third, *take)
             stand(plain, fourth, *take)
-            # Renewed, and more than once: it would be over otherwise.
+            # The lease is so short that only renewals keep the lock.
             renewals = 2 + plain.info("commandstats")["cmdstat_pexpire"]["calls"]
-            until(lambda: plain.info("commandstats")["cmdstat_pexpire"]["calls"] >= renewals, "renewals")
+            until(lambda: plain.info("commandstats")["cmdstat_pexpire"]["calls"] >= renewals, "two renewals")
             third.close()
-            until(lambda: plain.zcard(queue) == 2, "the third to leave the queue")
+            until(lambda: plain.zcard(queue) == 2, "the third client to leave the queue")
             assert one.call(*give) == ONE
             assert other.read()[:1] in b"+:"
-            other.close()  # hasp releases what it had
+            other.close()  # hasp releases the client's lock
             assert fourth.read()[:1] in b"+:"
             assert fourth.call("LOCK.INFO", take[1])[:1] == b"*"
             assert fourth.call(*give) == ONE
@@ -83,7 +83,7 @@ def test_users_as_in_the_manual_are_refused_nothing(start_hasp, plain, reentrant
         one.call("LOCK", "lock:v", "PX", 900)
         queue = "hasp:queue:{lock:v}"
         stand(plain, other, "LOCK", "lock:v", "WAIT", 60000, briefly=True)
-        assert other.read().startswith(b":")  # the lease was over: hasp's own look
+        assert other.read().startswith(b":")  # hasp's check has found that the lease is over
         assert other.call("LOCK.EXTEND", "lock:v", "PX", 9000) == ONE
         assert one.call("LOCK", "lock:v", "WAIT", 1) == NIL
     assert str(plain.execute_command("ACL", "LOG")) == "[]"
@@ -105,15 +105,15 @@ def test_reader_of_guarded_keys_is_refused_nothing(start_hasp, plain):
         assert [one.call(*c) for c in (("MULTI",), ("SET", key, 2), ("EXEC",))][-1] == b"*1\r\n+OK\r\n"
         one.call("GET", key)
         stand(plain, other, "GET", key, queue=queue)
-        one.close()  # hasp releases what it had
+        one.close()  # hasp releases the client's guard
         assert other.read() == b"$1\r\n2\r\n"
-    until(lambda: not plain.keys("hasp:guard:*"), "the release")
+    until(lambda: not plain.keys("hasp:guard:*"), "the guard to be released")
     assert str(plain.execute_command("ACL", "LOG")) == "[]"
 
 
 @pytest.mark.parametrize("name", [
     "hasp:owner:{other:1}", "hasp:fence:{other:1}", "hasp:queue:{other:1}", "hasp:queue:{lock}",
-    # of the locks `a:{lock:1}`, `{lock:1}:a` and `{lock:1}`, which are not the user's
+    # keys of the locks `a:{lock:1}`, `{lock:1}:a` and `{lock:1}`, which the user may not write
     "hasp:queue:a:{lock:1}:", "hasp:queue:{lock:1}:a:", "hasp:queue:{lock:1}:",
     "hasp:guard:{other:1}", "hasp:queue:hasp:guard:{other:1}:", "hasp:guard:{lock:1}", "hasp:queue:{stock:1}",
     "hasp:queue:hasp:guard:{stock:1}:a::",
@@ -140,7 +140,7 @@ NOT_ALLOWED = [
 
 @pytest.mark.parametrize("command", NOT_ALLOWED, ids=lambda command: f"{command[0]} {command[1]}")
 def test_what_a_user_may_not_do_redis_refuses_in_its_own_words(share_hasp, plain, redis_server, command):
-    """The client gets Redis' own error, even if a script runs the command."""
+    """The client gets Redis' own error, even if hasp runs the command in a script."""
     hasp = share_hasp(RULES.format(reentrant="no").replace("= GET", "= GET HGET"))
     plain.execute_command("ACL", "SETUSER", "app", "+@all", "-" + command[0].lower())
     with hasp.connect() as one, redis_server.connect() as past:

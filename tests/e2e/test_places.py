@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Limited connections to HTTP and the console: a client that uses them all does not keep others
-out."""
+"""A client that uses all connections that HTTP or the console allows does not keep others out."""
 
 import contextlib
 import os
@@ -22,7 +21,8 @@ PART = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-Slow: "
 
 
 class Drip:
-    """Connections that begin a request and then send a byte each second, until the block ends."""
+    """Connections that send the beginning of a request, and then a byte each second until the block
+    ends."""
 
     def __init__(self, address, n, part):
         self.sockets = [socket.create_connection(address) for _ in range(n)]
@@ -68,7 +68,7 @@ def test_http_answers_while_slow_peers_hold_all_its_places(start_hasp):
 def test_slow_http_request_has_a_deadline(start_hasp):
     hasp = start_hasp(HTTP)
     with Drip(("127.0.0.1", int(where(hasp))), 1, PART) as slow:
-        until(slow.closed, "the connection to be closed")
+        until(slow.closed, "hasp to close the connection")
         assert value(hasp, "hasp_limit_reached_total", limit="http") == 0
 
 
@@ -82,7 +82,7 @@ def test_http_answers_when_there_are_descriptors_again(start_hasp):
     resource.prlimit(hasp.pid, resource.RLIMIT_NOFILE, (free, hard))
     with socket.create_connection(("127.0.0.1", int(where(hasp))), timeout=60) as s:
         s.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        until(lambda: "http_accept_failed reason=" in hasp.log, "the shortage")
+        until(lambda: "http_accept_failed reason=" in hasp.log, "hasp to run out of descriptors")
         resource.prlimit(hasp.pid, resource.RLIMIT_NOFILE, (soft, hard))
         assert s.recv(100).startswith(b"HTTP/1.1 200 ")
 

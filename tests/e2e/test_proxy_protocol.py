@@ -11,7 +11,7 @@ from harness.replies import NIL, OK, ONE, PONG
 from harness.sections import VERBS, rule
 from harness.tls import tls_address
 
-BALANCER = "127.0.0.2"  # nobody else connects from there
+BALANCER = "127.0.0.2"  # only the balancer connects from this address
 SIGNATURE = b"\r\n\r\n\0\r\nQUIT\n"
 
 
@@ -38,7 +38,7 @@ def hasp(start_hasp):
 
 
 def behind(hasp, header):
-    """Returns a connection of the balancer that begins with these bytes."""
+    """Returns a connection from the balancer's address, after `header` was sent."""
     connection = Connection(hasp.address, source=BALANCER)
     connection.send(header)
     return connection
@@ -110,14 +110,14 @@ def test_header_is_waited_for_no_longer_than_for_a_login(start_hasp):
     hasp = start_hasp(proxy_protocol=BALANCER, client_login_timeout="1s")
     with behind(hasp, b"PROXY TCP4 ") as c:
         assert c.at_end()
-    until(lambda: 'reason="no PROXY header came in time"' in hasp.log, "the reason")
+    until(lambda: 'reason="no PROXY header came in time"' in hasp.log, "hasp to log that the header is missing")
     with behind(hasp, line("192.0.2.7")) as c:
         assert c.call("PING") == PONG
 
 
 def test_header_of_anybody_else_is_refused(hasp, plain):
-    """Redis knows no such command. A line that contains a zero byte, as in version 2, never ends
-    for Redis."""
+    """hasp passes it on, and Redis knows no command PROXY. (A header of version 2 contains a zero
+    byte: to Redis, its line never ends.)"""
     with Connection(hasp.address) as c:
         c.send(line("192.0.2.7"))
         assert c.read().startswith(b"-ERR unknown command 'PROXY'")
@@ -161,4 +161,4 @@ def test_header_precedes_the_handshake(tls_hasp, authority, tls_redis, header):
             assert tls_redis.client().get("hasp:owner:{lock:1}") == "address:192.0.2.7 x"
     with socket.create_connection(tls_address(hasp), source_address=(BALANCER, 0)) as sock:
         sock.sendall(header("192.0.2.9") + encode("PING"))
-        until(lambda: 'tls_failed address="192.0.2.9:40123"' in hasp.log, "the address of who does not encrypt")
+        until(lambda: 'tls_failed address="192.0.2.9:40123"' in hasp.log, "hasp to log the address of the client that does not encrypt")

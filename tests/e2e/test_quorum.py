@@ -33,7 +33,7 @@ def start(start_hasp, quorum):
 
 @pytest.fixture
 def two(start):
-    """Connections to two hasps."""
+    """Yields a connection to each of two hasps."""
     with start().connect() as one, start().connect() as other:
         yield one, other
 
@@ -53,12 +53,12 @@ def test_hasp_logs_in_as_a_user_with_the_password_of_a_file(start_hasp, quorum, 
 def test_majority_grants_a_lock_to_one_client_of_two_hasps(two, quorum, plain):
     one, other = two
     assert one.call("LOCK", KEY) == FENCE
-    until(lambda: quorum.is_everywhere(KEY), "all servers to have it")
+    until(lambda: quorum.is_everywhere(KEY), "all servers to have the lock")
     assert len(set(quorum.values(KEY))) == 1 and not plain.exists(KEY)
     assert other.call("LOCK", KEY) == NIL and other.call("UNLOCK", KEY) == ZERO
     assert one.call("LOCK", KEY) == NIL
     assert one.call("UNLOCK", KEY) == ONE
-    until(lambda: quorum.is_free(KEY), "all servers to have freed it")
+    until(lambda: quorum.is_free(KEY), "all servers to have released the lock")
     assert other.call("LOCK", KEY) == FENCE and one.call("LOCK", KEY) == NIL
 
 
@@ -78,7 +78,7 @@ def test_two_servers_of_five_may_hang(two, quorum):
     with quorum.servers[0].frozen(), quorum.servers[1].frozen():
         assert one.call("LOCK", KEY) == FENCE and other.call("LOCK", KEY) == NIL
         assert one.call("UNLOCK", KEY) == ONE and other.call("LOCK", KEY) == FENCE
-    until(lambda: quorum.values(KEY)[0] in (quorum.values(KEY)[2], None), "the first try to be undone there")
+    until(lambda: quorum.values(KEY)[0] in (quorum.values(KEY)[2], None), "the first owner's lock to be gone from the frozen server")
 
 
 @pytest.mark.parametrize("command", [("LOCK", KEY), ("LOCK", KEY, "WAIT", 300), ("UNLOCK", KEY),
@@ -86,9 +86,9 @@ def test_two_servers_of_five_may_hang(two, quorum):
 def test_without_a_majority_everybody_is_told_so(two, quorum, command):
     for server in quorum.servers[:3]:
         server.kill()
-    until(lambda: two[0].call("LOCK", "other") == UNREACHED % 2, "hasp to notice")
+    until(lambda: two[0].call("LOCK", "other") == UNREACHED % 2, "hasp to notice that three servers are down")
     assert two[0].call(*command) == UNREACHED % 2
-    until(lambda: quorum.is_free(KEY) and quorum.is_free("other"), "what two servers granted to be undone")
+    until(lambda: quorum.is_free(KEY) and quorum.is_free("other"), "the two other servers' locks to be undone")
     assert two[0].call("PING") == PONG
 
 
@@ -99,9 +99,9 @@ def test_servers_that_hang_are_waited_for_as_long_as_the_timeout_says(start, quo
             stack.enter_context(server.frozen())
         assert one.call("LOCK", KEY) == UNREACHED % 2
         stack.close()
-        # The servers carry out what they were sent, and undo it.
-        until(lambda: quorum.is_free(KEY), "the try to be undone everywhere")
-        until(lambda: one.call("LOCK", KEY) == FENCE, "the servers to be asked again")
+        # The servers run LOCK when they continue, and hasp undoes it.
+        until(lambda: quorum.is_free(KEY), "the lock to be undone at all servers")
+        until(lambda: one.call("LOCK", KEY) == FENCE, "hasp to use the servers again")
 
 
 @covers("timeout")
@@ -136,16 +136,16 @@ def test_client_that_goes_while_it_waits_gets_nothing(start_hasp, start, quorum)
         assert one.call("LOCK", KEY) == FENCE
         with waited_at.connect() as other:
             other.send(encode("LOCK", KEY, "WAIT", 60000))
-            until(lambda: count(waited_at, "lock_waiters") == 1, "it to be tried again")
-        until(lambda: count(waited_at, "lock_waiters") == 0, "it to be given up")
+            until(lambda: count(waited_at, "lock_waiters") == 1, "hasp to count the waiter")
+        until(lambda: count(waited_at, "lock_waiters") == 0, "hasp to count no waiter")
         assert one.call("UNLOCK", KEY) == ONE
-        # A last attempt may be in flight, which hasp undoes.
-        until(lambda: one.call("LOCK", KEY) == FENCE, "nobody to have it")
+        # A last request of the waiter may be in flight, and hasp undoes what it takes.
+        until(lambda: one.call("LOCK", KEY) == FENCE, "the lock to be free")
     assert count(waited_at, "lock_acquired_total") == 0
 
 
 def ahead(minutes):
-    """Returns how far a token is ahead of the clock."""
+    """Returns the fencing token that the clock will give in `minutes` from now."""
     return int(time.time() * 1e6) + minutes * 60 * 10**6
 
 
@@ -153,7 +153,7 @@ def test_fencing_tokens_rise_from_holder_to_holder(two, quorum):
     last = 0
     for i in range(20):
         connection = two[i % 2]
-        # Each majority is another one, and the counter of one server in it may be the greatest.
+        # Each time another server, perhaps outside of the majority, has the greatest counter.
         quorum.servers[i % 5].client().set("hasp:fence", ahead(minutes=2 * i))
         token = fence(connection.call("LOCK", KEY, "WAIT", 20000))
         assert token > last
@@ -178,13 +178,13 @@ def test_counter_far_ahead_at_one_server_is_not_believed_but_put_right(start, qu
             assert tokens[-2] < tokens[-1] < ahead(minutes=60)
             assert one.call("UNLOCK", KEY) == ONE
             return server.client().get("hasp:fence") == str(tokens[-1])
-        until(is_put_right, "the token that was granted to be there")
+        until(is_put_right, "the server to have the granted token")
     address = re.escape("%s:%d" % server.address)
     assert re.search(rf" warning quorum_fence_refused quorum=locks address={address} token=\d+ limit=\d+ ", hasp.log)
 
 
 def test_counter_far_ahead_that_too_few_servers_contradict_grants_no_lock(start, quorum):
-    """This server may be the only one left that knows the last token."""
+    """The two servers may be the only ones that know the last token."""
     hasp = start()
     with hasp.connect() as one:
         seen = fence(one.call("LOCK", "other"))
@@ -194,12 +194,12 @@ def test_counter_far_ahead_that_too_few_servers_contradict_grants_no_lock(start,
         assert one.call("LOCK", KEY) == b"-NOQUORUM too few servers of 'locks' agree about the last fencing token\r\n"
         assert "quorum_fence_refused" in hasp.log
         quorum.servers[4].start()
-        until(lambda: hasp.log.count("quorum_server_up") == 6, "the server to be back")
+        until(lambda: hasp.log.count("quorum_server_up") == 6, "the killed server to be connected")
         assert seen < fence(one.call("LOCK", KEY, "WAIT", 20000)) < ahead(minutes=60)
 
 
 def test_counters_far_ahead_at_a_majority_are_believed(two, quorum):
-    """Clocks may have been set back."""
+    """The counters may be right, and the clocks have been set back."""
     for server in quorum.servers[:3]:
         server.client().set("hasp:fence", 2**51)
     quorum.servers[3].client().set("hasp:fence", 2**52)
@@ -210,8 +210,8 @@ def test_counters_far_ahead_at_a_majority_are_believed(two, quorum):
 def test_lease_is_renewed(start, quorum):
     with start(lease="6s", timeout="2s").connect() as one:
         assert one.call("LOCK", KEY) == FENCE
-        until(lambda: all(0 < server.client().pttl(KEY) < 4500 for server in quorum.servers), "time to pass")
-        until(lambda: all(server.client().pttl(KEY) > 4500 for server in quorum.servers), "the renewal")
+        until(lambda: all(0 < server.client().pttl(KEY) < 4500 for server in quorum.servers), "a part of the lease to pass")
+        until(lambda: all(server.client().pttl(KEY) > 4500 for server in quorum.servers), "a renewal")
 
 
 def test_lease_that_the_client_names_is_not_renewed(two, quorum):
@@ -227,9 +227,9 @@ def test_server_that_comes_back_empty_gets_the_lock_by_renewal(start, quorum):
         assert one.call("LOCK", KEY) == FENCE
         quorum.servers[0].kill()
         quorum.servers[0].start()
-        until(lambda: quorum.servers[0].client().get(KEY), "the renewal")
+        until(lambda: quorum.servers[0].client().get(KEY), "the renewal to set the lock")
         assert one.call("UNLOCK", KEY) == ONE
-        until(lambda: quorum.is_free(KEY), "it to be freed")
+        until(lambda: quorum.is_free(KEY), "the lock to be free")
 
 
 @pytest.mark.parametrize("on_disconnect, freed", [("release", True), ("expire", False)])
@@ -237,9 +237,9 @@ def test_lock_of_a_client_that_goes(start, quorum, on_disconnect, freed):
     hasp = start(on_disconnect=on_disconnect)
     with hasp.connect() as one:
         assert one.call("LOCK", KEY) == FENCE
-        until(lambda: quorum.is_everywhere(KEY), "all servers to have it")
+        until(lambda: quorum.is_everywhere(KEY), "all servers to have the lock")
     if freed:
-        until(lambda: quorum.is_free(KEY), "it to be freed")
+        until(lambda: quorum.is_free(KEY), "the lock to be free")
     else:
         hasp.take_turn()
         assert quorum.is_everywhere(KEY)
@@ -262,7 +262,7 @@ def test_lost_majority_is_logged(start, quorum):
         assert one.call("LOCK", KEY) == FENCE
         for server in quorum.servers[:3]:
             server.kill()
-        until(lambda: "quorum_lost" in hasp.log, "the loss")
+        until(lambda: "quorum_lost" in hasp.log, "hasp to log the lost lock")
         assert one.call("PING") == PONG
 
 
@@ -270,7 +270,7 @@ def test_servers_that_forgot_all_take_the_lock_away(start, quorum):
     hasp = start(lease="6s", timeout="2s", on_lost="close")
     with hasp.connect() as one:
         assert one.call("LOCK", KEY) == FENCE
-        until(lambda: quorum.is_everywhere(KEY), "all servers to have it")
+        until(lambda: quorum.is_everywhere(KEY), "all servers to have the lock")
         for server in quorum.servers:
             server.client().flushall()
         assert one.at_end()
@@ -286,23 +286,23 @@ def test_servers_that_have_just_begun_do_not_count(start):
 def test_server_that_was_started_anew_does_not_count_before_restart_delay(start, quorum):
     hasp = start(lease="2s", max_lease="3s", timeout="500ms", restart_delay="4s")
     with hasp.connect() as one:
-        until(lambda: one.call("LOCK", KEY) == FENCE, "the servers to count")
+        until(lambda: one.call("LOCK", KEY) == FENCE, "enough servers to count")
         before = len(hasp.log)
         for server in quorum.servers[:3]:
             server.kill()
             server.start()
         again = r"quorum_server_up .* votes_after_ms=4000\b"
-        until(lambda: len(re.findall(again, hasp.log[before:])) >= 3, "hasp to be connected again")
-        until(lambda: one.call("LOCK", "other") == FENCE, "the servers to count again")
+        until(lambda: len(re.findall(again, hasp.log[before:])) >= 3, "hasp to connect to the three servers")
+        until(lambda: one.call("LOCK", "other") == FENCE, "the three servers to count")
 
 
 def test_extend_and_info(two, quorum):
     one, other = two
     assert one.call("LOCK", KEY, "PX", 10000) == FENCE
-    until(lambda: quorum.is_everywhere(KEY), "all servers to have it")
+    until(lambda: quorum.is_everywhere(KEY), "all servers to have the lock")
     assert other.call("LOCK.EXTEND", KEY, "PX", 20000) == ZERO
     assert one.call("LOCK.EXTEND", KEY, "PX", 20000) == ONE
-    until(lambda: all(server.client().pttl(KEY) > 10000 for server in quorum.servers), "the extension")
+    until(lambda: all(server.client().pttl(KEY) > 10000 for server in quorum.servers), "all servers to have the longer lease")
     assert one.call("LOCK.EXTEND", KEY, "PX", 1) == ONE
     assert all(server.client().pttl(KEY) > 5000 for server in quorum.servers)
     owner = quorum.values(KEY)[0].split(" ")[0].encode()
@@ -351,12 +351,12 @@ def test_locks_are_not_taken_inside_a_transaction(two, quorum):
 
 
 def holder_finishes(hasp, one, quorum):
-    """While hasp drains, it renews the lock, and closes the client after the release."""
-    until(lambda: all(0 < server.client().pttl(KEY) < 4500 for server in quorum.servers), "time to pass")
-    until(lambda: all(server.client().pttl(KEY) > 4500 for server in quorum.servers), "the renewal")
+    """While hasp drains, it renews the lock, and closes the client only after the release."""
+    until(lambda: all(0 < server.client().pttl(KEY) < 4500 for server in quorum.servers), "a part of the lease to pass")
+    until(lambda: all(server.client().pttl(KEY) > 4500 for server in quorum.servers), "a renewal")
     assert one.call("PING") == PONG and one.call("UNLOCK", KEY) == ONE
-    until(lambda: quorum.is_free(KEY), "it to be freed")
-    until(lambda: not hasp.running(), "hasp to leave")
+    until(lambda: quorum.is_free(KEY), "the lock to be free")
+    until(lambda: not hasp.running(), "hasp to exit")
 
 
 def test_holder_may_finish_while_hasp_drains(start_hasp, quorum):
@@ -388,12 +388,12 @@ def test_holder_that_is_cut_off_keeps_its_lock_until_its_lease_is_over(start_has
     hasp = connected(start_hasp(quorum.sections(on_disconnect="release"), drain_timeout="1h", workers=1).is_up())
     with hasp.connect() as one, hasp.connect() as idle:
         assert one.call("LOCK", KEY) == FENCE and idle.call("PING") == PONG
-        until(lambda: quorum.is_everywhere(KEY), "all servers to have it")
+        until(lambda: quorum.is_everywhere(KEY), "all servers to have the lock")
         hasp.signal(signal.SIGTERM)
         assert idle.at_end()
         hasp.signal(signal.SIGTERM)
         assert one.at_end()
-    until(lambda: not hasp.running(), "hasp to leave")
+    until(lambda: not hasp.running(), "hasp to exit")
     assert quorum.is_everywhere(KEY)
 
 

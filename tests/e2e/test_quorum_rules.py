@@ -14,7 +14,7 @@ from harness.sections import VERBS, rule
 KEY = "lock:a"
 UNREACHED = b"-NOQUORUM 2 of the 5 servers of 'locks' answer in time\r\n"
 HELD = b'-LOCKED "lock:a" is held by another owner\r\n'
-# Commands that a quorum refuses, and the reasons.
+# {reason in hasp's error: commands that hasp refuses for it}.
 REFUSED = {
     b"allows only SETNX, SET NX, DEL": [
         ("SET", KEY, "v"), ("SET", KEY, "v", "XX"), ("SET", KEY, "v", "NX", "GET"), ("SETEX", KEY, 9, "v"), ("GETSET", KEY, "v"),
@@ -48,7 +48,7 @@ def start(start_hasp, quorum):
 
 @pytest.fixture
 def two(start):
-    """Connections to two hasps."""
+    """Yields a connection to each of two hasps."""
     with start().connect() as one, start().connect() as other:
         yield one, other
 
@@ -60,7 +60,7 @@ def pttls(quorum):
 def test_majority_has_the_lock_and_redis_does_not(two, quorum, plain):
     one, other = two
     assert one.call("SETNX", KEY, "mine") == ONE and other.call("SETNX", KEY, "yours") == ZERO
-    until(lambda: quorum.is_everywhere(KEY), "all servers to have it")
+    until(lambda: quorum.is_everywhere(KEY), "all servers to have the lock")
     assert not plain.exists(KEY)
     for connection in two:
         assert connection.call("GET", KEY) == bulk("mine") and connection.call("EXISTS", KEY) == ONE
@@ -78,7 +78,7 @@ def test_majority_has_the_lock_and_redis_does_not(two, quorum, plain):
 def test_set_nx_takes_it_for_as_long_as_it_says(two, quorum, options, most):
     one, other = two
     assert one.call("SET", KEY, "mine", *options, "nx") == OK
-    until(lambda: quorum.is_everywhere(KEY), "all servers to have it")
+    until(lambda: quorum.is_everywhere(KEY), "all servers to have the lock")
     assert all(most - 5000 < ms <= most for ms in pttls(quorum))
     assert other.call("SET", KEY, "yours", "NX", *options) == NIL
     assert one.call("UNLINK", KEY) == ONE
@@ -103,14 +103,14 @@ def test_expire_is_for_the_owner_and_never_shortens(two, quorum):
     one, other = two
     assert one.call("EXPIRE", KEY, 9) == ZERO
     assert one.call("SET", KEY, "v", "NX", "PX", 10000) == OK
-    until(lambda: quorum.is_everywhere(KEY), "all servers to have it")
+    until(lambda: quorum.is_everywhere(KEY), "all servers to have the lock")
     assert other.call("EXPIRE", KEY, 15) == ZERO and all(ms <= 10000 for ms in pttls(quorum))
     assert one.call("PEXPIRE", KEY, 15000) == ONE
-    until(lambda: all(ms > 10000 for ms in pttls(quorum)), "the longer lease")
+    until(lambda: all(ms > 10000 for ms in pttls(quorum)), "all servers to have the longer lease")
     assert one.call("EXPIRE", KEY, 1) == ONE and all(ms > 5000 for ms in pttls(quorum))
     assert one.call("PERSIST", KEY) == ZERO and all(ms > 0 for ms in pttls(quorum))
     assert other.call("EXPIRE", KEY, 0) == ZERO and one.call("EXPIRE", KEY, -1) == ONE
-    until(lambda: quorum.is_free(KEY), "it to be freed")
+    until(lambda: quorum.is_free(KEY), "the lock to be free")
 
 
 @pytest.mark.parametrize("renew, commands, renewed", [
@@ -123,8 +123,8 @@ def test_renewal(start, quorum, renew, commands, renewed):
         for command in commands:
             assert one.call(*command) in (OK, ONE)
         if renewed:
-            until(lambda: all(0 < ms < 4500 for ms in pttls(quorum)), "time to pass")
-            until(lambda: all(ms > 4500 for ms in pttls(quorum)), "the renewal")
+            until(lambda: all(0 < ms < 4500 for ms in pttls(quorum)), "a part of the lease to pass")
+            until(lambda: all(ms > 4500 for ms in pttls(quorum)), "a renewal")
         else:
             until(lambda: other.call("SETNX", KEY, "v") == ONE, "the lease to end")
             assert one.call("DEL", KEY) == ZERO
@@ -144,9 +144,9 @@ def test_it_is_waited_for(start, pool):
 def test_without_a_majority_everybody_is_told_so(two, quorum, command):
     for server in quorum.servers[:3]:
         server.kill()
-    until(lambda: two[0].call("SETNX", "lock:b", "v") == UNREACHED, "hasp to notice")
+    until(lambda: two[0].call("SETNX", "lock:b", "v") == UNREACHED, "hasp to notice that three servers are down")
     assert two[0].call(*command) == UNREACHED
-    until(lambda: quorum.is_free(KEY) and quorum.is_free("lock:b"), "what two servers granted to be undone")
+    until(lambda: quorum.is_free(KEY) and quorum.is_free("lock:b"), "the two other servers' locks to be undone")
     assert two[0].call("PING") == PONG
 
 
@@ -155,7 +155,7 @@ def test_pool_may_release_over_another_connection(start, quorum):
     with hasp.connect() as one, hasp.connect() as other:
         assert one.call("SETNX", KEY, "v") == ONE and other.call("SETNX", KEY, "v") == ZERO
         assert other.call("EXPIRE", KEY, 9) == ONE and other.call("DEL", KEY) == ONE
-        until(lambda: quorum.is_free(KEY), "it to be freed")
+        until(lambda: quorum.is_free(KEY), "the lock to be free")
         assert other.call("SETNX", KEY, "v") == ONE and one.call("DEL", KEY) == ONE
         assert one.call("PING") == other.call("PING") == PONG
     assert "quorum_lost" not in hasp.log
@@ -253,9 +253,9 @@ def test_lock_of_a_client_that_goes(start, quorum, on_disconnect, freed):
     hasp = start(on_disconnect=on_disconnect)
     with hasp.connect() as one:
         assert one.call("SETNX", KEY, "v") == ONE
-        until(lambda: quorum.is_everywhere(KEY), "all servers to have it")
+        until(lambda: quorum.is_everywhere(KEY), "all servers to have the lock")
     if freed:
-        until(lambda: quorum.is_free(KEY), "it to be freed")
+        until(lambda: quorum.is_free(KEY), "the lock to be free")
     else:
         hasp.take_turn()
         assert quorum.is_everywhere(KEY)
@@ -308,7 +308,7 @@ def test_operator_frees_a_lock_whose_owner_will_not(start_hasp, quorum, tmp_path
         assert admin.call("UNLOCK", key, "FORCE") == ZERO
         assert one.call(take, key, *["v"][:take == "SETNX"]) in TAKEN
         assert admin.call("UNLOCK", key, "FORCE") == ONE
-        until(lambda: quorum.is_free(key), "it to be free")
+        until(lambda: quorum.is_free(key), "the lock to be free")
         assert other.call(take, key, *["v"][:take == "SETNX"]) in TAKEN
         for server in quorum.servers[:3]:
             server.kill()

@@ -71,7 +71,7 @@ def test_its_servers_are_shown_beside_the_upstream_s(start, path, quorum):
     links = {row["node"]: row["links"] for row in show(path, "LINKS") if row["quorum"] and row["kind"] == "hasp"}
     assert links == dict.fromkeys(addresses, 2)
     quorum.servers[0].stop()
-    until(lambda: states(addresses[0]) == ["down"], "one to be missed")
+    until(lambda: states(addresses[0]) == ["down"], "hasp to show the stopped server as down")
     told = {(name, dict(labels)["node"]): value for (name, labels), value in metrics(hasp).items()
             if name.startswith("hasp_quorum_server") and dict(labels)["quorum"] == "locks"}
     assert told == {(f"hasp_quorum_server_{what}", address): address != addresses[0]
@@ -114,7 +114,7 @@ def test_those_who_try_again_are_counted_as_waiters(start, pool):
     with hasp.connect() as one, hasp.connect() as other:
         assert one.call("LOCK", KEY) == FENCE
         waits = pool.submit(other.call, "LOCK", KEY, "WAIT", 60000)
-        until(lambda: count(hasp, "lock_waiters") == 1, "it to be tried again")
+        until(lambda: count(hasp, "lock_waiters") == 1, "hasp to count the waiter")
         assert one.call("UNLOCK", KEY) == ONE
         assert waits.result() == FENCE
         assert count(hasp, "lock_waiters") == 0 and count(hasp, "lock_handed_over_total") == 1
@@ -127,8 +127,8 @@ def test_one_who_goes_while_it_tries_again_waits_no_more(start):
         assert one.call("LOCK", KEY) == FENCE
         with hasp.connect() as other:
             other.send(encode("LOCK", KEY, "WAIT", 60000))
-            until(lambda: count(hasp, "lock_waiters") == 1, "it to be tried again")
-        until(lambda: count(hasp, "lock_waiters") == 0, "it to be given up")
+            until(lambda: count(hasp, "lock_waiters") == 1, "hasp to count the waiter")
+        until(lambda: count(hasp, "lock_waiters") == 0, "hasp to count no waiter")
         assert count(hasp, "lock_wait_timed_out_total") == 1
 
 
@@ -139,7 +139,7 @@ def test_renewals_and_losses_are_counted(start, quorum):
         until(lambda: count(hasp, "lock_renewed_total") >= 1, "a renewal")
         for server in quorum.servers[:3]:
             server.kill()
-        until(lambda: count(hasp, "lock_lost_total") == 1, "the loss")
+        until(lambda: count(hasp, "lock_lost_total") == 1, "hasp to count the lost lock")
         assert count(hasp, "locks_held") == 0
 
 
@@ -148,7 +148,7 @@ def test_refused_try_and_release_at_disconnect_are_logged(start):
     with hasp.connect() as one, hasp.connect() as other:
         other.call("CLIENT", "SETNAME", "late")
         assert one.call("LOCK", KEY) == FENCE and other.call("LOCK", KEY) == NIL
-    until(lambda: "event=released_at_disconnect" in hasp.log, "the release")
+    until(lambda: "event=released_at_disconnect" in hasp.log, "hasp to log the release")
     assert re.search(r' enforce quorum=locks event=lock_refused key="k" by="\S+ late" holder="\S+" held_ms=\d+ suppressed=0', hasp.log)
     assert re.search(r' enforce quorum=locks event=released_at_disconnect key="k" holder="\S+" held_ms=\d+', hasp.log)
     assert count(hasp, "lock_released_at_disconnect_total") == 1
@@ -161,8 +161,8 @@ def test_log_options_of_verbs_apply_to_the_locks_of_the_quorum(start, log_events
     with hasp.connect() as one, hasp.connect() as other:
         assert one.call("LOCK", KEY) == FENCE and other.call("LOCK", KEY) == NIL
         other.send(encode("LOCK", KEY, "WAIT", 20000))
-        until(lambda: count(hasp, "lock_waiters"), "it to wait")
+        until(lambda: count(hasp, "lock_waiters"), "hasp to count the waiter")
         assert one.call("UNLOCK", KEY) == ONE and other.read() == FENCE
         assert other.call("UNLOCK", KEY) == ONE
-    until(lambda: {"held_long", "waited_long"} <= set(re.findall(r" quorum=locks event=(\w+)", hasp.log)), "both lines")
+    until(lambda: {"held_long", "waited_long"} <= set(re.findall(r" quorum=locks event=(\w+)", hasp.log)), "hasp to log the long hold and the long wait")
     assert (" quorum=locks event=lock_refused" in hasp.log) == (log_events == "yes")

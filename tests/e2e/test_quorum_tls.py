@@ -20,13 +20,14 @@ ADMIN = "[admin]\nlisten = unix:{}\n"
 
 @pytest.fixture
 def encrypted(authority):
-    """Options of the section."""
+    """Returns TLS options for a [quorum] section."""
     return {"tls": "yes", "tls_ca_cert_file": authority.cert}
 
 
 @pytest.fixture
 def quorum(authority, certificate):
-    """Three servers with the certificate; `others` replace some of them."""
+    """quorum(certificate ...) starts servers with these certificates; without any, three with a
+    valid one."""
     with contextlib.ExitStack() as stack:
         def start_with(*certificates, options=()):
             return stack.enter_context(Quorum(tls=[
@@ -51,10 +52,10 @@ def test_lock_is_taken_and_given_back(start_hasp, quorum, encrypted):
     hasp = connected(start_hasp(servers.sections(tls=encrypted), workers=1).is_up(), 3)
     with hasp.connect() as one, hasp.connect() as other:
         assert one.call("LOCK", KEY) == FENCE
-        until(lambda: servers.is_everywhere(KEY), "all servers to have it")
+        until(lambda: servers.is_everywhere(KEY), "all servers to have the lock")
         assert other.call("LOCK", KEY) == NIL
         assert one.call("UNLOCK", KEY) == ONE
-        until(lambda: servers.is_free(KEY), "all servers to have freed it")
+        until(lambda: servers.is_free(KEY), "all servers to have released the lock")
         assert other.call("LOCK", KEY) == FENCE
     assert "quorum_server_down" not in hasp.log
 
@@ -74,14 +75,14 @@ def test_server_whose_certificate_is_not_in_order_does_not_count(start_hasp, quo
     assert states(path) == ["up", "up", "down", "down", "down"]
     with hasp.connect() as one:
         assert one.call("LOCK", KEY) == b"-NOQUORUM 2 of the 5 servers of 'locks' answer in time\r\n"
-        until(lambda: not any(server.client().exists(KEY) for server in servers.servers), "the try to be undone")
+        until(lambda: not any(server.client().exists(KEY) for server in servers.servers), "the lock to be undone")
 
 
 def test_servers_that_do_not_encrypt_do_not_count(start_hasp, redis_server, encrypted):
     with Quorum(3) as servers:
         upstream = f"address = unix:{redis_server.unix}\nconnect_timeout = 1s"
         hasp = start_hasp(servers.sections(tls=encrypted), upstream=upstream, workers=1)
-        # They answer nothing, or that they do not know such a command.
+        # Redis answers the handshake not at all, or as an unknown command.
         for server in servers.servers:
             down(hasp, server, "does the server use TLS|wrong version number")
         with hasp.connect() as one:
@@ -102,7 +103,7 @@ def test_servers_that_ask_for_a_certificate_get_it(start_hasp, quorum, encrypted
     mine = authority.certificate("hasp")
     servers = quorum(*[certificate] * 3, options=("--tls-auth-clients", "yes"))
     hasp = start_hasp(servers.sections(tls=encrypted), workers=1)
-    until(lambda: hasp.log.count("quorum_server_down") >= 3, "all to refuse it")
+    until(lambda: hasp.log.count("quorum_server_down") >= 3, "three servers to refuse hasp")
     shown = {**encrypted, "tls_cert_file": mine.cert, "tls_key_file": mine.key}
     hasp = connected(start_hasp(servers.sections(tls=shown), workers=1).is_up(), 3)
     with hasp.connect() as one:
@@ -124,15 +125,15 @@ def test_reload_reads_the_certificates_again_and_closes_nothing(start_hasp, quor
     connected(hasp, 3)
     with hasp.connect() as one:
         assert one.call("LOCK", KEY) == FENCE
-        until(lambda: servers.is_everywhere(KEY), "all servers to have it")
+        until(lambda: servers.is_everywhere(KEY), "all servers to have the lock")
         trusted.write_bytes(other.cert.read_bytes())
         hasp.reload("", "")
         assert one.call("PING") == PONG and one.call("UNLOCK", KEY) == ONE
         assert hasp.log.count("quorum_server_down") == 3
-        # What is connected anew is checked by what was read last.
+        # hasp verifies a new connection by the file that it has read last.
         servers.servers[0].kill()
         servers.servers[0].start()
-        until(lambda: hasp.log.count("quorum_server_down") >= 4, "it to be missed")
+        until(lambda: hasp.log.count("quorum_server_down") >= 4, "hasp to reject the restarted server's certificate")
         assert one.call("LOCK", KEY) == FENCE
         assert hasp.log.count("quorum_server_up") == 3
 

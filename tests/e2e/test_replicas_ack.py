@@ -30,8 +30,8 @@ def plain(servers):
 
 @pytest.fixture
 def start(replicas, start_hasp, servers):
-    """Starts a hasp whose `terms` say how many replicas must have a lock. When hasp has stopped,
-    `replicas` empties the servers."""
+    """start(rules, *terms) starts a hasp; `terms` are options that say how many replicas must have
+    a lock."""
     def start_with(rules=None, *terms):
         upstream = "address = %s:%d" % servers.primary.address
         return start_hasp(rule(wait="60s") + verbs() if rules is None else rules,
@@ -63,9 +63,9 @@ def test_lock_of_which_too_few_replicas_tell_is_given_back_first(start, replicas
     with hasp.connect() as one, replicas[1].frozen():
         assert one.call(*take) == NOREPLICAS
         assert not plain.exists(key_of(take), f"hasp:owner:{{{key_of(take)}}}", f"hasp:fence:{{{key_of(take)}}}")
-        until(lambda: not plain.exists("lock:2"), "MSETNX's other lock to be given back")
+        until(lambda: not plain.exists("lock:2"), "MSETNX's other lock to be released")
         assert one.call("PING") == PONG and one.call(*give(take)) == ZERO
-    # A busy machine may not get as far as asking in that time, which is told as got=-1.
+    # On a busy machine, hasp may not get to WAIT in that time, and then logs got=-1.
     assert re.search(r"replicas_ack_failed db=0 .* wanted=2 got=(-1|0|1) ", hasp.log)
 
 
@@ -91,7 +91,7 @@ def test_refusal_of_a_lock_does_not_ask_the_replicas(start, replicas, plain, tak
 
 @pytest.mark.parametrize("take", TAKES[1:5], ids=str)
 def test_lock_that_is_handed_over_is_on_replicas_too(start, replicas, plain, take):
-    """The connection of the client that released the lock wrote it."""
+    """The connection of the releasing client wrote the new owner's lock."""
     hasp, away = start(None, "replicas_ack = 1", f"replicas_ack_timeout = {LONG}"), start()
     with away.connect() as holder, hasp.connect() as one:
         assert holder.call(*take) in TAKEN
@@ -109,7 +109,7 @@ def test_lock_that_is_handed_over_and_that_too_few_replicas_have_is_given_back(s
         stand(plain, one, *take)
         assert holder.call(*give(take)) == ONE
         assert one.read() == NOREPLICAS
-        until(lambda: not plain.exists(key_of(take)), "it to be given back")
+        until(lambda: not plain.exists(key_of(take)), "the lock to be released")
 
 
 @covers("replicas_ack_timeout")
@@ -117,7 +117,7 @@ def test_redis_waits_for_the_replicas_as_long_as_replicas_ack_timeout_says(start
     hasp = start(None, "replicas_ack = 1", "replicas_ack_timeout = 15s")
     with hasp.connect() as one, plain.monitor() as monitor:
         assert one.call("LOCK", KEY) in TAKEN
-        until(lambda: monitor.next_command()["command"] == "WAIT 1 15000", "that WAIT")
+        until(lambda: monitor.next_command()["command"] == "WAIT 1 15000", "that WAIT in MONITOR")
 
 
 def test_lock_that_its_owner_had_already_stays(start, replicas, plain):
@@ -151,11 +151,11 @@ def test_one_wait_serves_all_clients_that_took_locks_meanwhile(start, replicas, 
         ones, before = [clients.enter_context(hasp.connect()) for _ in range(50)], calls(plain, "wait")
         with replicas[0].frozen():
             ones[0].send(encode("LOCK", "k0"))
-            until(lambda: is_waited(plain), "the first to be waited for")
+            until(lambda: is_waited(plain), "hasp to wait for the replicas")
             for n, one in enumerate(ones[1:], 1):
                 one.send(encode("LOCK", f"k{n}") if n % 2 else encode("SETNX", f"lock:{n}", "v"))
             keys = [f"{'k' if n % 2 or not n else 'lock:'}{n}" for n in range(50)]
-            until(lambda: plain.exists(*keys) == 50, "all to be taken")
+            until(lambda: plain.exists(*keys) == 50, "all locks to be taken")
             hasp.take_turn()
         assert all(one.read() in TAKEN for one in ones)
     assert calls(plain, "wait") == before + 2
@@ -168,8 +168,8 @@ def test_lock_of_a_client_that_hangs_up_while_replicas_are_asked_is_undone(start
         for take in (("LOCK", KEY), ("SETNX", LOCK, "v")):
             with hasp.connect() as one:
                 one.send(encode(*take))
-                until(lambda: is_waited(plain) or plain.exists(key_of(take)), "it to be taken")  # noqa: B023
-            until(lambda: not plain.exists(key_of(take)), "it to be undone")  # noqa: B023
+                until(lambda: is_waited(plain) or plain.exists(key_of(take)), "the lock to be taken")  # noqa: B023
+            until(lambda: not plain.exists(key_of(take)), "the lock to be undone")  # noqa: B023
 
 
 @pytest.mark.parametrize("take", [("LOCK", KEY), ("SETNX", LOCK, "v")], ids=str)
@@ -180,9 +180,9 @@ def test_lock_of_a_client_that_hangs_up_before_replicas_are_asked_is_undone_at_o
     with replicas[0].frozen():
         with hasp.connect() as one:
             one.send(encode(*take))
-        until(lambda: calls(plain, "evalsha") > before, "it to be taken")
-        until(lambda: not plain.exists(key_of(take)), "it to be undone")
-        until(lambda: is_waited(plain), "replicas to be asked all the same")
+        until(lambda: calls(plain, "evalsha") > before, "the lock to be taken")
+        until(lambda: not plain.exists(key_of(take)), "the lock to be undone")
+        until(lambda: is_waited(plain), "hasp to wait for the replicas")
 
 
 def test_commands_behind_wait_and_others_do_not(start, replicas, plain):
@@ -190,7 +190,7 @@ def test_commands_behind_wait_and_others_do_not(start, replicas, plain):
     with hasp.connect() as one, hasp.connect() as other:
         with replicas[0].frozen():
             one.send(encode("LOCK", KEY) + encode("SET", "behind", 1))
-            until(lambda: is_waited(plain), "it to be waited for")
+            until(lambda: is_waited(plain), "hasp to wait for the replicas")
             assert other.call("SET", "x", 1) == OK and not plain.exists("behind")
         assert one.read() == FENCE and one.read() == OK
 
@@ -205,7 +205,7 @@ def test_user_that_may_not_ask_is_told_so_by_the_log(start, replicas, plain):
 
 @takes
 def test_server_that_does_not_have_the_lock_confirms_nothing(start_hasp, servers, replicas, plain, take):
-    """The client's link leads to the old primary, and hasp's own connection to the new one."""
+    """The client's link leads to the old primary, hasp's own connection to one without the lock."""
     with Replicas(1) as elsewhere, Relay(servers.primary.address) as relay:
         hasp = start_hasp(rule() + verbs(), upstream=f"address = {relay.address}\nreplicas_ack = 1\n"
                           f"replicas_ack_timeout = {LONG}").is_up()
@@ -223,6 +223,6 @@ def test_primary_that_dies_while_replicas_are_asked_gives_no_lock(start_hasp, po
                           servers.primary.address).is_up()
         with hasp.connect() as one, servers.replicas[0].frozen():
             one.send(encode("LOCK", KEY))
-            until(lambda: is_waited(servers.primary.client()), "it to be waited for")
+            until(lambda: is_waited(servers.primary.client()), "hasp to wait for the replicas")
             servers.primary.kill()
             assert one.at_end() if pooling == "session" else one.read() == NOREPLICAS

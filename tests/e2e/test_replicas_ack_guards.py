@@ -27,8 +27,8 @@ def test_guard_is_on_replicas_before_its_key_is_read(start, replicas, plain):
         waits, gets = calls(plain, "wait"), calls(plain, "get")
         with replicas[1].frozen():
             one.send(encode("GET", KEY))
-            until(lambda: is_waited(plain), "it to be waited for")
-            assert calls(plain, "get") == gets + 1  # hasp's own look at the guard
+            until(lambda: is_waited(plain), "hasp to wait for the replicas")
+            assert calls(plain, "get") == gets + 1  # hasp has read the guard's key, and not yet KEY
         assert one.read() == bulk("5")
         assert all(replica.client().exists(GUARD) for replica in replicas)
         assert one.call("SET", KEY, 6) == OK and not plain.exists(GUARD)

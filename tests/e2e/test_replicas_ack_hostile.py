@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""If a primary does not answer WAIT with a number of replicas, hasp counts no replica."""
+"""If a primary answers WAIT with anything but a number of replicas, hasp counts no replica."""
 
 import re
 
@@ -21,7 +21,7 @@ class Nonsense(Relay):
     answer = None
 
     def __init__(self, target):
-        self.asking = set()  # the far ends of connections by which WAIT was asked
+        self.asking = set()  # sockets to Redis over which hasp has sent WAIT
         super().__init__(target)
 
     def _pass_on(self, data, source, sink, replies):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Keys that begin with hasp: say which client has a lock. Clients can read but not write them."""
+"""Keys that begin with hasp: contain the owners of locks. Clients may read but not write them."""
 
 import pytest
 from harness import encode
@@ -64,7 +64,7 @@ def test_reads_of_them_pass(share_hasp, plain, sections):
         assert one.call("COPY", OWN, "mine") == ONE
         assert one.call("EVAL_RO", "return redis.call('GET', KEYS[1])", 1, OWN) == bulk("5")
         assert one.call("SORT_RO", OWN).startswith(b"-WRONGTYPE")
-        # It is no key there.
+        # As a value or an argument, the same word is no key.
         assert one.call("SET", "a", OWN) == OK
         assert one.call("RPUSH", "list", OWN, OWN) == b":2\r\n"
         assert one.call("EVAL", "return ARGV[1]", 1, "a", OWN) == bulk(OWN)

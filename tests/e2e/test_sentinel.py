@@ -31,14 +31,14 @@ def test_one_sentinel_of_three_is_not_believed_alone(start_hasp, sentinels):
     hasp = start_hasp(upstream=sentinels.upstream + "\nfailover_wait = 60s")
     with hasp.connect() as c:
         c.send(encode("SET", "k", "v"))
-        until(lambda: "no other sentinel names the same primary" in hasp.log, "hasp to want a second word")
+        until(lambda: "no other sentinel names the same primary" in hasp.log, "hasp to ask for a second sentinel")
         sentinels.sentinels[1].thaw()
         assert c.read() == OK
 
 
 @covers("sentinels")
 def test_other_sentinels_are_learned(start_hasp, sentinels):
-    """hasp learns the others from one sentinel, which may then fail."""
+    """hasp learns the other sentinels from the first one, which then dies."""
     first = sentinels.sentinels[0]
     hasp = start_hasp(upstream=f"sentinels = {sentinels.addresses[0]}\nmaster = {NAME}").is_up()
     first.kill()
@@ -147,8 +147,8 @@ def test_nothing_is_written_to_the_old_primary_when_it_wakes_up(start_hasp, sent
 
 
 def test_primary_that_is_demoted_by_hand_is_left(start_hasp, sentinels):
-    """The sentinels name the old primary until they find it down; hasp sends it nothing, or gets a
-    refusal."""
+    """The sentinels still name the old primary for a while. hasp sends it no write, or Redis
+    refuses the write."""
     hasp = start_hasp(upstream=sentinels.upstream + "\nfailover_wait = 60s").is_up()
 
     def writes():
@@ -156,7 +156,7 @@ def test_primary_that_is_demoted_by_hand_is_left(start_hasp, sentinels):
             try:
                 answer = c.call("SET", "k", "w")
             except EOFError:
-                return False  # it was on its way when hasp left
+                return False  # the command was in flight when hasp closed the link
             assert answer == OK or answer.startswith(b"-READONLY ")
             return answer == OK
 
@@ -165,12 +165,12 @@ def test_primary_that_is_demoted_by_hand_is_left(start_hasp, sentinels):
     with hasp.connect() as c:
         assert c.call("SET", "k", "v") == OK
         primary.client().replicaof(other.host, other.port)
-        until(writes, "writes to go on", timeout=SETTLING)
+        until(writes, "a write to succeed", timeout=SETTLING)
         assert c.call("SET", "k", "x") == OK
 
 
 def test_error_tells_that_there_is_no_primary(start_hasp, sentinels):
-    """There is no replica to promote."""
+    """The dead primary has no replica that could be promoted."""
     for node in sentinels.replicas():
         node.kill()
     hasp = start_hasp(upstream=sentinels.upstream + "\nfailover_wait = 3s").is_up()

@@ -21,7 +21,7 @@ MB = 1 << 20
 
 
 class Told:
-    """Answers every request with the same bytes."""
+    """A server that answers every request with the same bytes."""
 
     def __init__(self, answer):
         self.answer, self.nasked = answer, 0
@@ -82,7 +82,7 @@ def flood(sock, begins, filler):
 
 
 def test_others_that_are_none_are_not_asked_for_ever(start_hasp, redis_server):
-    """The sentinel reports ten thousand others."""
+    """The sentinel reports ten thousand other sentinels, which do not exist."""
     other = bulks(b"name", b"x", b"ip", b"127.0.0.1", b"port", b"1")
     answer = bulks(redis_server.host.encode(), str(redis_server.port).encode()) + b"*0\r\n*10000\r\n" + other * 10_000
     with Told(answer) as sentinel:
@@ -93,7 +93,7 @@ def test_others_that_are_none_are_not_asked_for_ever(start_hasp, redis_server):
 
 @pytest.mark.parametrize("who", ["itself", "hasp", "nobody"])
 def test_primary_that_is_none_is_not_used(start_hasp, redis_server, who):
-    """hasp believes the sentinel's next answer."""
+    """The sentinel names a wrong address; hasp asks again and uses the next answer."""
     with Told(b"") as sentinel:
         hasp = start_hasp(upstream=upstream(sentinel).replace("20s", "60s"))
         address = {"itself": sentinel.address, "hasp": "%s:%d" % hasp.address[:2], "nobody": "127.0.0.1:1"}[who]
@@ -101,13 +101,13 @@ def test_primary_that_is_none_is_not_used(start_hasp, redis_server, who):
         with hasp.connect(timeout=60) as client:
             client.send(b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1\r\n1\r\n")
             asked = sentinel.nasked
-            until(lambda: sentinel.nasked > asked + 2, "hasp to ask again")
+            until(lambda: sentinel.nasked > asked + 2, "two more questions of hasp")
             sentinel.answer = naming(redis_server.host, redis_server.port)
             assert client.read() == OK
 
 
 class Announcing(Announcer):
-    """Announces a switch whenever it is asked for the primary, some time before it answers."""
+    """A sentinel that announces a switch shortly before each answer about the primary."""
 
     def _answer(self, words, answers):
         if "GET-MASTER-ADDR-BY-NAME" in words:
@@ -122,11 +122,11 @@ class Announcing(Announcer):
 def test_announcements_at_each_question_do_not_keep_hasp_from_the_answer(start_hasp):
     with Replicas(1) as servers, Announcing(servers.primary) as sentinel:
         hasp = start_hasp(upstream=f"{sentinel.upstream}\nfailover_wait = 60s").is_up()
-        until(sentinel.is_heard, "hasp to listen")
+        until(sentinel.is_heard, "hasp to subscribe at the sentinel")
         replica = servers.replicas[0]
         sentinel.promotes(replica)
         sentinel.switches()
         with hasp.connect(timeout=60) as client:
-            until(lambda: f"primary master={NAME} address=127.0.0.1:{replica.port}" in hasp.log, "hasp to find it")
+            until(lambda: f"primary master={NAME} address=127.0.0.1:{replica.port}" in hasp.log, "hasp to find the new primary")
             assert client.call("SET", "k", 1) == OK
         assert replica.client().get("k") == "1"

@@ -14,8 +14,8 @@ WAITS = rule(pattern="job:*", wait="60s", lease="60s", renew="yes")
 
 
 def replicate(sentinels):
-    """Waits until the replicas have all writes. WAIT covers only the writes of its own
-    connection."""
+    """Waits until the replicas have all writes. Writes a key first, because WAIT covers only its
+    own connection."""
     with sentinels.primary().client() as client:
         client.set("replicated", 1)
         assert client.wait(2, 0) == 2
@@ -23,7 +23,7 @@ def replicate(sentinels):
 
 @pytest.mark.parametrize("how", ["failover", "kill"])
 def test_those_who_wait_for_a_lock_stand_in_line_at_the_new_primary(start_hasp, sentinels, how):
-    """Waiters keep their order: each gets the lock when the one before releases it."""
+    """Waiters keep their order at the new primary."""
     hasp = start_hasp(WAITS, upstream=sentinels.upstream + "\nfailover_wait = 60s").is_up()
     holder = hasp.connect()
     assert holder.call("SET", "job:1", "h", "NX") == OK
@@ -32,11 +32,11 @@ def test_those_who_wait_for_a_lock_stand_in_line_at_the_new_primary(start_hasp, 
     for n in range(3):
         c = hasp.connect()
         c.send(encode("SET", "job:1", n, "NX"))
-        until(lambda: sentinels.primary().client().zcard("hasp:queue:{job:1}") == n + 1, "it to wait")
+        until(lambda: sentinels.primary().client().zcard("hasp:queue:{job:1}") == n + 1, "the waiter to enter the queue")
         waiting.append(c)
     old, new = leave(sentinels, how)
     until_followed(hasp, new)
-    until(lambda: new.client().zcard("hasp:queue:{job:1}") == 3, "them to stand in line again")
+    until(lambda: new.client().zcard("hasp:queue:{job:1}") == 3, "the waiters to enter the queue of the new primary")
     for n, c in enumerate(waiting):
         assert holder.call("DEL", "job:1") == b":1\r\n"
         holder.close()
@@ -79,7 +79,7 @@ def test_reload_goes_from_an_address_to_sentinels_and_back(start_hasp, redis_ser
 
 @covers("master")
 def test_reload_changes_the_master(start_hasp, redis_server, sentinels):
-    """These sentinels also watch another server."""
+    """The same sentinels also watch a second master."""
     with RedisServer(host=sentinels.host) as other:
         for sentinel in sentinels.sentinels:
             sentinel.ask("SENTINEL", "MONITOR", "other", other.host, other.port, 2)
@@ -88,6 +88,6 @@ def test_reload_changes_the_master(start_hasp, redis_server, sentinels):
             assert c.call("SET", "who", "first") == OK
             ups = hasp.log.count("upstream_up")
             hasp.reload(f"master = {NAME}", "master = other")
-            until(lambda: hasp.log.count("upstream_up") > ups, "hasp's own connection")
+            until(lambda: hasp.log.count("upstream_up") > ups, "hasp's own connection to the second master")
             assert c.call("SET", "who", "other") == OK
             assert other.client().get("who") == "other"

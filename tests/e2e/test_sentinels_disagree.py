@@ -14,14 +14,14 @@ from harness.replies import OK
 
 @pytest.fixture(scope="module")
 def servers():
-    """Two servers that both claim to be primaries."""
+    """Yields two independent servers, the old and the new primary."""
     with RedisServer() as old, RedisServer() as new:
         yield old, new
 
 
 @pytest.fixture
 def sentinels(servers):
-    """Three sentinels, which all name the old primary."""
+    """Yields three sentinels, which all name the old primary."""
     with contextlib.ExitStack() as stack:
         yield [stack.enter_context(Announcer(servers[0])) for _ in range(3)]
 
@@ -31,19 +31,19 @@ def upstream(sentinels):
 
 
 def learn(sentinels, server):
-    """Makes the sentinels know of a failover, without announcing it."""
+    """Makes the sentinels name another primary, with a higher epoch, without announcing it."""
     for sentinel in sentinels:
         sentinel.primary, sentinel.epoch = server, sentinel.epoch + 1
 
 
 def named(hasp):
-    """Returns the primaries that hasp found, in order."""
+    """Returns the ports of the primaries that hasp found, in order."""
     return [line.rpartition(":")[2] for line in hasp.log.splitlines() if " primary master=" in line]
 
 
 def until_asked(sentinels, times):
     before = [sentinel.asked for sentinel in sentinels]
-    until(lambda: all(s.asked >= n + times for s, n in zip(sentinels, before, strict=True)), "all to be asked")
+    until(lambda: all(s.asked >= n + times for s, n in zip(sentinels, before, strict=True)), "hasp to ask all sentinels")
 
 
 @pytest.mark.parametrize("stale", range(3))
@@ -57,12 +57,12 @@ def test_hasp_that_starts_believes_the_one_that_knows_of_the_last_failover(start
 
 
 def test_one_that_heard_of_nothing_does_not_keep_hasp_at_the_old_primary(start_hasp, servers, sentinels):
-    """The outdated sentinel is the one that answered."""
+    """The outdated sentinel is the first in hasp's list."""
     hasp = start_hasp(upstream=upstream(sentinels)).is_up()
     until_asked(sentinels, 1)
     learn(sentinels[1:], servers[1])
     with hasp.connect() as c:
-        until(lambda: c.call("SET", "k", "v") == OK and servers[1].client().get("k"), "hasp to follow the others")
+        until(lambda: c.call("SET", "k", "v") == OK and servers[1].client().get("k"), "hasp to follow the two other sentinels")
         servers[0].client().flushall()
         until_asked(sentinels, 2)
         assert c.call("SET", "k", "w") == OK
@@ -75,11 +75,11 @@ def test_newest_word_does_not_count_where_that_server_says_it_is_a_replica(start
     hasp = start_hasp(upstream=upstream(sentinels)).is_up()
     with RedisServer("--replicaof", f"127.0.0.1 {servers[0].port}") as replica:
         learn(sentinels[1:], replica)
-        until(lambda: "no_primary " in hasp.log, "hasp to hear of it")
+        until(lambda: "no_primary " in hasp.log, "hasp to log no_primary")
         with hasp.connect() as c:
             c.send(encode("SET", "k", "v"))
             asked = sum(sentinel.asked for sentinel in sentinels)
-            until(lambda: sum(sentinel.asked for sentinel in sentinels) > asked + 2, "hasp to ask again")
+            until(lambda: sum(sentinel.asked for sentinel in sentinels) > asked + 2, "two more questions of hasp")
             assert named(hasp) == [str(servers[0].port)]
             replica.client().replicaof("NO", "ONE")
             assert c.read() == OK
@@ -126,8 +126,8 @@ def test_one_sentinel_of_three_cannot_lead_hasp_to_a_server_of_its_own(start_has
     with hasp.connect() as c:
         assert c.call("SET", "k", "v") == OK
     assert servers[0].client().get("k") == "v"
-    # The other two are believed.
+    # hasp believes the other two sentinels.
     learn([s for n, s in enumerate(sentinels) if n != liar], servers[1])
     with hasp.connect() as c:
-        until(lambda: c.call("SET", "k", "w") == OK and servers[1].client().get("k"), "hasp to follow the others")
+        until(lambda: c.call("SET", "k", "w") == OK and servers[1].client().get("k"), "hasp to follow the two other sentinels")
     assert not thief.passwords

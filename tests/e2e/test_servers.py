@@ -36,7 +36,7 @@ def redis_server(program):
 
 # --- commands that compare before they write: Redis 8.4, Valkey 9 --------------------------------
 
-# (Releases of Debian that still change have them: so not each check depends on those.)
+# The servers' releases of Debian still change, so only nightly tests depend on them.
 COMPARING = pytest.mark.parametrize("program", [
     pytest.param(name, marks=pytest.mark.nightly) for name in ("redis-next", "valkey9")], indirect=True, scope="module")
 
@@ -139,7 +139,7 @@ def test_guard_checks_commands_that_compare(start_hasp, plain, program):
         assert other.call("MSETEX", 1, KEY, 3) == ONE
 
 
-# --- a login that fails behind another reply, which the server never answers ------------------
+# --- a failed login after another reply, which hasp must not mistake for the login's ----------
 
 
 @pytest.mark.parametrize("login", LOGINS)
@@ -157,7 +157,8 @@ def test_failed_login_does_not_make_its_user_the_owner(share_hasp, plain, login,
 
 
 def test_failed_login_in_a_transaction_does_not_make_its_user_the_owner(start_hasp, redis_server, plain):
-    """The server leaves EXEC's reply without its last element, so hasp cannot continue."""
+    """The server leaves EXEC's reply without its last element, so hasp cannot follow the
+    replies."""
     hasp = start_hasp(rule(owner="user"), upstream=f"address = unix:{redis_server.unix}\nserver_check_delay = 200ms\nserver_timeout = 3s")
     with hasp.connect() as holder, hasp.connect() as thief:
         assert pipeline(holder, ("AUTH", "u2", "two"), ("SETNX", "lock:a", 1)) == [OK, ONE]
@@ -180,7 +181,7 @@ def test_client_goes_on_after_a_failed_login(share_hasp, login, sections):
 def test_login_of_hasp_that_fails_is_logged_and_made_again(start_hasp, redis_server, plain):
     plain.config_set("requirepass", "secret")
     hasp = start_hasp(upstream=f"address = unix:{redis_server.unix}\nuser = u1\npassword = new")
-    until(lambda: "WRONGPASS" in hasp.log, "hasp to log why it cannot log in")
+    until(lambda: "WRONGPASS" in hasp.log, "hasp to log that its login fails")
     plain.execute_command("ACL", "SETUSER", "u1", ">new")
     hasp.is_up()
 
@@ -201,19 +202,19 @@ def test_login_that_another_node_refuses_ends_the_client(cluster, start_hasp):
     hasp = start_hasp(upstream=cluster.upstream)
     with hasp.connect() as one:
         replies = pipeline(one, ("CLIENT", "SETNAME", "n"), ("AUTH", "u", "right"))
-        if replies == [OK, WRONGPASS]:  # that node is the client's default node
+        if replies == [OK, WRONGPASS]:  # the node without the login is this client's default node
             return
         assert replies == [OK, OK]
         one.send(encode("GET", cluster.key(slot)))
         assert one.at_end()
 
 
-# --- WAIT, which only asks for what its own connection wrote -----------------------------------
+# --- WAIT, which covers only the writes of its own connection -----------------------------------
 
 
 @pytest.fixture
 def replica(program, redis_server, plain):
-    """A replica that has all data. While it is frozen, it acknowledges nothing."""
+    """Yields a replica that has all data. While a test freezes it, it acknowledges nothing."""
     plain.config_set("repl-diskless-sync-delay", 0)
     with RedisServer("--replicaof", *redis_server.address, program=program) as replica:
         until(lambda: replica.client().info("replication")["master_link_status"] == "up", "the replica to follow")
@@ -223,13 +224,13 @@ def replica(program, redis_server, plain):
 
 def until_it_has_all(plain, replica):
     until(lambda: replica.client().info("replication")["master_repl_offset"] ==
-          plain.info("replication")["master_repl_offset"], "the replica to have all")
+          plain.info("replication")["master_repl_offset"], "the replica to have all writes")
     until(lambda: plain.info("replication")["slave0"]["lag"] == 0 and plain.info("replication")["slave0"]["offset"] ==
-          plain.info("replication")["master_repl_offset"], "the replica to acknowledge that")
+          plain.info("replication")["master_repl_offset"], "the replica to acknowledge all writes")
 
 
 def served(stack, hasp, *login):
-    """A client that shares its link with another one."""
+    """Returns a client that shares its link with another client."""
     hasp.is_up()
     one, other = stack.enter_context(hasp.connect()), stack.enter_context(hasp.connect())
     for conn in one, other:
@@ -251,12 +252,12 @@ def test_wait_does_not_count_a_replica_that_lacks_the_write(start_hasp, plain, r
         with replica.frozen():
             assert pipeline(one, write, wait)[1] == missing
         if wait[0] == "WAIT":
-            until(lambda: one.call(*wait) == there, "the replica to have it")
+            until(lambda: one.call(*wait) == there, "the replica to have the write")
         assert plain.keys("hasp:ack*") == []
 
 
 def test_wait_does_not_count_a_replica_that_lacks_what_was_written_in_another_database(share_hasp, plain, replica):
-    """The client is alone on the shared link of its database, and takes that link over."""
+    """The client is alone on the shared link of database 0, and takes it along to database 1."""
     with contextlib.ExitStack() as stack:
         one = served(stack, share_hasp())
         with replica.frozen():
@@ -268,7 +269,7 @@ def test_wait_does_not_count_a_replica_that_lacks_a_lock_that_was_handed_over(sh
     with contextlib.ExitStack() as stack:
         hasp = share_hasp(verbs(lease="600s"))
         holder, waiter = served(stack, hasp), served(stack, hasp)
-        waiter.call("WAIT", 0, 0)  # its link is its own from here on
+        waiter.call("WAIT", 0, 0)  # gives the client a link of its own
         assert holder.call("LOCK", "k") == FENCE
         stand(plain, waiter, "LOCK", "k", "WAIT", 600_000)
         until_it_has_all(plain, replica)
@@ -317,7 +318,7 @@ def test_wait_at_a_cluster_does_not_count_a_replica_that_lacks_the_write(program
 
 @pytest.mark.parametrize("refused", [("MULTI",), ("WATCH", "x")])
 def test_guarded_transaction_ends_as_without_hasp_after_a_command_that_is_refused(share_hasp, redis_server, refused):
-    """Redis 8 runs the command, Valkey 8 does not."""
+    """Redis 8 runs EXEC after the refused command, Valkey 8 does not."""
     with share_hasp(guard()).connect() as one, redis_server.connect() as direct:
         commands = ("MULTI",), refused, ("SET", KEY, 1), ("EXEC",)
         assert [one.call(*command) for command in commands] == [direct.call(*command) for command in commands]

@@ -17,7 +17,7 @@ from harness.campaigns import TESTER
 RUN = pathlib.Path(HASP).resolve().parent / "tests" / "sim" / "run"
 pytestmark = [pytest.mark.skipif(not RUN.exists(), reason="the simulation needs Lua 5.1"), pytest.mark.sanitized]
 
-# model -> the planted defects that it shows. Those of C are in tests/sim/breaks.c, the others in
+# {model: the planted defects that it finds}. Those in C are in tests/sim/breaks.c, the others in
 # the Lua scripts.
 BREAKS = {
     "plain": "leave_paused leave_throttled",
@@ -39,7 +39,7 @@ BREAKS = {
 
 
 def simulate(*args, run=RUN):
-    """(exit status, output)."""
+    """Runs tests/sim/run. Returns (exit status, output)."""
     done = subprocess.run([run, *map(str, args)], capture_output=True, text=True, timeout=3000,
                           check=False)
     return done.returncode, done.stdout + done.stderr

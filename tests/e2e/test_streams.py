@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""SYNC, PSYNC and MONITOR, after which Redis may send no ordinary replies. Whether they succeed,
-Redis decides."""
+"""SYNC, PSYNC and MONITOR. If Redis accepts them, no ordinary replies may follow."""
 
 import pytest
 from harness import encode, until
@@ -12,7 +11,7 @@ KEY = "lock:1"
 
 
 def served(hasp):
-    """A client that has used a shared link, if links are shared."""
+    """Returns a client that has used a shared link, if links are shared."""
     hasp.is_up()
     connection = hasp.connect()
     assert connection.call("PING") == PONG
@@ -21,7 +20,7 @@ def served(hasp):
 
 @pytest.fixture
 def limited(plain):
-    """The user `limited` may run all commands but these three."""
+    """Creates a user that may not run SYNC, PSYNC and MONITOR. Returns the command that logs in."""
     plain.execute_command("ACL", "SETUSER", "limited", "on", ">pw", "~*", "&*", "+@all",
                           "-sync", "-psync", "-monitor")
     return ("AUTH", "limited", "pw")
@@ -47,8 +46,8 @@ def test_what_a_replica_sends_before_the_stream_begins_reaches_redis(start_hasp,
         assert one.call("REPLCONF", "capa", "psync2") == OK
         one.send(encode("PSYNC", "?", -1) + encode("REPLCONF", "ACK", 4711))
         assert one.file.readline().startswith(b"+FULLRESYNC ")
-        until(lambda: plain.info("replication").get("slave0", {}).get("port") == 6999, "the replica")
-        until(lambda: plain.info("replication")["slave0"]["offset"] == 4711, "its acknowledgement")
+        until(lambda: plain.info("replication").get("slave0", {}).get("port") == 6999, "the replica's port in INFO")
+        until(lambda: plain.info("replication")["slave0"]["offset"] == 4711, "the acknowledged offset in INFO")
 
 
 @pytest.mark.parametrize("command", [("SYNC",), ("PSYNC", "?", -1), ("MONITOR",), ("PSYNC",),
@@ -74,7 +73,7 @@ def test_message_before_the_refusal_is_no_stream(start_hasp, plain, limited, com
         assert one.call(*limited) == OK
         assert one.call("SUBSCRIBE", "news")
         assert other.call("SETNX", KEY, "v") == ONE
-        with hasp.frozen():  # it reads the command first, then the message
+        with hasp.frozen():  # so that Redis gets the command before the message
             one.send(encode(*command) + encode("UNSUBSCRIBE") + encode("DEL", KEY))
             plain.publish("news", "x")
         assert b"message" in one.read()
@@ -98,19 +97,19 @@ def test_monitor_shows_what_comes_and_nothing_of_hasps_own(start_hasp, plain):
         assert other.call("MULTI") == OK
         assert other.call("DISCARD") == OK
         names = iter(lambda: one.read().split(b'"')[1].lower(), b"discard")
-        # hasp may still be giving Redis its scripts, as at every start.
+        # MONITOR may also show SCRIPT LOAD, which hasp sends when it starts.
         assert [name for name in names if name != b"script"] == [b"multi"]
 
 
 def test_wait_counts_what_was_written_on_shared_links(start_hasp, redis_server, plain):
-    """No replica acknowledges the write; WAIT on a connection that wrote nothing would report all
+    """No replica has the write. WAIT on a connection that has written nothing would count all
     replicas."""
     plain.config_set("repl-diskless-sync-delay", 0)
     hasp = start_hasp()
     with hasp.connect() as replica, served(hasp) as one:
         replica.send(encode("SYNC"))
-        until(lambda: plain.info("replication")["connected_slaves"] == 1, "the replica")
+        until(lambda: plain.info("replication")["connected_slaves"] == 1, "Redis to count the replica")
         until(lambda: plain.info("replication")["slave0"]["state"] == "online"
-              or replica.file.read1() is None, "the synchronisation")
+              or replica.file.read1() is None, "the replica to be synchronised")
         assert one.call("SET", "k", "v") == OK
         assert one.call("WAIT", 1, 100) == ZERO

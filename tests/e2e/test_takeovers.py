@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Which faults tests/fuzz/cluster and tests/fuzz/failover attribute to asynchronous replication:
-only the losses of a replica that took over by itself.
-"""
+"""The campaigns with clusters and sentinels blame asynchronous replication only for losses by a
+replica that took over by itself."""
 
 import argparse
 import asyncio
@@ -27,7 +26,7 @@ pytestmark = [UNLESS_SANITIZED, pytest.mark.nightly]
 SLOT = Cluster.slot("k")
 
 
-# --- which takeovers there were ---------------------------------------------------------
+# --- finding the takeovers --------------------------------------------------------------
 
 def outage(kind, old, begin, calm):
     made = Outage(kind, old)
@@ -36,7 +35,8 @@ def outage(kind, old, begin, calm):
 
 
 def taken_over(at=10.0, slots=(SLOT,)):
-    """B takes over from A between `at` and `at` + 1; A notices 1 s later."""
+    """Returns observations of B taking over from A between `at` and `at` + 1; A notices 1 s
+    later."""
     takeovers = Takeovers()
     takeovers.note("A", at, at, Said(None, 1, set(slots)))
     takeovers.note("B", at, at, Said("A", 1, set()))
@@ -84,7 +84,7 @@ def test_what_a_node_says_of_itself():
     assert server_said([b"master", 1, []]).follows is None
 
 
-# --- what they explain ------------------------------------------------------------------
+# --- the losses that a takeover explains ------------------------------------------------
 
 @pytest.fixture
 def world():
@@ -92,7 +92,7 @@ def world():
 
 
 def found(world, at=None, slots=(SLOT,)):
-    """Returns the kinds of faults that remain after a takeover at `at`."""
+    """Returns {kind: number} of the faults that remain after a takeover at `at`, if any."""
     world.judge(taken_over(at, slots).unasked([], always) if at is not None else [])
     return dict(world.kinds)
 
@@ -143,7 +143,7 @@ def test_an_error_that_no_failover_explains_is_none_of_a_takeover(world):
     assert found(world, now - 0.5) == {"redirected": 1}
 
 
-# --- as Redis tells it ------------------------------------------------------------------
+# --- real servers -----------------------------------------------------------------------
 
 async def watched(tasks, takeovers, old, act):
     """Calls `act` when all servers are watched. Returns the takeover from `old`, if a replica took
@@ -162,8 +162,8 @@ async def watched(tasks, takeovers, old, act):
 
 
 def of_cluster(cluster, old, act):
-    """Returns the takeover from the node, and whether the campaign attributes it to the node
-    itself."""
+    """Returns the takeover that `act` causes, and whether the campaign believes that no one asked
+    for it."""
     takeovers = Takeovers()
     taken = asyncio.run(watched(watch_cluster(takeovers, cluster), takeovers, old.id, act))
     frozen = [outage("freeze", old.id, 0, float("inf"))]
@@ -185,7 +185,7 @@ def test_a_node_whose_primary_hangs_takes_over_by_itself_and_one_that_is_asked_d
         old = cluster.owner("k")
         _, is_unasked = of_cluster(cluster, old, lambda: cluster.failover(old))
         if is_unasked:
-            raise TooSlow("the takeover was over before it was seen to be asked for")
+            raise TooSlow("the test saw the takeover only when it was over")
 
 
 def test_sentinels_fail_over_by_themselves():

@@ -78,7 +78,7 @@ def test_fencing_tokens_rise_from_holder_to_holder(share_hasp, plain):
 
 
 def in_turn(plain, holder, ones, take, give):
-    """Checks that all of `ones` get the lock in the order of the queue."""
+    """Queues all of `ones`, and checks that they get the lock in that order."""
     for one in ones:
         stand(plain, one, *take)
     for n, one in enumerate(ones):
@@ -103,7 +103,7 @@ def test_first_come_first_served_by_workers_and_other_hasps(start_hasp, plain):
         assert one.call("LOCK", KEY) == FENCE
         ones = []
         while len(ones) < 8 or len({ticket.split("-")[0] for ticket in entries(plain)}) < 4:
-            assert len(ones) < 80, "a worker that gets no connection"
+            assert len(ones) < 80, "a worker has no waiter"
             ones.append(hasps[len(ones) % 2].connect())
             stand(plain, ones[-1], "LOCK", KEY, "WAIT", 20000)
         for n, other in enumerate(ones):
@@ -125,7 +125,7 @@ def test_first_come_first_served_under_a_rule_by_two_hasps(share_hasp, plain):
 
 @pytest.mark.parametrize("take", [("LOCK", KEY), ("LOCK", KEY, "WAIT", 60000)])
 def test_newcomer_does_not_overtake_the_waiters(share_hasp, plain, take):
-    """The lock is free, but its queue is not empty, and only the newcomer asks now."""
+    """Only the newcomer's LOCK finds that the lock was deleted; the queue has a waiter."""
     hasp = share_hasp(VERBS)
     with hasp.connect() as one, hasp.connect() as other:
         plain.hset(KEY, "somebody", 1)
@@ -267,7 +267,7 @@ def test_waiters_lock_is_released_at_disconnect_when_it_shall(share_hasp, plain)
             stand(plain, other, "LOCK", KEY, "WAIT", 60000)
             one.call("UNLOCK", KEY)
             assert other.read() == FENCE
-        until(lambda: not plain.exists(KEY), "the lock to go")
+        until(lambda: not plain.exists(KEY), "the lock to be released")
 
 
 @pytest.mark.parametrize("pooling", ["session"])
@@ -275,7 +275,8 @@ def test_waiters_lock_is_released_at_disconnect_when_it_shall(share_hasp, plain)
                                         (("SETNX", "lock:1", "v"), ("DEL", "lock:1"))])
 def test_answer_to_a_release_that_comes_after_the_grant_is_not_about_the_new_holder(
         start_hasp, redis_server, plain, take, give):
-    """When the client hangs up, hasp releases its lock, which hasp must still know."""
+    """The late reply must not make hasp forget the new holder's lock, which it releases at the
+    end."""
     with Relay(redis_server.address) as relay:
         hasp = is_ready(start_hasp(rule(on_disconnect="release") + verbs(on_disconnect="release"),
                                    upstream=relay.address), plain)
@@ -288,7 +289,7 @@ def test_answer_to_a_release_that_comes_after_the_grant_is_not_about_the_new_hol
                 assert other.read() in TAKEN
                 relay.holds_back = None
                 assert one.read() == ONE
-            until(lambda: not plain.exists(take[1]), "the lock to go")
+            until(lambda: not plain.exists(take[1]), "the lock to be released")
         hasp.stop()
 
 
@@ -349,7 +350,7 @@ def test_count_is_shared_by_an_owners_connections_at_two_hasps(share_hasp, plain
         bob = ("AS", "bob")
         assert one.call("LOCK", KEY, "WAIT", 60000, *bob) == FENCE
         stand(plain, other, "LOCK", KEY, "WAIT", 60000, "AS", "ann")
-        # The holder need not queue behind the waiters.
+        # The owner has the lock already, so it does not queue after the waiters.
         assert two.call("LOCK", KEY, "WAIT", 60000, *bob) == FENCE
         assert one.call("UNLOCK", KEY, *bob) == ONE
         assert entries(plain) and plain.hgetall(KEY) == {"bob": "1"}

@@ -15,7 +15,7 @@ from harness.waiting import KEY
 
 
 class Crowd:
-    """`n` raw connections, read without blocking."""
+    """`n` connections that are read without blocking."""
 
     def __init__(self, address, n):
         self.selector = selectors.DefaultSelector()
@@ -30,10 +30,10 @@ class Crowd:
         self.ones[number].sendall(encode(*command))
 
     def replies(self):
-        """Yields (number, reply) of each client that gets a reply, until none arrives for long."""
+        """Yields (number, reply) for each reply that a client gets; fails if none comes."""
         while True:
             ready = self.selector.select(LONG)
-            assert ready, "nobody is told anything"
+            assert ready, f"no reply in {LONG} s"
             for key, _ in ready:
                 data = key.fileobj.recv(256)
                 assert data.endswith(b"\r\n"), data
@@ -52,8 +52,8 @@ class Crowd:
 
 
 MANY = clients_that_fit(2500 if sanitized() else 10000)
-LONG = 300  # seconds: Redis serves all of them, one after the other
-LEASES = verbs(lease="1h")  # none ends while others are taken, and hasp need not renew so many
+LONG = 300  # seconds in which Redis serves all clients, one after the other
+LEASES = verbs(lease="1h")  # so long that hasp need not renew thousands of locks
 
 
 def test_thousands_wait_for_one_lock_and_get_it_in_turn(start_hasp, plain):
@@ -63,12 +63,12 @@ def test_thousands_wait_for_one_lock_and_get_it_in_turn(start_hasp, plain):
         with Crowd(hasp.address, MANY) as crowd:
             for number in range(MANY):
                 crowd.send(number, "LOCK", KEY, "WAIT", 3600000, "AS", f"w{number}")
-            until(lambda: plain.zcard(queue_of(KEY)) == MANY, "all to stand in line", timeout=LONG)
+            until(lambda: plain.zcard(queue_of(KEY)) == MANY, "all clients to enter the queue", timeout=LONG)
             order = [int(entry.split()[7][1:]) for entry in plain.zrange(queue_of(KEY), 0, -1)]
             one.call("UNLOCK", KEY)
             got, last = [], 0
             for number, reply in crowd.replies():
-                if reply == ONE:  # its UNLOCK
+                if reply == ONE:  # the reply to UNLOCK
                     continue
                 assert reply == FENCE and int(reply[1:]) > last
                 last = int(reply[1:])
@@ -88,7 +88,7 @@ def test_thousands_of_locks_are_waited_for_by_one_each(start_hasp, plain):
         with Crowd(hasp.address, MANY) as crowd:
             for number in range(MANY):
                 crowd.send(number, "LOCK", f"k{number}", "WAIT", 3600000)
-            until(lambda: plain.dbsize() == 3 * MANY + 1, "all to stand in line", timeout=LONG)
+            until(lambda: plain.dbsize() == 3 * MANY + 1, "all clients to enter their queues", timeout=LONG)
             one.send(b"".join(encode("UNLOCK", f"k{number}") for number in range(MANY)))
             got = collections.Counter()
             for number, reply in crowd.replies():
@@ -106,6 +106,6 @@ def test_all_of_thousands_leave_when_they_hang_up(start_hasp, plain):
         with Crowd(hasp.address, MANY) as crowd:
             for number in range(MANY):
                 crowd.send(number, "LOCK", KEY, "WAIT", 3600000)
-            until(lambda: plain.zcard(queue_of(KEY)) == MANY, "all to stand in line", timeout=LONG)
-        until(lambda: not plain.exists(queue_of(KEY)), "all to leave", timeout=LONG)
+            until(lambda: plain.zcard(queue_of(KEY)) == MANY, "all clients to enter the queue", timeout=LONG)
+        until(lambda: not plain.exists(queue_of(KEY)), "all clients to leave the queue", timeout=LONG)
         assert one.call("UNLOCK", KEY) == ONE and not plain.exists(KEY)

@@ -18,7 +18,7 @@ from harness.wait import TooSlow
 from harness.waiting import KEY, rule
 
 
-# --- what Redis allows -----------------------------------------------------------
+# --- permissions in Redis -----------------------------------------------------------
 
 
 def test_user_that_may_not_publish_releases_to_the_waiter_that_hasp_then_finds(share_hasp, plain):
@@ -51,7 +51,7 @@ def logged_in(hasp):
 
 
 def upstream(server, **settings):
-    """Returns the upstream for start_hasp(): the address, and further options."""
+    """Returns `upstream` for start_hasp(): the server's address and further options."""
     return "\n".join([f"unix:{server.unix}", *(f"{name} = {value}" for name, value in settings.items())])
 
 
@@ -83,7 +83,7 @@ def test_subscription_that_redis_refuses_is_an_error_to_clients_that_would_wait(
         error = b"-ERR hasp: cannot wait for a lock: NOAUTH "
         assert one.call("LOCK", KEY, "WAIT", 60000).startswith(error)
         assert one.call("SETNX", "lock:1", "v").startswith(error)
-        assert one.call("LOCK", KEY) == FENCE  # a LOCK without WAIT needs no subscription
+        assert one.call("LOCK", KEY) == FENCE  # LOCK without WAIT needs no subscription
         assert one.call("DEL", "lock:1") == ZERO
 
 
@@ -100,7 +100,7 @@ def test_transaction_that_could_not_wait_has_one_reply_before_replies_are_left_o
     """hasp ends the transaction by DISCARD, whose reply the client must not get."""
     hasp = start_hasp(guard(), upstream=upstream(protected))
     with logged_in(hasp) as one:
-        transact(one, ("SET", "stock:1", 1))  # hasp learns of the refusal
+        transact(one, ("SET", "stock:1", 1))  # hasp learns that it cannot subscribe
         assert one.call("MULTI") == OK
         one.send(b"".join(encode(*command) for command in [
             ("SET", "stock:1", 1), ("GET", "free"), ("EXEC",), ("CLIENT", "REPLY", "SKIP"), ("PING",), ("ECHO", "end")]))
@@ -112,8 +112,8 @@ def test_transaction_that_could_not_wait_has_one_reply_before_replies_are_left_o
 @pytest.mark.parametrize("command", [("LOCK", KEY), ("SETNX", "lock:1", "v"), ("GET", "stock:1"),
                                      ("SET", "stock:1", 1), ("HINCRBY", "stock:1", "f", 1)])
 def test_client_that_is_not_logged_in_is_asked_before_its_script_is_sent(start_hasp, protected, command):
-    """Redis closes a client without a login that sends more than ten arguments. If Redis has no
-    password, a client has not logged in, but may run all commands."""
+    """Redis closes a client without a login that sends more than ten arguments, so hasp first asks
+    whether a login is required."""
     hasp = start_hasp(rule(wait="0") + guard(wait="0") + VERBS, upstream=upstream(protected, password="secret"))
     until(lambda: "upstream_up" in hasp.log, "hasp to know that Redis asks for a login")
     with hasp.connect() as one, protected.client() as plain:
@@ -135,7 +135,7 @@ def test_subscription_is_tried_again(start_hasp, protected):
         assert hasp.log.count("subscriber_down") == 1
 
 
-# --- reload, end, and Redis' end -------------------------------------------------
+# --- reloads, and the end of hasp or Redis ---------------------------------------------
 
 
 def test_waiters_outlive_a_reload(start_hasp, plain):
@@ -153,7 +153,8 @@ def test_waiters_outlive_a_reload(start_hasp, plain):
 
 
 def test_waiters_whose_rule_is_gone_end_well(start_hasp, plain):
-    """One waiter gets the lock; one that has lost its place asks again, and gets Redis' reply."""
+    """One waiter gets the lock; the other one, out of the queue, asks again and gets Redis'
+    reply."""
     hasp = start_hasp(rule(wait="60s"))
     with hasp.connect() as one, hasp.connect() as other, hasp.connect() as third:
         one.call("SETNX", "lock:1", "v")
@@ -182,7 +183,7 @@ def test_waiter_is_waited_for_when_hasp_is_to_leave(start_hasp, plain):
 
 @pytest.mark.parametrize("again", [False, True])
 def test_waiters_have_left_the_queue_when_hasp_is_gone(start_hasp, plain, again):
-    """After drain_timeout, or at a second SIGTERM."""
+    """hasp exits after drain_timeout, or at a second SIGTERM."""
     hasp, away = start_hasp(VERBS, drain_timeout="30s" if again else "200ms"), start_hasp(VERBS)
     with away.connect() as one, hasp.connect() as other:
         one.call("LOCK", KEY)
@@ -199,7 +200,7 @@ def test_waiters_have_left_the_queue_when_hasp_is_gone(start_hasp, plain, again)
 @BOTH
 @pytest.mark.parametrize("take", [("LOCK", KEY, "WAIT", 20000), ("SETNX", "lock:1", "w")])
 def test_waiters_end_well_when_redis_restarts(share_hasp, redis_server, plain, pooling, take):
-    """A client with a link of its own is closed, as without hasp."""
+    """A client with a link of its own is closed, as it would be without hasp."""
     hasp = share_hasp(rule(wait="20s") + VERBS)
     ones = [hasp.connect() for _ in range(3)]
     plain.hset(take[1], "somebody", 1)
@@ -209,7 +210,7 @@ def test_waiters_end_well_when_redis_restarts(share_hasp, redis_server, plain, p
     for other in ones:
         stand(plain, other, *take)
     redis_server.kill()
-    redis_server.start()  # it remembers nothing
+    redis_server.start()  # Redis has lost its data
     for other in ones:
         if pooling == "session":
             assert other.at_end()
@@ -234,7 +235,7 @@ def test_wait_that_times_out_while_redis_is_gone_ends_with_an_error_that_says_so
             stand(plain, other, *waits, queue=queue, briefly=True)
             waiters[waits] = other
         redis_server.kill()
-        until(lambda: "upstream_down" in hasp.log, "hasp to notice")
+        until(lambda: "upstream_down" in hasp.log, "hasp to notice that Redis is down")
         for waits, other in waiters.items():
             answer = other.read()
             if not answer.startswith(b"-ERR") and "wait_timed_out" in hasp.log.partition("upstream_down")[0]:
@@ -243,7 +244,7 @@ def test_wait_that_times_out_while_redis_is_gone_ends_with_an_error_that_says_so
 
 
 def test_frozen_hasp_is_waited_for_once_not_for_each_of_its_waiters(start_hasp, redis_server, plain):
-    """The waiters keep their places."""
+    """The script waits once for the frozen hasp; its waiters keep their places."""
     frozen, hasp = start_hasp(VERBS, workers=1).is_up(), start_hasp(VERBS, workers=1).is_up()
     with hasp.connect() as one, hasp.connect() as last, contextlib.ExitStack() as stack:
         assert one.call("LOCK", KEY) == FENCE

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A client does not wait for a lock that its own connection has. No other client would release the lock,
-and the commands by which the connection releases or renews it would have to wait, too."""
+"""A client does not wait for a lock of its own connection: the commands that could release the lock
+would have to wait, too."""
 
 import pytest
 from harness import until
@@ -14,15 +14,15 @@ RENEW = "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('pexpir
 
 
 def refused_at_once(plain, one, *command, answer=NIL, key=KEY):
-    """The error comes long before the lock can have ended, and the client gets no place in the
-    queue."""
+    """Checks that the client gets the error long before the lock could end, and enters no queue."""
     assert one.call(*command) == answer
     assert plain.pttl(key) > 20000
     assert not plain.exists(queue_of(key))
 
 
 def test_holder_that_shares_a_connection_does_not_wait_for_the_other_one(share_hasp, plain):
-    """hasp serves the holder's renewals after the other holder's command, so that command must not wait."""
+    """The first holder's renewals come after the second one's command, which must not hold them
+    up."""
     with share_hasp(rule(owner="value", wait="60s")).connect() as one:
         assert one.call("SET", "lock:1", "a", "NX", "PX", 30000) == OK
         refused_at_once(plain, one, "SET", "lock:1", "b", "NX", "PX", 50000, key="lock:1")
@@ -35,7 +35,7 @@ def test_lock_that_a_script_renewed_past_its_lease_is_not_waited_for(share_hasp,
     with share_hasp(rule(owner="value", wait="60s")).connect() as one:
         assert one.call("SET", "lock:1", "a", "NX", "PX", 2000) == OK
         assert one.call("EVAL", RENEW, 1, "lock:1", "a", 30000) == ONE
-        until(lambda: plain.pttl("lock:1") < 27900, "the first lease to be over")
+        until(lambda: plain.pttl("lock:1") < 27900, "the first lease to end")
         refused_at_once(plain, one, "SET", "lock:1", "b", "NX", "PX", 5000, key="lock:1")
 
 
@@ -76,7 +76,8 @@ def test_lock_does_not_wait_for_another_owner_of_its_connection(share_hasp, plai
 
 
 def test_lock_waits_for_what_another_connection_took_by_the_same_owner_as_before(share_hasp, plain):
-    """The connection's name does not count: the connection has released the lock."""
+    """The connection has released its lock, so its former owner's lock at another connection is
+    awaited."""
     hasp = share_hasp(VERBS)
     with hasp.connect() as one, hasp.connect() as other:
         assert one.call("LOCK", KEY, "AS", "r1") == FENCE
@@ -108,7 +109,7 @@ def test_place_of_a_semaphore_is_not_waited_for_beside_ones_own(share_hasp, plai
 
 @pytest.mark.parametrize("reentrant", ["count", "refresh", "no"])
 def test_mlock_does_not_wait_for_another_owner_of_its_connection(share_hasp, plain, reentrant):
-    """MLOCK could not get all of its locks, so it waits for none of them."""
+    """MLOCK can never get all of its locks, so it waits for none."""
     hasp = share_hasp(verbs(reentrant=reentrant))
     with hasp.connect() as one, hasp.connect() as other:
         assert one.call("LOCK", "k:2", "AS", "r1") == FENCE

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The queue of waiters: its name, and the faults that it survives.
-
-Waiters keep their order and get the lock, whatever is killed, deleted or late.
-"""
+"""The queue of waiters: its name, and the faults after which waiters still get the lock in
+order."""
 
 import contextlib
 import signal
@@ -18,7 +16,7 @@ from harness.sections import VERBS, verbs
 from harness.waiting import KEY, rule
 
 
-# --- what the queue must survive -------------------------------------------------
+# --- faults that a queue survives ------------------------------------------------
 
 
 @pytest.mark.parametrize("blow", [
@@ -34,7 +32,7 @@ def test_waiters_keep_their_order_through(share_hasp, plain, blow):
         for other in ones:
             stand(plain, other, "LOCK", KEY, "WAIT", 60000)
         blow(plain)
-        until(lambda: plain.zcard(queue_of(KEY)) == 4, "all to stand in line again")
+        until(lambda: plain.zcard(queue_of(KEY)) == 4, "all clients to enter the queue again")
         for n, other in enumerate(ones):
             assert (ones[n - 1] if n else one).call("UNLOCK", KEY) == ONE
             assert other.read() == FENCE
@@ -43,7 +41,7 @@ def test_waiters_keep_their_order_through(share_hasp, plain, blow):
 
 
 def test_queue_outlives_its_longest_wait_and_not_much_more(share_hasp, plain):
-    """Otherwise the queue of a killed hasp would stay for ever."""
+    """Without an expiry, the queue of a killed hasp would stay for ever."""
     hasp = share_hasp(VERBS)
     with hasp.connect() as one, hasp.connect() as other, hasp.connect() as third:
         one.call("LOCK", KEY)
@@ -119,8 +117,8 @@ def test_release_after_the_subscription_is_up_again(start_hasp, plain):
                                         (("SETNX", "lock:1", "v"), ("DEL", "lock:1"))])
 def test_waiter_passed_over_while_the_subscription_was_down_goes_before_a_newcomer(
         start_hasp, redis_server, plain, take, give):
-    """To Redis, the lock is free and its queue empty; only hasp knows the waiter. The newcomer asks
-    while hasp is not subscribed."""
+    """Redis has a free lock and no queue; only hasp knows the waiter. The newcomer's command
+    arrives while hasp is not subscribed."""
     hasp, away = start_hasp(rule(wait="60s") + VERBS), start_hasp(rule(wait="60s") + VERBS)
     with away.connect() as holder, hasp.connect() as one, hasp.connect() as two, hasp.connect() as newcomer:
         plain.hset(KEY, "somebody", 1)
@@ -131,12 +129,12 @@ def test_waiter_passed_over_while_the_subscription_was_down_goes_before_a_newcom
         with hasp.frozen():
             plain.client_kill_filter(_id=subscriber["id"])
             plain.delete(KEY, "lock:1")
-            # It grants the lock to a waiter that is there: there is none.
+            # The scripts pass over the waiters, whose hasp is not subscribed, and remove the queue.
             assert holder.call(*take) in TAKEN and holder.call(*give) == ONE
             assert not plain.exists(take[1], queue_of(take[1]))
             redis_server.freeze()
         try:
-            until(lambda: "subscriber_down" in hasp.log, "hasp to notice")
+            until(lambda: "subscriber_down" in hasp.log, "hasp to notice that its subscription has ended")
             newcomer.send(encode(*take))
             hasp.take_turn()
         finally:
@@ -149,8 +147,7 @@ def test_waiter_passed_over_while_the_subscription_was_down_goes_before_a_newcom
 @pytest.mark.parametrize("take, give", [(("LOCK", KEY, "WAIT", 60000), ("UNLOCK", KEY)),
                                         (("SETNX", "lock:1", "v"), ("DEL", "lock:1"))])
 def test_newcomer_does_not_pass_those_whose_places_cannot_be_asked_for_yet(start_hasp, plain, take, give):
-    """hasp's subscription is up again, but its own connection, which restores the places, comes
-    later."""
+    """hasp has subscribed again, but its own connection, which restores the places, is down."""
     hasp = start_hasp(rule(wait="60s") + VERBS).is_up()
     (own,) = clients(plain)
     away = start_hasp(rule(wait="60s") + VERBS)
@@ -167,7 +164,7 @@ def test_newcomer_does_not_pass_those_whose_places_cannot_be_asked_for_yet(start
             assert holder.call(*take) in TAKEN and holder.call(*give) == ONE
             plain.execute_command("ACL", "SETUSER", "default", "-command")
         try:
-            until(lambda: hasp.log.count("subscriber_up") == 2, "hasp to hear Redis")
+            until(lambda: hasp.log.count("subscriber_up") == 2, "hasp to subscribe again")
             assert hasp.log.count("upstream_up") == 1
             newcomer.send(encode(*take))
             hasp.take_turn()
@@ -195,8 +192,7 @@ def test_release_while_hasps_own_connection_is_down_is_made_good(start_hasp, pla
 
 @BOTH
 def test_waiter_whose_link_was_killed_ends_well(start_hasp, plain, pooling):
-    """A client that waits on a shared link is not affected; a client with its own link is
-    closed."""
+    """On a shared link the waiter stays; with a link of its own, the client is closed."""
     hasp = start_hasp(VERBS)
     until(lambda: "upstream_up" in hasp.log, "hasp's own connection")
     with hasp.connect() as other:
@@ -231,17 +227,17 @@ def test_client_that_hangs_up_leaves_the_queue(share_hasp, plain, half, take):
 
 @contextlib.contextmanager
 def frozen_at_release(hasp, gates, holder, *release):
-    """Freezes hasp within the block, after it has sent the release."""
+    """Freezes hasp within the block, while its release is in transit to Redis."""
     gates.shut(requests={"link"})
     holder.send(encode(*release))
-    until(lambda: gates.waiting, "the release to be on its way")
+    until(lambda: gates.waiting, "the release to wait at the gate")
     with hasp.frozen():
         gates.open()
         yield
 
 
 def test_lock_handed_to_one_who_has_hung_up_goes_to_the_next(start_hasp, gates, plain):
-    """In whichever order hasp learns of the two events."""
+    """hasp may learn first of the closed connection, or of the grant."""
     hasp, away = start_hasp(VERBS, upstream=gates.address), start_hasp(VERBS)
     with hasp.connect() as one, hasp.connect() as gone, away.connect() as other:
         one.call("LOCK", KEY)
@@ -249,7 +245,7 @@ def test_lock_handed_to_one_who_has_hung_up_goes_to_the_next(start_hasp, gates, 
         stand(plain, other, "LOCK", KEY, "WAIT", 60000)
         with frozen_at_release(hasp, gates, one, "UNLOCK", KEY):
             gone.close()
-            until(lambda: plain.hgetall(KEY) == {"gone": "1"}, "it to be handed the lock")
+            until(lambda: plain.hgetall(KEY) == {"gone": "1"}, "the closed waiter to get the lock")
         assert soon(plain, other, polled=True) == FENCE
 
 
@@ -265,7 +261,7 @@ def test_waiters_of_a_hasp_that_was_killed_hold_up_nobody(start_hasp, plain):
         stand(plain, third, "SETNX", "lock:1", "w")
         dead.expect_exit = -signal.SIGKILL
         dead.kill()
-        until(lambda: len(subscribers(plain)) == 1, "Redis to notice")
+        until(lambda: len(subscribers(plain)) == 1, "Redis to notice that the hasp is dead")
         one.call("UNLOCK", KEY)
         assert soon(plain, other) == FENCE
         one.call("DEL", "lock:1")
@@ -276,17 +272,17 @@ def test_waiters_of_a_hasp_that_was_killed_hold_up_nobody(start_hasp, plain):
 
 @pytest.mark.parametrize("take", [("LOCK", KEY, "WAIT", 20000, "PX", 3000), ("SET", "lock:1", "w", "NX", "PX", 3000)])
 def test_grant_that_comes_after_its_lease_is_not_told(start_hasp, gates, plain, take):
-    """hasp is stopped when it gets the lock, until another client has the lock."""
+    """hasp is frozen when its client gets the lock, until another client has taken the lock."""
     hasp, away = start_hasp(rule() + VERBS, upstream=gates.address), start_hasp(rule() + VERBS)
     key, verb = take[1], take[0] == "LOCK"
     with hasp.connect() as one, hasp.connect() as other, away.connect() as third:
         one.call(*(("LOCK", key) if verb else ("SETNX", key, "v")))
         stand(plain, other, *take)
         with frozen_at_release(hasp, gates, one, *(("UNLOCK", key) if verb else ("DEL", key))):
-            until(lambda: not plain.exists(queue_of(key)), "it to be handed the lock")
+            until(lambda: not plain.exists(queue_of(key)), "the waiter to get the lock")
             until(lambda: not plain.exists(key), "the lease to end")
             assert third.call(*(("LOCK", key) if verb else ("SETNX", key, "x"))).startswith(b":")
-        until(lambda: len(entries(plain, key)) == 1, "it to stand in line again")
+        until(lambda: len(entries(plain, key)) == 1, "the waiter to enter the queue again")
         third.call(*(("UNLOCK", key) if verb else ("DEL", key)))
         assert other.read() == (FENCE if verb else OK)
         assert 0 < plain.pttl(key) <= 3000
@@ -300,9 +296,9 @@ def test_grant_that_comes_late_begins_its_lease_again(start_hasp, gates, plain, 
         one.call(*(("LOCK", key) if verb else ("SETNX", key, "v")))
         stand(plain, other, *take)
         with frozen_at_release(hasp, gates, one, *(("UNLOCK", key) if verb else ("DEL", key))):
-            until(lambda: not plain.exists(queue_of(key)), "it to be handed the lock")
+            until(lambda: not plain.exists(queue_of(key)), "the waiter to get the lock")
             end = plain.pexpiretime(key)
-            until(lambda: plain.pttl(key) < 4200, "a part of the lease to pass")
+            until(lambda: plain.pttl(key) < 4200, "part of the lease to pass")
         assert other.read() == (FENCE if verb else OK)
         assert plain.pexpiretime(key) > end
 
@@ -351,7 +347,7 @@ def test_any_key_can_be_waited_for(share_hasp, redis_server, take, give):
             other.send(encode(take[0], key, *take[1:]))
             tagged = key.startswith(b"{a}")
             queue = b"hasp:queue:" + (key + b":" if tagged else b"{" + key + b"}")
-            until(lambda: plain.call("ZCARD", queue) == ONE, f"{key} to be waited for")  # noqa: B023
+            until(lambda: plain.call("ZCARD", queue) == ONE, f"the waiter for {key} to enter the queue")  # noqa: B023
             assert one.call(give, key) == ONE
             assert other.read().startswith(b":")
             if give == "DEL":

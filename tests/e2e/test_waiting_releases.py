@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Every way to release a lock gives it to the next waiter: commands, transactions, scripts,
-leases."""
+"""Every release of a lock gives it to the next waiter: by commands, transactions, scripts or the
+end of the lease."""
 
 import contextlib
 import time
@@ -59,7 +59,7 @@ RULE_RELEASES = [
 @pytest.mark.parametrize("release, reply", RULE_RELEASES, ids=lambda value: value[0] if isinstance(value, tuple) else "")
 @pytest.mark.parametrize("multi", [False, True])
 def test_release_under_a_rule_wakes_the_waiter(share_hasp, plain, owner, release, reply, multi):
-    """By any command, alone or in a transaction; the waiter is at another hasp's worker."""
+    """The waiter is at another hasp."""
     hasp, away = share_hasp(rule(owner=owner)), share_hasp(rule(owner=owner))
     release = [word() if callable(word) else word for word in release]
     with hasp.connect() as one, away.connect() as other:
@@ -88,7 +88,7 @@ def test_compare_and_delete_by_evalsha_wakes_the_waiter(start_hasp, plain):
     sha = plain.script_load(COMPARE_AND_DELETE)
     hasp = start_hasp(rule(owner="value"), workers=2)
     with contextlib.ExitStack() as stack:
-        ones = [stack.enter_context(hasp.connect()) for _ in range(8)]  # at either worker
+        ones = [stack.enter_context(hasp.connect()) for _ in range(8)]  # clients of both workers
         ones[0].call("SET", "lock:1", 0, "NX", "EX", 30)
         for n, one in enumerate(ones):
             other = stack.enter_context(hasp.connect())
@@ -111,7 +111,7 @@ def test_release_without_a_rule_wakes_the_waiter_of_a_verb(share_hasp, plain, re
         if multi:
             assert one.call("MULTI") == OK
         stand(plain, other, "LOCK", KEY, "WAIT", 60000)
-        hasp.take_turn()  # and knows it
+        hasp.take_turn()  # so that the holder's worker knows the waiter
         if multi:
             assert one.call(*release) == b"+QUEUED\r\n"
         one.send(encode("EXEC") if multi else encode(*release))
@@ -123,7 +123,7 @@ def test_release_without_a_rule_wakes_the_waiter_of_a_verb(share_hasp, plain, re
 def test_release_without_a_rule_wakes_the_waiter_of_another_worker(start_hasp, plain):
     hasp = start_hasp(verbs(reentrant="no"), workers=2)
     with contextlib.ExitStack() as stack:
-        ones = [stack.enter_context(hasp.connect()) for _ in range(8)]  # at either worker
+        ones = [stack.enter_context(hasp.connect()) for _ in range(8)]  # clients of both workers
         plain.set(KEY, "somebody")
         for one in ones:
             other = stack.enter_context(hasp.connect())
@@ -134,13 +134,13 @@ def test_release_without_a_rule_wakes_the_waiter_of_another_worker(start_hasp, p
 
 
 def test_redissons_message_wakes_the_waiter_of_a_verb(start_hasp, plain):
-    """Redisson's clients release directly in Redis, and publish a message."""
+    """Redisson's clients release in Redis and publish a message."""
     hasp = start_hasp(VERBS)
     with hasp.connect() as one:
         plain.hset(KEY, "somebody", 1)
         stand(plain, one, "LOCK", KEY, "WAIT", 60000)
         channel = f"redisson_lock__channel:{{{KEY}}}"
-        until(lambda: plain.pubsub_numsub(channel)[0][1], "hasp to listen")
+        until(lambda: plain.pubsub_numsub(channel)[0][1], "hasp to subscribe to Redisson's channel")
         plain.delete(KEY)
         plain.publish(channel, "0")
         assert soon(plain, one, polled=True) == FENCE
@@ -173,7 +173,7 @@ def test_end_of_a_lease_hands_off(share_hasp, plain):
 
 
 def test_waiters_own_lease_ends_for_the_next_one(share_hasp, plain):
-    """No message announces that the lease of a client that was handed the lock is over."""
+    """No message announces that this lease has ended."""
     hasp = share_hasp(VERBS)
     with hasp.connect() as one, hasp.connect() as other, hasp.connect() as third:
         one.call("LOCK", KEY)

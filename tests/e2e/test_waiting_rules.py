@@ -31,7 +31,7 @@ def test_rule_makes_setnx_and_set_nx_wait(share_hasp, plain, take, owner):
         assert one.call("SETNX", "lock:1", "v") == ONE
         stand(plain, other, *take)
         assert one.call("DEL", "lock:1") == ONE
-        dated = "EXAT" in take or "PXAT" in take  # after a grant hasp polls until when the lock lasts
+        dated = "EXAT" in take or "PXAT" in take  # hasp polls after such a grant, to learn when the lock ends
         assert soon(plain, other, polled=dated) == (ONE if take[0] == "SETNX" else OK)
         assert plain.get("lock:1") == "w"
         assert 30000 < plain.pttl("lock:1") <= 40000
@@ -54,7 +54,7 @@ def test_expiry_named_as_a_date_does_not_move_while_one_waits(share_hasp, plain)
     with hasp.connect() as one, hasp.connect() as other:
         one.call("SETNX", "lock:1", "v")
         stand(plain, other, "SET", "lock:1", "w", "NX", "PXAT", date)
-        until(lambda: time.time() * 1000 > date - 40000 + 300, "time to pass")
+        until(lambda: time.time() * 1000 > date - 40000 + 300, "time to pass while the client waits")
         one.call("DEL", "lock:1")
         assert other.read() == OK
         assert abs(plain.execute_command("PEXPIRETIME", "lock:1") - date) <= 1
@@ -88,7 +88,7 @@ def test_rule_with_wait_and_refresh_lets_its_owner_in_again(share_hasp, plain):
 
 
 def test_set_nx_get_does_not_wait(share_hasp, plain):
-    """The client asks for the present value."""
+    """GET asks for the present value, which cannot wait."""
     hasp = share_hasp(rule())
     with hasp.connect() as one, hasp.connect() as other:
         one.call("SETNX", "lock:1", "v")
@@ -139,7 +139,7 @@ def test_client_that_reads_no_replies_does_not_wait(share_hasp, plain):
 
 
 def test_watched_key_is_not_waited_for(share_hasp, plain):
-    """The application checks for itself."""
+    """The application detects changes by WATCH."""
     hasp = share_hasp(rule())
     with hasp.connect() as one, hasp.connect() as other:
         one.call("SETNX", "lock:1", "v")
@@ -158,7 +158,7 @@ def test_commands_behind_one_that_waits_wait(share_hasp, plain):
         other.send(encode("SET", "x", 1) + encode("UNLOCK", KEY) + encode("PING"))
         hasp.take_turn()
         assert not plain.exists("x")
-        assert one.call("SET", "y", 1) == OK  # maybe over the same link
+        assert one.call("SET", "y", 1) == OK  # perhaps over the same link
         assert one.call("UNLOCK", KEY) == ONE
         assert [other.read() for _ in range(4)] == [FENCE, OK, ONE, b"+PONG\r\n"]
 
@@ -169,7 +169,7 @@ def test_commands_before_one_that_waits_are_answered(share_hasp, plain):
         one.call("LOCK", KEY)
         other.send(encode("PING") + encode("LOCK", KEY, "WAIT", 60000) + encode("PING"))
         assert other.read() == b"+PONG\r\n"
-        until(lambda: entries(plain), "it to stand in line")
+        until(lambda: entries(plain), "the LOCK to enter the queue")
         one.call("UNLOCK", KEY)
         assert [other.read(), other.read()] == [FENCE, b"+PONG\r\n"]
 
@@ -181,7 +181,7 @@ def test_pipeline_of_locks_waits_for_each(share_hasp, plain):
             one.call("LOCK", key)
         other.send(b"".join(encode("LOCK", key, "WAIT", 60000) for key in "abc"))
         for key in "abc":
-            until(lambda: entries(plain, key), f"{key} to be waited for")  # noqa: B023
+            until(lambda: entries(plain, key), f"the waiter for {key} to enter the queue")  # noqa: B023
             one.call("UNLOCK", key)
             assert other.read() == FENCE
 
@@ -193,7 +193,7 @@ def test_waiters_do_not_hold_up_others(share_hasp, plain):
         ones = [hasp.connect() for _ in range(20)]
         for other in ones:
             other.send(encode("LOCK", KEY, "WAIT", 60000))
-        until(lambda: len(entries(plain)) == 20, "all to stand in line")
+        until(lambda: len(entries(plain)) == 20, "all clients to enter the queue")
         one.send(encode("PING") * 100)
         assert [one.read() for _ in range(100)] == [b"+PONG\r\n"] * 100
         for other in ones:

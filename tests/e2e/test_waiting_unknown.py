@@ -22,17 +22,17 @@ class Lost:
         self.hasp = is_ready(start_hasp(rules, upstream=self.relay.address), plain)
 
     def lose(self, connection, *command, done):
-        """Sends the command, lets Redis run it, and loses the reply. Returns what the client
-        gets."""
-        assert connection.call("PING") in (PONG, QUEUED)  # its link is there
+        """Sends the command, and cuts the connection after Redis has run it. Returns what the
+        client gets."""
+        assert connection.call("PING") in (PONG, QUEUED)  # so its link to Redis is connected
         self.relay.swallows = True
         connection.send(encode(*command))
-        until(done, f"{command} to be carried out")
+        until(done, f"Redis to run {command}")
         self.relay.cut()
         return connection.file.read()
 
     def subscribe(self, take, key):
-        """Waits until hasp has subscribed, so that it sends commands that may have to wait."""
+        """Waits until hasp has subscribed, so that its commands may enter a queue."""
         with self.hasp.connect() as one:
             one.call(*(key + ":0" if word == key else word for word in take))
             one.call("DEL", key + ":0")
@@ -107,7 +107,7 @@ def test_standing_in_line_that_was_never_answered_is_undone(lost, plain):
     it = lost(VERBS)
     with it.hasp.connect() as one:
         plain.hset(KEY, "somebody", 1)
-        assert one.call("LOCK", "other", "WAIT", 60000) == FENCE  # hasp has subscribed
+        assert one.call("LOCK", "other", "WAIT", 60000) == FENCE  # so hasp has subscribed
         told = it.lose(one, "LOCK", KEY, "WAIT", 60000, done=lambda: entries(plain))
         assert told.startswith(UNKNOWN)
         it.relay.mend()
@@ -140,7 +140,7 @@ def test_undoing_finds_its_hold_behind_many_others(lost, share_hasp, plain):
 
 @pytest.mark.parametrize("stale", [{"set": "a rule's"}, {"zadd": {"1 t": 1}}])
 def test_lock_is_got_again_beside_what_is_left_of_another_one(share_hasp, plain, stale):
-    """The record of a rule's expired lock, or of a lock with another fencing token."""
+    """The key beside the lock is of an expired lock, under a rule or with another fencing token."""
     side = "hasp:owner:{k}"
     with share_hasp(VERBS).connect() as one:
         first = one.call("LOCK", KEY)
@@ -177,11 +177,11 @@ def test_lock_held_before_is_not_undone(lost, plain, rules, take, again, command
         before = calls(plain, command)
         assert it.lose(one, *again, done=lambda: calls(plain, command) > before).startswith(UNKNOWN)
         it.relay.mend()
-        until(lambda: it.hasp.log.count("upstream_up") >= 2, "hasp to be back")
-        # hasp's own calls run in order, so it has finished its undo by now.
+        until(lambda: it.hasp.log.count("upstream_up") >= 2, "hasp to be connected again")
+        # hasp runs its own calls in order, so this later one comes after the undo.
         with it.hasp.connect() as other:
             other.call("LOCK", "x") if "[verbs]" in rules else other.call("SETNX", "lock:x", "v")
-        until(lambda: calls(plain, "evalsha") > 0, "it")
+        until(lambda: calls(plain, "evalsha") > 0, "the later call")
         plain.ping()
         time.sleep(0.1)
         assert plain.exists(take[1])
