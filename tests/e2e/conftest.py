@@ -10,7 +10,7 @@ import gc
 
 import pytest
 
-gc.disable()  # until the tests are collected: none of their objects is garbage
+gc.disable()  # until the tests are collected, because all of their objects stay
 
 pytest.register_assert_rewrite("harness")
 
@@ -81,7 +81,7 @@ def redis_server(reused_redis):
 
 @pytest.fixture
 def plain(redis_server):
-    """A client that connects directly to Redis."""
+    """Returns a client that connects directly to Redis."""
     with redis_server.client() as client:
         yield client
 
@@ -95,7 +95,7 @@ def sentinels():
 
 @pytest.fixture
 def cluster():
-    """A cluster of three primaries with a replica each, for tests that kill, freeze or configure
+    """A cluster of three primaries with a replica each. Tests may kill, freeze or configure its
     nodes."""
     with Cluster() as cluster:
         yield cluster
@@ -103,33 +103,31 @@ def cluster():
 
 @pytest.fixture
 def hosts(tmp_path):
-    """A host name and its addresses, for a hasp that is started within the context."""
+    """Returns a Hosts: a host name whose addresses a test can change."""
     return Hosts(tmp_path)
 
 
 @pytest.fixture
 def gates(redis_server):
-    """Relays for hasp's `upstream`, which can hold up requests and replies."""
+    """A relay between hasp and Redis that can hold back requests and replies."""
     with Gates(redis_server.address) as relay:
         yield relay
 
 
 @pytest.fixture
 def pooling():
-    """The value of `pooling` in hasp's file. If links matter, a test is marked BOTH, or its file
+    """Returns the value of `pooling` for hasp. If links matter, a test is marked BOTH, or its file
     imports the fixture of harness/poolings.py."""
     return "shared"
 
 
 @pytest.fixture
 def configured(redis_server, pooling, everything_encrypted):
-    """configured(rules, upstream=..., option=value ...) returns a configuration and an authority.
+    """configured(rules, upstream=..., option=value ...) returns the text of a configuration for a
+    hasp in front of `redis_server`, and the authority that its clients trust, or None without TLS.
 
-    The configuration is the text of a file for a hasp in front of `redis_server`. Clients of that
-    hasp trust the authority; None: they do not use TLS. `rules` are further sections of the file; the keyword arguments are options of [hasp].
-    `upstream` is another address, or the lines of [upstream], such as those of a topology of the
-    harness.
-    """
+    `rules`: further sections. The keyword arguments are options of [hasp]. `upstream`: another
+    address, or the lines of [upstream], such as those of a topology of the harness."""
     def configure(rules="", upstream=None, pooling=pooling, **options):
         encrypts = everything_encrypted if "listen" not in options and "listen_tls" not in options else None
         options = {"listen": "127.0.0.1:0", **(encrypts.options if encrypts else {}), **options}
@@ -145,8 +143,8 @@ def configured(redis_server, pooling, everything_encrypted):
 
 @pytest.fixture
 def start_hasp(reused_redis, configured):
-    """start_hasp(...) starts a hasp, see `configured`. Redis has no connections of earlier tests'
-    hasps. The test fails if a hasp crashed, left a sanitizer's report or did not end."""
+    """start_hasp(...) starts a hasp, see `configured`. No hasp of an earlier test is connected to
+    Redis then. The test fails if a hasp crashed, left a sanitizer's report or did not end."""
     started = []
 
     def start(*rules, env=None, within=(), **options):
@@ -168,8 +166,8 @@ def fail_with(faults):
 
 @pytest.fixture
 def share_hasp(reused_redis, configured):
-    """As start_hasp, for a test that only connects to hasp. The process may have served earlier tests,
-    see harness/reuse.py."""
+    """Like start_hasp, for a test that only connects to hasp. The process may have served earlier
+    tests, see harness/reuse.py."""
     taken = []
 
     def share(*rules, **options):
@@ -194,7 +192,7 @@ def clients(share_hasp):
 
 @pytest.fixture
 def hasp(start_hasp):
-    """A hasp without any rule: clients must not notice this proxy."""
+    """Starts a hasp without any rule, which clients must not notice."""
     return start_hasp()
 
 
@@ -215,7 +213,7 @@ def pair(share_hasp):
 
 @pytest.fixture
 def three(start_hasp):
-    """three(sections, ...) is a hasp and three connections to it."""
+    """three(sections, ...) returns a hasp and three connections to it."""
     opened = []
 
     def make(sections, **options):

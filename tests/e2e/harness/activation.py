@@ -12,7 +12,7 @@ from .by_hand import HASP
 from .processes import short
 from .wait import until
 
-# Does what systemd does between fork() and exec(): argv is the sockets, LISTEN_FDS, LISTEN_PID, the
+# Does what systemd does between fork() and exec(). Arguments: sockets, LISTEN_FDS, LISTEN_PID,
 # command.
 LAUNCH = """
 import fcntl, json, os, sys

@@ -3,8 +3,8 @@
 
     with Announcer(server) as announcer:
         start_hasp(upstream=announcer.upstream)
-        announcer.begins()          it is going to replace the primary
-        announcer.promotes(other)   ... by this one; or announcer.aborts()
+        announcer.begins()          announces that it will replace the primary
+        announcer.promotes(other)   ... by this server; or announcer.aborts()
 
 Real sentinels do not stop between these steps. proxy/upstream/sentinel_events.h lists their
 messages, in order.
@@ -22,8 +22,8 @@ NAME = "mymaster"
 class Announcer:
     def __init__(self, primary):
         self.primary, self.epoch = primary, 1
-        self.listeners = collections.defaultdict(list)  # channel -> files
-        self.asked = 0  # how often it was asked for the primary
+        self.listeners = collections.defaultdict(list)  # {channel: its subscribers' files}
+        self.asked = 0  # requests for the primary's address
         self.lock = threading.Lock()
         announcer = self
 

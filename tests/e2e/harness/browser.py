@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A headless Chromium, driven by chromedriver over the WebDriver protocol
-(https://www.w3.org/TR/webdriver2/) and, for the rest, over DevTools' protocol."""
+"""A headless Chromium that chromedriver controls by the WebDriver protocol
+(https://www.w3.org/TR/webdriver2/) and by DevTools' protocol."""
 
 import base64
 import contextlib
@@ -49,8 +49,8 @@ class BrowserError(Exception):
 
 
 class Browser:
-    """Opens a page by `open()`, runs JavaScript in it by `run()`, and shows its requests and
-    complaints."""
+    """Opens a page by `open()`, runs JavaScript in it by `run()`, and returns the page's requests
+    and console."""
 
     def __enter__(self):
         self.dir = pathlib.Path(tempfile.mkdtemp(prefix="browser-"))
@@ -106,8 +106,8 @@ class Browser:
         return self._call("POST", "/execute/sync", {"script": script, "args": list(arguments)})
 
     def wait(self, what, script, *arguments):
-        """Waits until the body of a function returns something true, and returns that. The browser
-        waits for its page to change; to ask it again and again would take much more of the CPU."""
+        """Waits until the body of a function returns something true, and returns that. The function
+        runs after each change of the page, because polling takes much more CPU."""
         try:
             return self.run(WAIT.replace("BODY", script), *arguments)
         except BrowserError as error:
@@ -153,8 +153,8 @@ def browser():
 
 @pytest.fixture
 def show(browser):
-    """show(hasp) opens its page. In the end it must have asked nobody else for anything, and have
-    complained of nothing."""
+    """show(hasp) opens hasp's page. When the test ends, the page must have sent requests only to
+    hasp, and its console must be empty."""
     origins = []
 
     def show(hasp, **how):

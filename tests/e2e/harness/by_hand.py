@@ -40,12 +40,12 @@ def config(path, redis, rules="", **options):
 
 
 def alive(pid):
-    """Returns true if the process is alive. A process whose parent is gone may stay a zombie if no
-    init reaps it. Its threads end one after the other, and its sockets with the last thread."""
+    """Returns true if the process has a thread that has not ended; the last one closes its sockets.
+    (Without an init that reaps it, an orphan stays a zombie.)"""
     try:
         stats = [stat.read_text() for stat in pathlib.Path(f"/proc/{pid}/task").glob("*/stat")]
     except (FileNotFoundError, ProcessLookupError):
-        return True  # one has just ended: look again
+        return True  # a thread has just ended, so the caller tries again
     return any(stat.rsplit(")", 1)[1].split()[0] != "Z" for stat in stats)
 
 
@@ -53,5 +53,6 @@ def connected(path):
     """Returns a connection, or None if no process listens."""
     try:
         return Connection(path)
-    except (FileNotFoundError, ConnectionRefusedError):  # there, but not listened to yet
+    # FileNotFoundError or, if the file is there, ConnectionRefusedError.
+    except (FileNotFoundError, ConnectionRefusedError):
         return None

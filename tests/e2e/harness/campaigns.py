@@ -21,25 +21,26 @@ LENGTHS = ("--seconds", "--streams", "--times", "--runs")
 
 
 def TESTER(test):  # pylint: disable=invalid-name
-    """Marks a test of a checker, whose result does not depend on how hasp is built."""
+    """Marks a test of a checker. Its result does not depend on the build of hasp."""
     return UNLESS_SANITIZED(pytest.mark.nightly(test))
 
 
 def UNTIL_FOUND(test):  # pylint: disable=invalid-name
-    """Marks a test that a checker finds a planted defect."""
+    """Marks a test that a campaign finds a planted defect."""
     return TESTER(pytest.mark.timeout(1800)(test))
 
 
 def campaign(name, *args):
     """Runs the campaign with a correct hasp. Returns (exit status, output)."""
     times = int(os.environ.get("FUZZ_TIMES", 1))
-    seed = ("--seed", os.environ.get("FUZZ_SEED", 1)) if name != "restarts" else ()  # nothing there is random
+    # `restarts` has no random choices.
+    seed = ("--seed", os.environ.get("FUZZ_SEED", 1)) if name != "restarts" else ()
     args = [arg * times if before in LENGTHS else arg for before, arg in zip((None, *args), args)]
     return run(name, *seed, *args)
 
 
 def run(name, *args):
-    """Returns (exit status, output)."""
+    """Runs a program of tests/fuzz. Returns (exit status, output)."""
     done = subprocess.run([TOP / "tests" / "fuzz" / name, *map(str, args)], capture_output=True,
                           text=True, errors="replace", timeout=900, check=False)
     print(done.stdout, done.stderr)

@@ -25,8 +25,8 @@ from .nodes import OPTIONS, Node, private_address, remove, settles
 from .processes import free_port
 from .wait import until
 
-SLOTS = 16384  # of a key: https://redis.io/docs/reference/cluster-spec/ ("Key distribution model")
-ASK_AGAIN = 2  # seconds: nodes that have just met may not hear that a failover is asked for
+SLOTS = 16384  # number of slots: https://redis.io/docs/reference/cluster-spec/ ("Key distribution model")
+ASK_AGAIN = 2  # seconds until FAILOVER is sent again: nodes that have just met may miss the first one
 
 
 def hash_tag(key):
@@ -38,7 +38,7 @@ def hash_tag(key):
 
 class ClusterNode(Node):
     def __init__(self, *options, host, node_timeout_ms, within, tls):
-        # Its own choice would be its port plus 10,000, which may be taken, or be no port.
+        # By default, the bus uses the port plus 10,000, which may be in use or above 65,535.
         bus = free_port(host)
         super().__init__("--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf",
                          "--cluster-node-timeout", node_timeout_ms, "--cluster-port", bus,
@@ -64,8 +64,9 @@ class ClusterNode(Node):
 
 
 class Cluster:
-    """`replicas` are those of each primary, `options` are the servers', `within` is where they are.
-    `tls`: with these options they speak nothing but TLS, to each other, too; cli() is not for them."""
+    """`replicas`: of each primary. `options`: of the servers. `within`: a command that runs them
+    elsewhere. `tls`: options with which they accept only TLS, also from each other; not for
+    cli()."""
 
     def __init__(self, *options, primaries=3, replicas=1, node_timeout_ms=2000, within=(), tls=()):
         self.host = private_address()
@@ -114,7 +115,7 @@ class Cluster:
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
-    # --- who has what
+    # --- the roles of the nodes
 
     def living(self):
         return [node for node in self.nodes if node.answers()]
@@ -132,7 +133,7 @@ class Cluster:
         return node
 
     def _map(self):
-        """Returns the map on which all living nodes agree, or an empty one."""
+        """Returns the slot map on which all living nodes agree, or an empty one."""
         maps = [node.slots() for node in self.living()]
         return maps[0] if maps and all(one == maps[0] for one in maps) else []
 
@@ -155,7 +156,7 @@ class Cluster:
     def other_than(self, key):
         """Returns a primary that does not have the key or slot."""
         owner = self.owner(key)
-        # (One may be a replica by now, which the others have not heard.)
+        # One of them may be a replica already, which the others do not know.
         return settles(lambda: next((node for node in self.primaries() if node is not owner and node.is_primary()), None),
                        "another primary")
 
@@ -163,7 +164,7 @@ class Cluster:
         """Returns a key in the slot."""
         return next(name for n in itertools.count() if self.slot(name := f"{prefix}:{n}") == slot)
 
-    # --- what happens to it
+    # --- failures and failovers
 
     def _ok(self):
         nodes = self.living()
@@ -185,7 +186,7 @@ class Cluster:
         return settles(lambda: (node := self.owner(key)) is not old and node, "a replica to take over")
 
     def failover(self, old):
-        """Sends CLUSTER FAILOVER to a replica of the node. Returns that replica when it is the
+        """Sends CLUSTER FAILOVER to a replica of `old`. Returns the replica when it is the
         primary."""
         self.until_ok()
         slot, *_ = settles(lambda: [first for first, _, owner in self._map() if owner == old.id], "its slots")
@@ -193,8 +194,8 @@ class Cluster:
         def moved():
             if self.owner(slot) is not old:
                 return True
-            # One that has lost its connection for a moment follows nobody; and one that was asked
-            # before may be the primary by now, though nobody here knows it yet.
+            # replicas_of() omits a replica that lost its connection for a moment. A replica that
+            # got FAILOVER before may be the primary already, though no node knows it.
             for replica in self.replicas_of(old)[:1]:
                 with contextlib.suppress(redis_py.exceptions.ResponseError):
                     replica.ask("CLUSTER", "FAILOVER")
@@ -227,14 +228,14 @@ class Cluster:
         return moved
 
     def end_migration(self, slot, source, to):
-        """Ends the migration: tells the new owner first, as redis-cli does, then all nodes."""
+        """Ends the migration: at the new owner first, as redis-cli does, then at all nodes."""
         for node in (to, source, *(n for n in self.living() if n not in (to, source))):
             if node.is_primary():
                 node.ask("CLUSTER", "SETSLOT", slot, "NODE", to.id)
         settles(lambda: self.owner(slot) is to, "everybody to know of it")
 
     def migrate(self, slot, to):
-        """Moves a slot with all its keys, step by step, unless it is at `to` already."""
+        """Moves a slot with all its keys step by step, unless `to` has it already."""
         if self.owner(slot) is to:
             return
         source = self.begin_migration(slot, to)

@@ -63,15 +63,15 @@ class Counting:
             self.values = dict(zip(self.keys, map(int, plain.mget(self.keys))))
         self.acknowledged = number["k"]
         self.refused = sum((number["r"] + number["w"]).values())
-        # Killed in the middle, or told of an error that does not say.
+        # Writes of unknown outcome: the worker was killed, or got an error that does not tell.
         self.unknown = {key: number["s"][key] - number["k"][key] - number["w"][key] for key in self.keys}
         self.lost_by_key = {key: self.acknowledged[key] - self.values[key] for key in self.keys}
         self.lost = sum(self.lost_by_key.values())
         self.twice = [pair for pair, times in acknowledged.items() if times > 1]
 
     def faults(self):
-        """Returns the silent lost updates: numbers that two clients wrote, and counters that differ
-        from the acknowledged writes by more than the unknown ones."""
+        """Returns the lost updates: numbers that Redis acknowledged to two clients, and counters
+        that differ from the acknowledged writes by more than the writes of unknown outcome."""
         return [f"{key} was counted to {number} twice" for key, number in self.twice] + [
             f"{key} is {self.values[key]}: {self.acknowledged[key]} acknowledged, {self.unknown[key]} unknown"
             for key in self.keys
@@ -79,7 +79,7 @@ class Counting:
 
     def __str__(self):
         unknown = sum(self.unknown.values())
-        # What was written of the unknown is beyond what was acknowledged.
+        # A counter contains more than the acknowledged writes: some of the unknown ones.
         what = f"unknown={unknown} written={-self.lost}" if unknown else f"lost={self.lost}"
         return (f"acknowledged={self.acknowledged.total()} refused={self.refused} "
                 f"sum={sum(self.values.values())} {what}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`hasp --discover` in front of a Redis, and what it found.
+"""`hasp --discover` in front of a Redis, and its findings.
 
     hasp = Discovering(redis_server)
     ... clients at hasp.address ...
@@ -24,11 +24,11 @@ class Found:
             lines = (line.split(" ;")[0].split(" = ", 1) for line in body.splitlines())
             self.sections[title] = {name: value.strip() for name, value in lines}
         for title in ("hasp", "upstream"):
-            self.sections.pop(title, None)  # of a section [discover] there are the others only
+            self.sections.pop(title, None)  # the findings of a section [discover] lack these
 
     def in_force(self):
-        """Starts a hasp with that file, with mode = enforce. Guards wait as long as necessary,
-        because the file has waits from a machine that was less busy."""
+        """Starts a hasp with that file and mode = enforce. Guards wait for two minutes, because the
+        proposed waits may be too short when the machine is busy."""
         guards = re.sub(r"(^\[guard [^]]*\]\n(?:[^;\[\n].*\n)*?)wait = .*", r"\1wait = 120s", self.text, flags=re.MULTILINE)
         return Hasp(guards.replace("mode = observe", "mode = enforce"))
 
@@ -39,7 +39,7 @@ class Discovering(Hasp):
                          options=("--discover", f"unix:{server.unix}"))
 
     def end(self):
-        """Ends hasp. hasp must accept the printed file unchanged."""
+        """Ends hasp, which must accept its own findings as a file. Returns them."""
         fault = self.stop()
         log = self.log
         assert not fault, f"{fault}\n{log}"

@@ -14,7 +14,7 @@ RECORD = 1 << 14
 
 
 class TlsAddress(tuple):
-    """(host, port) where clients encrypt, by `context`: a Connection to it does."""
+    """(host, port) of a TLS listener. A Connection to it uses `context`."""
 
     context = None
 
@@ -26,8 +26,8 @@ class TlsAddress(tuple):
 
 
 class Encrypted(io.RawIOBase):
-    """`sock`: connected, and this one's from now on. It may be read and written at the same time, each by
-    one thread."""
+    """TLS over the connected socket `sock`, which it closes at the end. One thread may read while
+    another one writes."""
 
     def __init__(self, sock, context, session=None):
         super().__init__()
@@ -35,7 +35,7 @@ class Encrypted(io.RawIOBase):
         self.incoming, self.outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         self.tls = context.wrap_bio(self.incoming, self.outgoing, server_hostname="localhost", session=session)
         self.lock = threading.RLock()
-        self.plain = b""  # decrypted, and not read yet
+        self.plain = b""  # decrypted bytes that nobody has read yet
         try:
             while not self._step(self.tls.do_handshake):
                 self._feed()
@@ -53,7 +53,7 @@ class Encrypted(io.RawIOBase):
             self.sock.sendall(data)
 
     def _step(self, do, *args):
-        """Whether it is done; else it wants input. The other side may have said the end before."""
+        """Calls do(). Returns true if that is done, or TLS has ended; false if it needs input."""
         with self.lock:
             try:
                 do(*args)
@@ -75,7 +75,7 @@ class Encrypted(io.RawIOBase):
                 self.incoming.write_eof()
 
     def _decrypt(self):
-        """Returns all decrypted bytes that are there; None: it needs more input; b"": the end."""
+        """Returns the decrypted bytes that are there; None if it needs input; b"" at the end."""
         with self.lock:
             if self.plain:
                 return self.plain
@@ -90,7 +90,7 @@ class Encrypted(io.RawIOBase):
                 self._flush()
 
     def sendall(self, data):
-        """Returns when all bytes have been given to the kernel."""
+        """Returns when the kernel has all bytes."""
         view = memoryview(data)
         for at in range(0, len(view), RECORD):
             self._step(self.tls.write, view[at:at + RECORD])
@@ -108,7 +108,7 @@ class Encrypted(io.RawIOBase):
         return data[:size]
 
     def _peek(self, size):
-        """Returns the bytes that are there, without waiting for more."""
+        """Returns up to `size` bytes that have arrived, without waiting."""
         before = self.sock.gettimeout()
         self.sock.settimeout(0)
         try:
@@ -144,14 +144,14 @@ class Encrypted(io.RawIOBase):
         self.sock.shutdown(how)
 
     def close_notify(self):
-        """Sends TLS' end; bytes from the other side can still be read."""
+        """Sends close_notify. Bytes from the peer can still be read."""
         with self.lock:
             while self._decrypt_ahead():
                 pass
             self._step(self.tls.unwrap)
 
     def _decrypt_ahead(self):
-        """Reads ahead, because OpenSSL sends its end only if no unread bytes are there."""
+        """Decrypts one more record, because OpenSSL ends TLS only when no record is unread."""
         if not self.incoming.pending and not self.tls.pending():
             return False
         try:
@@ -165,7 +165,7 @@ class Encrypted(io.RawIOBase):
         return self.sock.fileno()
 
     def close(self):
-        """Sends TLS' end, as a library would, if that is possible at once."""
+        """Sends close_notify if it can do so at once, as libraries do, and closes the socket."""
         if self.sock.fileno() >= 0:
             try:
                 self.sock.settimeout(0)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """hasp's log about rules, guards and verbs in mode enforce.
 
-    told(hasp, "lock_refused")                    lines in their order
-    totals(hasp, "lock=locks")["acquired"]        numbers, as of now
+    told(hasp, "lock_refused")                    the events, in order
+    totals(hasp, "lock=locks")["acquired"]        the current totals of a section
 """
 
 import re
@@ -21,7 +21,7 @@ def await_told(hasp, name, n=1):
 
 
 def totals(hasp, section):
-    """Returns the totals after all replies that clients have read."""
+    """Returns the section's totals, which include all replies that clients have read."""
     hasp.take_turn()
     before = len(hasp.log)
     hasp.signal(10)
@@ -31,6 +31,6 @@ def totals(hasp, section):
 
 
 def name_of(connection):
-    """Returns a connection's name in the log."""
+    """Returns the name by which the log shows the connection."""
     host, port = connection.sock.getsockname()
     return f"{host}:{port}"

@@ -11,9 +11,9 @@ from .wait import until
 
 
 class Gates(Relay):
-    """A relay that distinguishes hasp's connections: "own", "listening", and "link" for its
-    clients'. shut() names those whose requests or replies it holds back, until a later call leaves
-    them out; `waiting` has the pieces held back, `passed` the replies that went through."""
+    """A relay that knows the kinds of hasp's connections: "own", "listening", and "link" for
+    clients. It holds back requests or replies of the kinds that the last shut() names. `waiting`:
+    the held pieces. `passed`: the replies that went through, by kind."""
 
     def __init__(self, target):
         self.requests, self.replies, self.waiting = set(), set(), []
@@ -22,7 +22,7 @@ class Gates(Relay):
         super().__init__(target)
 
     def shut(self, requests=(), replies=()):
-        """Holds back these, and no others."""
+        """Holds back requests and replies of these kinds of connections, and no others."""
         with self.changed:
             self.requests, self.replies = set(requests), set(replies)
             self.changed.notify_all()
@@ -31,7 +31,7 @@ class Gates(Relay):
         self.shut()
 
     def cut_links(self, kind="link"):
-        """Closes hasp's end of the links; the relay still forwards held bytes to Redis."""
+        """Closes hasp's end of the links. The relay still forwards held requests to Redis."""
         for near, far in self.pairs:
             if self.kinds.get(far) == kind:
                 hang_up(near)
@@ -48,7 +48,6 @@ class Gates(Relay):
         return self.kinds.setdefault(far, "link")
 
     def _pass_on(self, data, source, sink, replies):
-        """The far end of a connection names it."""
         far = source if replies else sink
         data = self._let_through(source, far, data, replies)
         sink.sendall(data)
@@ -56,7 +55,7 @@ class Gates(Relay):
             self.passed[self.kinds[far]] += data
 
     def _let_through(self, source, far, data, replies):
-        """Waits until it may go on. Returns it with what came behind it meanwhile."""
+        """Waits until its gate is open. Returns `data` and the bytes that came after it."""
         kind = self.kind(far, data, replies)
 
         def is_open():
@@ -74,7 +73,7 @@ class Gates(Relay):
 
 
 def at_hand(source):
-    """Returns the bytes that have arrived. The next recv() reports the end."""
+    """Returns the bytes that have arrived; b"" also at the end, which the next recv() reports."""
     try:
         return source.recv(65536, socket.MSG_DONTWAIT)
     except OSError:
@@ -82,10 +81,10 @@ def at_hand(source):
 
 
 def subscribe(hasp, gates, plain):
-    """Makes hasp subscribe, as it does when a client may have to wait."""
+    """Makes hasp subscribe, by a client that waits for a lock."""
     with hasp.connect() as one:
         assert one.call("LOCK", "other", "AS", "somebody") == FENCE
         assert one.call("LOCK", "other", "WAIT", 10) == NIL
     until(lambda: b"subscribe" in gates.passed["listening"], "hasp to subscribe")
-    until(lambda: not plain.exists(queue_of("other")), "it to leave the queue")
+    until(lambda: not plain.exists(queue_of("other")), "that client to leave the queue")
     hasp.take_turn()

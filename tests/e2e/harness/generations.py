@@ -12,7 +12,7 @@ from .wait import until
 
 
 class Generations:
-    """A hasp and its successors, all of which write to its log."""
+    """A hasp and its successors, which all write to the log of the first."""
 
     def __init__(self, hasp):
         self.hasp = hasp

@@ -51,11 +51,11 @@ def transact(connection, *commands):
 
 
 def overtake(plain, key=KEY, value="other"):
-    """The lease ends, and another client reads and writes the key."""
+    """Changes the key as if the guard's lease had ended and another client had written."""
     plain.delete(f"hasp:guard:{{{key}}}")
     plain.set(key, value)
 
 
 def nothing_left(plain):
-    """Waits until no guard, queue or mark of a reader is left, for less than a guard's lease."""
-    until(lambda: plain.keys("hasp:*") == [], "nothing to be left behind")
+    """Waits until no key of hasp's is left, for less than a guard's lease."""
+    until(lambda: plain.keys("hasp:*") == [], "all of hasp's keys to be gone")

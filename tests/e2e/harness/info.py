@@ -30,9 +30,8 @@ def has_scripts(plain):
 
 
 def is_ready(hasp, plain):
-    """Returns hasp when Redis has its scripts. Before that, the answer to a call is NOSCRIPT first:
-    whoever holds up or loses the answer to a lock would have that instead, and what hasp says over
-    its own connection would be the scripts."""
+    """Returns hasp when Redis has its scripts. Before that, a test that holds back or loses the
+    reply to a lock would catch -NOSCRIPT instead, or SCRIPT LOAD of hasp's own connection."""
     hasp.is_up()
     until(lambda: has_scripts(plain), "Redis to have the scripts")
     return hasp
@@ -45,7 +44,7 @@ def now(plain):
 
 
 def clients(plain, **fields):
-    """Returns Redis' clients with these fields, except the one that asks."""
+    """Returns the rows of CLIENT LIST with these fields, but for `plain` itself."""
     mine = str(plain.client_id())
     return [c for c in plain.client_list()
             if c["id"] != mine and all(c[name] == value for name, value in fields.items())]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Shared by the tests with other lock clients: the clients, both ways to Redis, hand-offs.
+"""Shared by the tests with other lock clients: the clients, and hand-offs between them and hasp.
 
 The clients are redis-py's own, and small ones in tests/apps that send the same commands as the real
 ones. `past` makes a client of Redis, `thru` a client of hasp.
@@ -31,7 +31,7 @@ __all__ = ["EITHER_WAY", "KEY", "LATCH_MS", "LEASE_MS", "STRINGS", "GoZero", "RL
 
 KEY = "lock:1"
 
-# Redis runs what it was sent during a pause in that order, and its answers come all at once.
+# During CLIENT PAUSE (ms), Redis queues commands; it then sends all replies at once.
 PAUSE_MS = 150
 
 EITHER_WAY = pytest.mark.parametrize("way", ["past", "thru"])
@@ -56,7 +56,8 @@ class Sides:
     def connect(self, way):
         server = self.redis_server if way == "past" else self.hasp
         client = server.client(single_connection_client=True)
-        self.stack.callback(client.connection_pool.disconnect)  # close() would leave it to the pool
+        # The client's close() would leave the connection to the pool.
+        self.stack.callback(client.connection_pool.disconnect)
         return client
 
     def past(self, kind, *args, **options):
@@ -70,16 +71,16 @@ class Sides:
 
 
 def stands_in_line(plain, key, briefly=None):
-    """`briefly`: the future of a waiter for a lock whose lease is over soon."""
+    """`briefly`: the future of the waiter's lock(), if the holder's lease is short."""
     queue = f"hasp:queue:{key}:" if re.search("{[^}]", key) else f"hasp:queue:{{{key}}}"
 
     def stands():
         number = plain.zcard(queue)
         if briefly and number == 0 and briefly.done():
-            raise TooSlow("the waiter had the lock before it was seen to stand in line")
+            raise TooSlow("the waiter got the lock before the test saw it in the queue")
         return number == 1
 
-    return until(stands, "the waiter to stand in line")
+    return until(stands, "the waiter to enter the queue")
 
 
 def listens(plain, channel):
@@ -88,8 +89,8 @@ def listens(plain, channel):
 
 @contextlib.contextmanager
 def unchecked(plain, newcomers=0):
-    """Raises TooSlow if hasp makes its check of each second here: see harness/line.py. `newcomers`: how many
-    clients enter a queue here, for rechecks() counts them, too."""
+    """Raises TooSlow if hasp's check of each second runs within the block: see harness/line.py.
+    `newcomers`: clients that enter a queue within the block, as rechecks() counts them, too."""
     before = rechecks(plain)
     yield
     if rechecks(plain) != before + newcomers:
@@ -98,8 +99,8 @@ def unchecked(plain, newcomers=0):
 
 @contextlib.contextmanager
 def ticking(both):
-    """hasp makes its check of each second by poll.lua where the lock is a read-write lock, and unchecked() does
-    not count that. A waiter for another lock, which came first, is rechecked at the same time or before."""
+    """Makes unchecked() count hasp's check of each second also if the lock is a read-write lock: a
+    waiter for another lock entered its queue first, so hasp rechecks that lock no later."""
     with both.hasp.connect() as holder, both.hasp.connect() as waiter:
         assert holder.call("LOCK", "ticking") == FENCE
         stand(both.plain, waiter, "LOCK", "ticking", "WAIT", 600000)
@@ -107,8 +108,8 @@ def ticking(both):
 
 
 def hand_over(both, pool, waiter, key, release, channel=None, announced=True):
-    """Releases a lock and sees that the client that waits through hasp gets it: at once if hasp hears of the
-    release (`announced`), else by hasp's check of each second."""
+    """Releases a lock and checks that the client that waits through hasp gets it: at once if hasp
+    learns of the release (`announced`), else by hasp's check of each second."""
     plain = both.plain
     polled = polls(plain)
     waiting = pool.submit(waiter.lock, timeout=20)
@@ -125,8 +126,8 @@ def hand_over(both, pool, waiter, key, release, channel=None, announced=True):
 
 
 def contend(pool, *apps, **settings):
-    """Runs contend.py once for each (address, kind), all at the same time. Returns the total of
-    their entries, and how often two were inside together."""
+    """Runs contend.py for each (address, kind), all at the same time. Returns how many entries are
+    missing, and how often two clients had the lock together."""
     settings = {"key": KEY, "times": 15, "workers": 2, "parties": len(apps), **settings}
     runs = [pool.submit(run_app, "contend.py", address, kind=kind, **settings)
             for address, kind in apps]
@@ -136,10 +137,10 @@ def contend(pool, *apps, **settings):
 
 
 def cross(both, key, send_release):
-    """Sends the holder's release while the other client's attempt is in flight and finds the lock
-    held."""
+    """Sends the holder's release after the other client's LOCK, which Redis gets first and
+    refuses."""
     with both.hasp.connect() as ours, unchecked(both.plain, newcomers=1):
-        assert ours.call("PING") == PONG  # Redis lets it in
+        assert ours.call("PING") == PONG  # Redis has accepted the link
         both.plain.execute_command("CLIENT", "PAUSE", PAUSE_MS, "ALL")
         ours.send(encode("LOCK", key, "WAIT", 10000))
         both.hasp.take_turn()
@@ -149,7 +150,7 @@ def cross(both, key, send_release):
 
 
 def warm_up(both, pool, key):
-    """Returns when hasp gets published messages."""
+    """Hands a lock off through hasp, which shows that hasp gets published messages."""
     holder, waiter = both.thru(Verbs, key), both.thru(Verbs, key)
     assert holder.lock()
     hand_over(both, pool, waiter, key, holder.unlock)

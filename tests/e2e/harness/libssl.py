@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A TLS client with abilities that Python's ssl lacks: other keys, another handshake, an end
-without a message.
+"""A TLS client that can do what Python's ssl cannot: update keys, renegotiate, and end without
+close_notify.
 
     with Libssl(tls_address(hasp)) as c: c.write(b"..."); c.update_keys(); c.read(100)
 """
@@ -11,7 +11,7 @@ import socket
 
 from .wait import PATIENCE
 
-KEY_UPDATE_REQUESTED = 1  # the other side is to take new keys, too
+KEY_UPDATE_REQUESTED = 1  # asks the peer to update its keys, too
 TLS1_2, TLS1_3 = 0x0303, 0x0304
 SET_MIN_VERSION, SET_MAX_VERSION = 123, 124
 
@@ -24,7 +24,7 @@ def library():
 
 
 class Libssl:
-    """Trusts every server. `receive_buffer`: as for Connection."""
+    """A connection that accepts any certificate. `receive_buffer`: see Connection."""
 
     def __init__(self, address, version=TLS1_3, receive_buffer=None):
         self.lib = library()
@@ -33,7 +33,7 @@ class Libssl:
             self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
         self.sock.connect(address)
         self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        # The library knows no time-outs but the kernel's.
+        # The library has no time-outs of its own, but obeys the kernel's.
         self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, PATIENCE.to_bytes(8, "little") + bytes(8))
         self.context = ctypes.c_void_p(self.lib.SSL_CTX_new(ctypes.c_void_p(self.lib.TLS_client_method())))
         for bound in SET_MIN_VERSION, SET_MAX_VERSION:
@@ -46,7 +46,7 @@ class Libssl:
         assert self.lib.SSL_write(self.ssl, data, len(data)) == len(data)
 
     def read(self, size):
-        """Returns exactly this many bytes, or those before the end."""
+        """Returns exactly `size` bytes, or fewer at the end of the connection."""
         data, into = b"", ctypes.create_string_buffer(1 << 16)
         while len(data) < size:
             n = self.lib.SSL_read(self.ssl, into, min(size - len(data), len(into)))
@@ -56,12 +56,12 @@ class Libssl:
         return data
 
     def update_keys(self):
-        """Sends new keys at once; later reads and writes use them."""
+        """Updates the keys of both directions: ours at once, the peer's with its next bytes."""
         assert self.lib.SSL_key_update(self.ssl, KEY_UPDATE_REQUESTED) == 1
         assert self.lib.SSL_do_handshake(self.ssl) == 1
 
     def renegotiate(self):
-        """Returns true if the other side renegotiates."""
+        """Returns true if the peer accepts another handshake."""
         assert self.lib.SSL_renegotiate(self.ssl) == 1
         return self.lib.SSL_do_handshake(self.ssl) == 1
 

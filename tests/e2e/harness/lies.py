@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""False answers of a server: to the question for the primary, and to any other."""
+"""ANSWERS: malformed or wrong replies of a server that claims to be a sentinel or a node."""
 
 
 def bulks(*words):

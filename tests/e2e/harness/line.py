@@ -50,24 +50,25 @@ def nobody_waits(plain, key="k"):
 
 
 def stand(plain, connection, *command, queue=None, briefly=False, checked=True):
-    """Sends the command. Returns when the client is in the queue, hasp knows that, and hasp's first check is over.
+    """Sends the command. Returns when the client is in the queue, hasp knows that, and hasp's first
+    check is over.
 
-    `queue`: the queue, unless it belongs to the command's first key.
-    `briefly`: the client may get its reply soon: the lock's lease is short, or the client's own time to wait.
-    `checked`: False where the test keeps hasp from its first check."""
+    `queue`: if it is not that of the command's first key.
+    `briefly`: the client may get its reply soon: its time to wait, or the lease, is short.
+    `checked`: False if the test keeps hasp from its first check."""
     queue = queue or queue_of(command[1])
     before, polled = plain.zrange(queue, 0, -1), polls(plain)
 
     def stands():
         number = plain.zcard(queue)
         if briefly and number == len(before) and readable(connection.sock):
-            raise TooSlow(f"{command} was answered before it was seen to stand in line")
+            raise TooSlow(f"{command} was answered before the test saw it in the queue")
         return number == len(before) + 1
 
     connection.send(encode(*command))
-    until(stands, f"{command} to stand in line")
-    # Redis sends what it answers in one turn of its loop at the end of that. A second turn
-    # says that the first one has ended, so that even its death cannot take the answer back.
+    until(stands, f"{command} to enter the queue")
+    # Redis sends the replies of one turn of its loop at the end of the turn. The reply to PING
+    # shows that this turn is over, so even if Redis dies now, the reply to the command is out.
     plain.ping()
     workers = [worker_of(entry) for entry in plain.zrange(queue, 0, -1) if entry not in before]
     if checked and not set(workers) <= {worker_of(entry) for entry in before}:
@@ -76,7 +77,7 @@ def stand(plain, connection, *command, queue=None, briefly=False, checked=True):
 
 
 def worker_of(entry):
-    """The number of the worker, with which an entry of the queue begins."""
+    """Returns the worker's number, with which an entry of the queue begins."""
     return entry.split("-", 1)[0]
 
 
@@ -92,7 +93,7 @@ def soon(plain, connection, polled=False):
 
 
 def unless_checked(plain, polled=False):
-    """Raises TooSlow as soon() does, where the test itself has read the reply."""
+    """Raises TooSlow as soon() does, for a test that has read the reply itself."""
     before, seen[plain] = seen[plain], checks(plain)
     if seen[plain][polled:] != before[polled:]:
         raise TooSlow(f"hasp has checked the lock by itself: {before}, then {seen[plain]}")

@@ -14,7 +14,7 @@ SPARE = 500
 
 
 def clients_that_fit(wanted):
-    """Raises this process' limit of descriptors to the hard one. Returns `wanted`, or fewer if that is too low."""
+    """Raises the limit of descriptors. Returns `wanted`, or as many clients as the limit allows."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     if most == resource.RLIM_INFINITY or most >= wanted + SPARE:
@@ -24,8 +24,8 @@ def clients_that_fit(wanted):
 
 
 class Load:
-    """`clients` threads, each of which sends one request per connection; `faults` has all that was
-    not a right answer."""
+    """`clients` threads that open a connection for each INCR. `faults`: wrong replies and
+    errors."""
 
     def __init__(self, address, clients=4):
         self.address = address
@@ -50,7 +50,7 @@ class Load:
         return sum(self.counts)
 
     def goes_on(self):
-        """Waits until each client has connected again and got an answer."""
+        """Waits until each client has completed two more requests."""
         before = list(self.counts)
         until(lambda: self.faults or all(now > then + 1 for now, then in zip(self.counts, before)),
               "each client to be served twice")

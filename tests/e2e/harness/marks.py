@@ -3,7 +3,7 @@
 
 import pytest
 
-# For tests that concern both ways, in a file that overrides the fixture `pooling`.
+# Runs a test with both values of `pooling`, in a file that overrides the fixture of that name.
 BOTH = pytest.mark.parametrize("pooling", ["shared", "session"])
 LAYOUTS = pytest.mark.parametrize("reentrant", ["count", "refresh", "no"])
 # @covers("wait", "lock_lost"): the test fails when hasp ignores this option, or does not log this event.

@@ -14,7 +14,7 @@ def memory(hasp, field):
 
 
 class Growth:
-    """Measures how far hasp's memory has risen above its earlier value."""
+    """Measures how far hasp's memory has risen since the object was made, in bytes."""
 
     def __init__(self, hasp):
         self.hasp = hasp

@@ -13,7 +13,7 @@ from .processes import BUG, Hasp
 
 
 class Mishaps:
-    """Starts a hasp of its own, which it kills and restarts, with `config` and another address."""
+    """Starts a hasp with `config`, and disturbs it, Redis and the application."""
 
     KINDS = ("pause", "kill", "hasp", "redis")
 
@@ -34,7 +34,7 @@ class Mishaps:
         return Hasp(f"[hasp]\nlisten = 127.0.0.1:{self.port}\n{self.config}", binary=self.binary)
 
     def one_of(self, *kinds):
-        """Returns a mishap for Counting.run()."""
+        """Returns a function for Counting.run(), which causes one of these kinds of mishaps."""
         def happen(counting):
             kind = self.chance.choice(kinds)
             if getattr(self, f"_{kind}")(counting):
@@ -62,7 +62,7 @@ class Mishaps:
         return send(pid, signal.SIGCONT)
 
     def _kill(self, counting):
-        """Kills at most a quarter of the workers."""
+        """Kills a worker, but no more than a quarter of them in total."""
         pid = self._victim(counting)
         if not pid or len(self.gone) >= len(counting.pids()) // 4:
             return False
@@ -84,7 +84,7 @@ class Mishaps:
         return True
 
     def end(self):
-        """Returns hasp's faults."""
+        """Ends hasp. Returns a list of its faults."""
         fault = self.hasp.stop()
         self.hasp.remove()
         return self.faults + [fault] if fault else self.faults

@@ -14,8 +14,8 @@ import socket
 
 
 def nss(**files):
-    """For `within`: libnss_wrapper reads these files."""
-    # The library would load libc by RTLD_DEEPBIND, which AddressSanitizer refuses.
+    """Returns `within` for a process whose libnss_wrapper reads these files."""
+    # By default, the library loads libc by RTLD_DEEPBIND, which AddressSanitizer refuses.
     return ("env", "LD_PRELOAD=libnss_wrapper.so", "NSS_WRAPPER_DISABLE_DEEPBIND=1",
             *(f"NSS_WRAPPER_{name.upper()}={file}" for name, file in files.items()))
 
@@ -33,9 +33,8 @@ class Hosts:
     def move(self, *addresses):
         """Gives the name these addresses instead of its present ones.
 
-        The library reads a changed file only if its date differs in whole seconds. So each version
-        gets a date of its own.
-        """
+        The library reads a file again only if its date differs in whole seconds, so each version
+        gets its own."""
         draft = self.file.with_suffix(".draft")
         draft.write_text("".join(f"{address} {self.name}\n" for address in addresses))
         mtime = next(self.mtimes)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Shared by sentinels' servers and a cluster's.
+"""Shared by the servers of sentinels and clusters.
 
-The servers of a topology have a loopback address of their own, so that the port of a dead server is
-still free when it restarts: the kernel uses 127.0.0.1 for its own connections.
+Each topology has its own loopback address, so that the port of a dead server stays free until the
+server restarts: on 127.0.0.1, the kernel may give it to another connection.
 """
 
 import pathlib
@@ -13,10 +13,10 @@ import redis as redis_py
 from .processes import RedisServer
 from .wait import until
 
-# Replicas follow at once; and 127.0.0.1 is not the only loopback address.
+# Replicas follow without delay, and servers accept clients on any loopback address.
 OPTIONS = ("--repl-diskless-sync-delay", 0, "--repl-ping-replica-period", 1, "--protected-mode", "no")
 
-# On a busy machine an election may have to be repeated: longer than tests wait for hasp.
+# Seconds: longer than tests wait for hasp, because a busy machine may need several elections.
 SETTLING = 90
 
 
@@ -57,8 +57,7 @@ class Node(RedisServer):
         return self.role()[0] == "master"
 
     def follows(self, primary):
-        """Returns true if the server replicates that one, and has all writes from before the
-        replication."""
+        """Returns true if the server replicates `primary`, and has got its data."""
         role = self.role()
         return role[0] == "slave" and (role[1], role[2], role[3]) == (*primary.address, "connected")
 
@@ -67,8 +66,7 @@ class Node(RedisServer):
 
 
 def settles(condition, what):
-    """As until(), but a server that does not answer, or whose cluster is down, counts as not ready
-    yet."""
+    """Like until(), but treats an unreachable server and -CLUSTERDOWN as "not yet"."""
     def told():
         try:
             return condition()

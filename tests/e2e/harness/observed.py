@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """hasp's log about rules in mode observe.
 
-    observed(hasp, "guard=stock")["lost_updates"]                  its totals, as of now
-    observed(hasp, "guard=stock", key="stock:7")["lost_updates"]   one key's
-    events(hasp, "lost_update")                                    lines in their order
+    observed(hasp, "guard=stock")["lost_updates"]                  the rule's current totals
+    observed(hasp, "guard=stock", key="stock:7")["lost_updates"]   those of one key
+    events(hasp, "lost_update")                                    the events, in order
 """
 
 import re
@@ -21,16 +21,16 @@ def pairs(line):
 
 
 def report(hasp):
-    """Returns the lines of a new report, which covers all replies that clients have read. Only one
-    worker counts the replies to EXEC; with several workers, ask again."""
+    """Returns the lines of a new report, which covers all replies that clients have read. With
+    several workers, ask again: only one of them counts the replies to EXEC."""
     hasp.take_turn()
     before = len(hasp.log)
     hasp.signal(signal.SIGUSR1)
     marker = "observed "
     until(lambda: marker in hasp.log[before:], "the report")
-    # Signals are taken one after the other: what comes behind another's report is behind this one.
+    # hasp handles signals in order, so when it logs the reload, the report is complete.
     hasp.signal(signal.SIGHUP)
-    until(lambda: " reload" in hasp.log[before:], "its end")
+    until(lambda: " reload" in hasp.log[before:], "the report to be complete")
     return [line for line in hasp.log[before:].splitlines() if " observed " in line]
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Connections that are one owner: at one worker, two workers, or two proxies.
+"""Connections of one owner: at one worker, at two workers, or at two proxies.
 
-hasp learns in different ways what each of them does.
+hasp learns what each connection does in a different way in these cases.
 """
 
 import pytest
@@ -14,7 +14,7 @@ WHERE = pytest.mark.parametrize("where", ["worker", "two workers", "two proxies"
 
 
 class Partners:
-    """Connections, at the same worker or apart; those made by join() are one owner."""
+    """Connections to one worker, two workers or two proxies. Those made by join() are one owner."""
 
     def __init__(self, start_hasp, plain, where, owner, rules):
         self.plain, self.owner = plain, owner
@@ -26,14 +26,14 @@ class Partners:
         self.connections = []
 
     def worker_of(self, connection):
-        """Returns the worker, which the lock's ticket names."""
+        """Returns the number of the connection's worker, which begins a lock's ticket."""
         assert connection.call("LOCK", "probe", "AS", "probe").startswith(b":")
         worker = self.plain.get("hasp:fence:{probe}").split(" ")[2].split("-")[0]
         assert connection.call("UNLOCK", "probe", "AS", "probe") == ONE
         return worker
 
     def connect(self, number=0):
-        """Connects, every other time to another worker or proxy, if there is one."""
+        """Connects; with two proxies, an odd `number` connects to the second."""
         connection = self.hasps[number % len(self.hasps)].connect()
         self.connections.append(connection)
         return connection
@@ -45,7 +45,7 @@ class Partners:
                 break
             other = self.connect(1)
         else:
-            assert not self.apart, "a worker that gets no connection"
+            assert not self.apart, "the second worker gets no connection"
         for connection in (one, other):
             if self.owner == "name":
                 assert connection.call("CLIENT", "SETNAME", "us") == OK
@@ -54,7 +54,7 @@ class Partners:
         return one, other
 
     def hang_up(self, connection, last=("LOCK", "last", "AS", "last")):
-        """Closes a connection, and returns when hasp has released all its locks, the last one
+        """Closes a connection. Returns when hasp has released all its locks; it releases `last`
         last."""
         assert connection.call(*last).startswith(b":")
         connection.close()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Both values of `pooling`, for a file whose tests run with each: it imports this fixture."""
+"""A file that imports this fixture runs its tests with both values of `pooling`."""
 
 import pytest
 

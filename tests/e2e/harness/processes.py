@@ -27,12 +27,12 @@ from .encrypted import TlsAddress
 from .resp import Connection
 from .wait import until
 
-# redis-py names the broken connection by these, and has no text for a unix socket.
+# redis-py's errors name the host and port, which connections to unix sockets lack.
 redis_py.UnixDomainSocketConnection.host = redis_py.UnixDomainSocketConnection.port = "unix"
 
 TOP = pathlib.Path(__file__).resolve().parents[3]
 
-if not pathlib.Path("/proc/self/stat").exists():  # as in a plain chroot
+if not pathlib.Path("/proc/self/stat").exists():  # in a plain chroot, for example
     raise RuntimeError("the tests need /proc, which is not mounted")
 
 # Text that no hasp may print, however the test itself ends.
@@ -45,7 +45,7 @@ LINE = re.compile(r'^time=(\S+) level=(\w+) (?:msg="(?P<msg>(?:[^"\\]|\\.)*)"$'
 
 
 def short(log):
-    """The lines of hasp's log as tests read them: `TIME LEVEL EVENT key=value ...`, or `TIME LEVEL MESSAGE`."""
+    """Returns lines for tests: `TIME LEVEL EVENT key=value ...`, or `TIME LEVEL MESSAGE`."""
     def shorten(line):
         time_, level, message, event, mode, section = line.groups()
         if message is not None:
@@ -60,8 +60,8 @@ def of_json(line):
 
 
 class Process:
-    """A child process whose output goes to a file in its own directory. `within`: the beginning of
-    a command that runs the rest elsewhere, see network.py."""
+    """A child process whose output goes to a file in its own directory. `within`: a command that
+    runs the process elsewhere, see network.py."""
 
     def __init__(self, name, within=()):
         self.name = name
@@ -69,11 +69,11 @@ class Process:
         self.dir = pathlib.Path(tempfile.mkdtemp(prefix=f"{name}-"))
         self.log_file = self.dir / f"{name}.log"
         self.child = None
-        self.was_disturbed = False  # it was signalled, or ended: see reuse.py
-        self.connections = weakref.WeakSet()  # of tests, to this process
+        self.was_disturbed = False  # a test has signalled or ended the process: see reuse.py
+        self.connections = weakref.WeakSet()  # the tests' connections to this process
 
     def spawn(self, *argv, env=None):
-        command = ["setpriv", "--pdeathsig", "KILL", *map(str, [*self.within, *argv])]  # not to outlive the tests
+        command = ["setpriv", "--pdeathsig", "KILL", *map(str, [*self.within, *argv])]  # dies with the tests
         with self.log_file.open("ab") as log:
             self.child = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.dir,
@@ -114,8 +114,8 @@ class Process:
         self.signal(signal.SIGCONT)
 
     def wait(self, timeout):
-        """Returns the exit status as soon as the process has ended, or None if it has not.
-        Popen.wait() with a time-out checks only every 50 ms."""
+        """Returns the exit status as soon as the process has ended, or None after the time-out, in
+        seconds. (Popen.wait() with a time-out checks only every 50 ms.)"""
         deadline = time.monotonic() + timeout
         if self.running():
             left = os.pidfd_open(self.pid)
@@ -125,7 +125,7 @@ class Process:
                 poll.poll(timeout * 1000)
             finally:
                 os.close(left)
-        # A tracer hears of it before its parent does.
+        # If the process is traced, its tracer learns of the end before this parent does.
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.child.wait(max(0, deadline - time.monotonic()))
         return self.child.returncode
@@ -192,7 +192,7 @@ class RedisServer(Process):
         raise RuntimeError(f"redis-server does not start:\n{self.log}")
 
     def ready(self):
-        if not self.unix.exists():  # a look is cheaper than a client
+        if not self.unix.exists():  # looking for the file is cheaper than connecting
             return False
         try:
             return bool(self.client().ping())
@@ -232,13 +232,13 @@ class ProtectedRedis(RedisServer):
 
 
 class Hasp(Process):
-    """hasp in the foreground with the given configuration, ready for connections. `authority`:
-    clients use TLS and trust it, see tls.py."""
+    """hasp in the foreground with the given configuration, ready for connections. `authority`: if
+    set, clients use TLS and trust this authority, see tls.py."""
 
     def __init__(self, config, env=None, binary=None, within=(), options=(), authority=None):
         super().__init__("hasp", within)
         self.authority = authority
-        # (It is started from another directory.)
+        # hasp starts in another directory, so its path must be absolute.
         self.binary = os.path.abspath(binary or os.environ.get("HASP", str(TOP / "hasp")))
         self.config_file = self.dir / "hasp.ini"
         self.config_file.write_text(config)
@@ -258,7 +258,8 @@ class Hasp(Process):
     @property
     def ready(self):
         """Returns true if all listeners are ready, with their modes and owners."""
-        return b"started" in self.log_file.read_bytes() and " started " in self.log  # the first is cheap
+        # Reading the raw log first is cheaper.
+        return b"started" in self.log_file.read_bytes() and " started " in self.log
 
     @property
     def listening(self):
@@ -267,8 +268,8 @@ class Hasp(Process):
 
     @property
     def address(self):
-        """The first listener, where clients encrypt the first that does: (host, port), or the path of a
-        unix socket."""
+        """Returns the first listener, or the first TLS listener if clients use TLS: (host, port),
+        or the path of a unix socket."""
         address = self.listening[0]
         if self.authority:
             address = re.search(r"\blistening address=(\S+) tls=yes", self.log)[1]
@@ -292,15 +293,15 @@ class Hasp(Process):
         self.signal(signal.SIGHUP)
 
     def reload(self, old, new):
-        """Replaces a part of hasp's file, and returns when at least one worker uses the new
-        file."""
+        """Replaces a part of hasp's file, and reloads it. Returns when at least one worker uses the
+        new file."""
         before = self.log.count("reloaded")
         self.edit(old, new)
         until(lambda: self.log.count("reloaded") > before, "the reload")
         self.take_turn()
 
     def is_up(self, connections=1):
-        """Returns itself when its own connections are, of each worker one to each node; see also info.is_ready()."""
+        """Returns itself when its workers have that many own connections; see also is_ready()."""
         until(lambda: self.log.count("upstream_up") >= connections, "hasp's own connections")
         return self
 
@@ -328,7 +329,7 @@ class Hasp(Process):
         return options
 
     def take_turn(self):
-        """Returns when hasp has read everything that was sent to it before."""
+        """Returns when hasp has read everything that was sent to it before the call."""
         for _ in range(2):
             with self.connect() as other:
                 other.sock.shutdown(socket.SHUT_WR)
@@ -338,7 +339,7 @@ class Hasp(Process):
         return BUG.search(self.log_file.read_text(errors="replace"))
 
     def stop(self):
-        """Sends SIGTERM. Returns a text about this run's faults, or None."""
+        """Sends SIGTERM. Returns a text about the faults of the process, or None."""
         was_running = self.running()
         if was_running:
             self.signal(signal.SIGTERM)

@@ -10,13 +10,13 @@ from .sections import section, verbs
 from .wait import until
 
 
-idle = []  # each a ReusedRedis of an earlier quorum
+idle = []  # ReusedRedis objects of earlier quorums
 atexit.register(lambda: [reused.drop() for reused in idle])
 
 
 def reusable():
-    """Returns a server of an earlier quorum, or a new one. Only now is it sure that the hasps of that
-    quorum, which might still write to it, have ended."""
+    """Returns a server of an earlier quorum, or a new one. put_back() runs only now, because the
+    hasps of that quorum, which may write to the server, have ended by now."""
     if not idle:
         return ReusedRedis()
     reused = idle.pop()
@@ -25,8 +25,8 @@ def reusable():
 
 
 class Quorum:
-    """`servers`, each an independent RedisServer. `tls`: for each server, options with which it
-    accepts only TLS."""
+    """Independent servers, a majority of which grants locks. `tls`: for each server, options with
+    which it accepts only TLS."""
 
     def __init__(self, n=5, tls=()):
         self.reused = [] if tls else [reusable() for _ in range(n)]
@@ -34,8 +34,8 @@ class Quorum:
         self.servers = self.new + [reused.take() for reused in self.reused]
 
     def section(self, timeout="5s", restart_delay="0", on_lost="log", tls=None):
-        """Returns the section of hasp's file; `tls`: further options. Its time-out is longer than
-        the default, for busy machines."""
+        """Returns a [quorum] section. `timeout` is longer than the default, for busy machines.
+        `tls`: further options."""
         addresses = " ".join("%s:%d" % server.address for server in self.servers)
         return section("quorum locks", {
             "servers": addresses, "timeout": timeout, "restart_delay": restart_delay, "on_lost": on_lost,
@@ -44,12 +44,12 @@ class Quorum:
 
     def sections(self, lease="20s", max_lease="20s", timeout="5s", restart_delay="0", on_lost="log", tls=None,
                  **options):
-        """Returns that section, and a section of verbs that use the quorum."""
+        """Returns the [quorum] section, and a [verbs] section that uses it."""
         return self.section(timeout, restart_delay, on_lost, tls) + verbs(
             quorum="locks", reentrant="no", lease=lease, max_lease=max_lease, **options)
 
     def values(self, key):
-        """Returns the values at the living servers."""
+        """Returns the key's values at the running servers."""
         return [server.client().get(key) for server in self.servers if server.running()]
 
     def is_free(self, key):
@@ -69,7 +69,7 @@ class Quorum:
 
 
 def connected(hasp, n=5):
-    """Returns hasp when its workers have this many connections to servers, in total."""
+    """Returns hasp when its workers have `n` connections to the quorum's servers, in total."""
     until(lambda: hasp.log.count("quorum_server_up") >= n, "hasp to be connected to the quorum")
     hasp.take_turn()
     return hasp

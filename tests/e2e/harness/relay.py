@@ -15,9 +15,10 @@ class Relay:
 
     def __init__(self, target):
         self.target = target
-        self.swallows = False  # Redis' answers are lost
-        self.lost = set()  # ports, as Redis sees them, of connections that neither carry bytes any more nor end
-        self.holds_back = None  # an answer, or a tuple of answers, that arrives when this is None again
+        self.swallows = False  # if true, the relay drops Redis' replies
+        self.lost = set()  # ports, on Redis' side, of connections over which the relay forwards nothing any more
+        # A reply, or a tuple of replies, that the relay holds back until this is None again.
+        self.holds_back = None
         self.pairs = []
         self.listener = socket.create_server(("127.0.0.1", 0), backlog=64)
         self.port = self.listener.getsockname()[1]
@@ -57,14 +58,14 @@ class Relay:
             for end in (near, far):
                 end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self.pairs.append((near, far))
-            if self.listener is not listener:  # it was cut meanwhile
+            if self.listener is not listener:  # cut() ran while this thread connected
                 hang_up(near)
                 hang_up(far)
             threading.Thread(target=self._serve, args=(near, far), daemon=True).start()
 
     def _serve(self, near, far):
-        """Closes sockets only when no thread uses them: the number of a closed socket may be reused
-        by a connection that would get bytes of the old one."""
+        """Copies both ways until both ends are closed. Only then closes the sockets, so that no
+        other connection gets their numbers while a thread still uses them."""
         replies = threading.Thread(target=self._copy, args=(far, near, True), daemon=True)
         replies.start()
         self._copy(near, far, False)
@@ -80,7 +81,7 @@ class Relay:
         hang_up(sink)
 
     def _pass_on(self, data, source, sink, replies):
-        """Forwards `data` from `source`. Other kinds of relays override this."""
+        """Forwards `data`. `replies`: it comes from Redis. Other kinds of relays override this."""
         if self.lost and (source if replies else sink).getsockname()[1] in self.lost:
             return
         while replies and self._is_held(data):
@@ -100,6 +101,6 @@ class Relay:
 
 
 def hang_up(end):
-    """Also wakes threads that read from the socket."""
+    """Shuts the socket down, which also wakes threads that read from it."""
     with contextlib.suppress(OSError):
         end.shutdown(socket.SHUT_RDWR)

@@ -22,8 +22,7 @@ def verbs(**settings):
     return sections.verbs(**{"lease": LEASE, **settings})
 
 
-# If the machine halts these tests' own loops for so many seconds, it may halt hasp for the rest of
-# a lease.
+# Seconds: if the machine halts a test's own loop for so long, it may halt hasp until a lease ends.
 HALT = 0.7
 
 
@@ -37,13 +36,13 @@ def rises(plain, count, *keys):
 
 
 def _rises(plain, count, *keys):
-    """Returns whether the expiries have risen, and for how long this loop was halted."""
+    """Returns (whether the expiries have risen, how many seconds this loop was halted at most)."""
     seen, last = [0] * len(keys), [1 << 60] * len(keys)
     began = looked = time.monotonic()
     halted = 0
     while min(seen) < count:
         halted, looked = max(halted, time.monotonic() - looked), time.monotonic()
-        assert looked < began + 60, f"neither renewed nor gone: {keys}"
+        assert looked < began + 60, f"hasp has neither renewed nor released {keys}"
         for n, key in enumerate(keys):
             left = plain.pttl(key)
             if left < 0:
@@ -55,11 +54,10 @@ def _rises(plain, count, *keys):
 
 
 def is_renewed(plain, *keys):
-    """Waits for more than one renewal. The simulation shows that renewal continues as long as it
-    should."""
+    """Waits for two renewals. The simulation shows that hasp goes on renewing for long enough."""
     return rises(plain, 2, *keys)
 
 
 def runs_out(plain, key):
-    """Waits until the key is gone, without a renewal."""
+    """Returns true when the key is gone, or false after a renewal."""
     return not _rises(plain, 1, key)[0]

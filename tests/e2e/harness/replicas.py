@@ -8,7 +8,7 @@ from .wait import until
 
 
 class Replicas:
-    """`primary` and `replicas`, each a RedisServer. A replica that is frozen acknowledges nothing."""
+    """A `primary` and its `replicas`. A replica that is frozen acknowledges nothing."""
 
     def __init__(self, n, *options):
         self.options = ("--repl-diskless-sync-delay", 0, "--repl-timeout", 3600, *options)

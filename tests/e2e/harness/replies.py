@@ -9,7 +9,8 @@ NIL, NIL3 = b"$-1\r\n", b"_\r\n"  # in RESP2 and RESP3
 WRONGTYPE = b"-WRONGTYPE Operation against a key holding the wrong kind of value\r\n"
 CROSSSLOT = b"-CROSSSLOT Keys in request don't hash to the same slot\r\n"
 EXECABORT = b"-EXECABORT Transaction discarded because of previous errors.\r\n"
-UNKNOWN = b"-ERR hasp: upstream "  # begins the error that the connection was lost with a reply due
+# Begins the error for a lost connection, when the outcome of a command is unknown.
+UNKNOWN = b"-ERR hasp: upstream "
 NOREPLICAS = b"-NOREPLICAS Not enough good replicas to write.\r\n"
 FULL = b"-ERR max number of clients reached\r\n"
 
@@ -31,7 +32,7 @@ TAKEN = (OK, ONE, FENCE)  # the replies by which any command reports that it too
 
 
 def bulk(value):
-    """Returns the bulk string of bytes, a word or a number."""
+    """Returns `value` (bytes, text or a number) as a bulk string."""
     data = value if isinstance(value, bytes) else str(value).encode()
     return b"$%d\r\n%s\r\n" % (len(data), data)
 

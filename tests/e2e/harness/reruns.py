@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Re-runs: a test that raised TooSlow runs again, a few times; the end of the run reports how
+"""Re-runs: a test that raised TooSlow runs again, a few times. The end of the run reports how
 often.
 
-Such a test has not shown anything yet. But a defect can look like a slow machine, so the last of
-the runs counts, whatever it raises. conftest.py registers a Reruns as a plugin of pytest.
+TooSlow means that the test has shown nothing yet. But a defect can look like a slow machine, so the
+last re-run counts, whatever it raises. conftest.py registers a Reruns as a plugin of pytest.
 """
 
 import collections
@@ -18,8 +18,8 @@ PROPERTY = "reruns"
 
 
 class Reruns:
-    """Counts re-runs. pytest-xdist runs the tests in its workers and prints the summary in its
-    controller, so the count passes from one to the other as a property of the test's reports."""
+    """Counts re-runs. With pytest-xdist, workers run the tests and the controller prints the
+    summary, so the count travels as a property of the tests' reports."""
 
     def __init__(self):
         self.counts = collections.Counter()
@@ -34,8 +34,8 @@ class Reruns:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(self, item, nextitem):
-        """A re-run has new fixtures. It is a call of this hook, so that other plugins see it, too:
-        pytest-timeout sets its timer again, which ended with the first exception."""
+        """Runs the test, and again if it raised TooSlow. Each re-run calls this hook again, so it
+        has new fixtures, and pytest-timeout sets its timer again."""
         reruns = reruns_of(item)
         if not reruns:
             item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
@@ -50,7 +50,7 @@ class Reruns:
         return True
 
     def pytest_runtest_logreport(self, report):
-        """Every run of a test ends with the report of its teardown."""
+        """The report of the teardown is the last of each run."""
         if report.when == "teardown":
             self.counts[report.nodeid.rpartition("::")[2]] += reruns_of(report)
 
@@ -62,5 +62,5 @@ class Reruns:
 
 
 def reruns_of(test):
-    """`test` is pytest's item, or a report of it."""
+    """Returns the number of re-runs in `test`, which is pytest's item or a report of it."""
     return dict(test.user_properties).get(PROPERTY, 0)

@@ -28,13 +28,12 @@ def pipeline(connection, *commands):
 
 
 class Connection:
-    """`address` is (host, port), or the path of a unix socket; a TlsAddress makes the connection
-    use TLS.
+    """A connection to Redis or hasp. `address`: (host, port), or the path of a unix socket; a
+    TlsAddress makes the connection use TLS.
 
     `receive_buffer`: how many bytes the kernel buffers for a client that does not read (in fact
-    twice as many); otherwise the kernel buffers up to tcp_rmem.
-    `source`: the host to connect from.
-    """
+    twice as many); otherwise up to tcp_rmem.
+    `source`: the host to connect from."""
 
     def __init__(self, address, timeout=PATIENCE, receive_buffer=None, source=None):
         tcp = isinstance(address, tuple)
@@ -43,12 +42,13 @@ class Connection:
         if tcp:
             self.sock.settimeout(timeout)
             self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        if receive_buffer:  # before there is a window to be announced
+        if receive_buffer:  # must be set before connect() announces a window
             self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
         if source:
             self.sock.bind((source, 0))
         self.sock.connect(address if tcp else str(address))
-        self.sock.settimeout(timeout)  # (connect() to a unix socket with a full backlog would fail at once)
+        # Only now, because connect() to a unix socket with a full backlog would fail at once.
+        self.sock.settimeout(timeout)
         if isinstance(address, TlsAddress):
             self.sock = Encrypted(self.sock, address.context)
         self.file = self.sock.makefile("rb")
@@ -109,7 +109,7 @@ class Connection:
         return data
 
     def _stream(self):
-        """Returns the chunks of `$?`: `;size` each, the last one empty."""
+        """Returns the chunks of a streamed string (`$?`), the last of which is empty."""
         out = b""
         while True:
             line = self._line()

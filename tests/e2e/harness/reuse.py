@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A redis-server, and hasps, that outlive a test.
+"""A redis-server and hasps that serve more than one test.
 
-Starting a server costs fifty times as much as emptying one. So each test worker keeps a server,
-which the next test gets if this test never killed, stopped or signalled it, and left its
+Starting a server costs fifty times as much as emptying one. So each test worker keeps a server. The
+next test gets it if this test has not killed, stopped or signalled it, and has left its
 configuration and role as they were. (New users are deleted.) Otherwise the next test gets a new
 server.
 
@@ -15,27 +15,27 @@ import re
 from .processes import Hasp, RedisServer, short
 from .resp import Connection, encode, pipeline
 
-# If Redis does not answer for this many seconds, it runs a script: the next test gets another
+# If Redis does not answer for this many seconds, it runs a script, and the next test gets a new
 # server.
 PATIENCE = 5
 
 FACTS = [("ACL", "LIST"), ("MODULE", "LIST"), ("INFO", "replication"), ("INFO", "commandstats")]
 KILL = [("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"), ("CLIENT", "KILL", "TYPE", "pubsub")]
-# The scripts stay, because Redis takes 10 ms to compile all that a hasp loads.
+# The scripts stay, because Redis takes 10 ms to compile those of hasp.
 EMPTY = [("CLIENT", "UNPAUSE"), ("FLUSHALL",), ("FUNCTION", "FLUSH"), ("ACL", "LOG", "RESET"),
          ("SLOWLOG", "RESET"), ("LATENCY", "RESET"), ("CONFIG", "RESETSTAT")]
 
-# A test worker keeps this many hasps.
+# Number of hasps that a test worker keeps.
 KEPT = 3
 
 
 class ReusedRedis:
-    """take() returns a server without data; put_back() decides whether another test may have it.
-    The hasps in front of the server end with it."""
+    """take() returns a server without data; put_back() keeps it for the next test, or ends it. The
+    hasps in front of the server end with it."""
 
     def __init__(self):
         self.server = None
-        self.facts = None  # as the server reported them when it was new
+        self.facts = None  # facts() of the server when it was new
         self.hasps = ReusedHasps()
 
     def take(self):
@@ -61,15 +61,15 @@ class ReusedRedis:
         return Connection(self.server.unix, timeout=PATIENCE)
 
     def is_unchanged(self):
-        """If the server is unchanged, empties it and closes the connections that the test left. The
-        connections of a hasp that is kept stay."""
+        """Returns whether the server is unchanged, and then empties it and closes the connections
+        that the test left, but for those of kept hasps."""
         if self.server.was_disturbed or not self.server.running():
             return False
         self.server.disconnect()
         try:
             with self.connect() as connection:
                 if delete_users(connection):
-                    self.hasps.drop()  # they would try again and again to log in as a deleted user
+                    self.hasps.drop()  # they would go on trying to log in as a deleted user
                 if facts(connection) != self.facts:
                     return False
                 commands = EMPTY if self.hasps.kept else KILL + EMPTY
@@ -79,7 +79,7 @@ class ReusedRedis:
 
 
 def delete_users(connection):
-    """Returns true if there were any."""
+    """Deletes all users but the default one. Returns true if there were any."""
     names = re.findall(rb"\r\nuser (\S+) ", connection.call("ACL", "LIST"))
     if len(names) > 1:
         connection.call("ACL", "DELUSER", *(name for name in names if name != b"default"))
@@ -93,7 +93,7 @@ def facts(connection):
 
 
 def unparsed(connection, *command):
-    """Returns the reply as it is. To parse it would cost more than everything else between two tests."""
+    """Returns the raw reply: parsing it would cost more than all else between two tests."""
     end = b"$3\r\nEND\r\n"
     connection.send(encode(*command) + encode("ECHO", "END"))
     reply = b""
@@ -109,7 +109,7 @@ class SharedHasp:
 
     def __init__(self, hasp):
         self.process = hasp
-        self.begun = hasp.log_file.stat().st_size  # where this test's part of the log begins
+        self.begun = hasp.log_file.stat().st_size  # offset in the log where this test's part begins
 
     def connect(self, **options):
         return self.process.connect(**options)
@@ -129,18 +129,18 @@ class ReusedHasps:
     """take() returns a hasp with that configuration; put_back() keeps it for another test."""
 
     def __init__(self):
-        self.kept = {}  # configuration: its hasp, the one used last at the end
+        self.kept = {}  # {configuration: its hasp}, the most recently used one last
 
     def take(self, config, authority=None):
         hasp = self.kept.pop(config, None)
         return SharedHasp(hasp or Hasp(config, authority=authority))
 
     def put_back(self, shared):
-        """Returns a text about the faults of a hasp, or None."""
+        """Keeps the hasp. If this ends a hasp, returns a text about its faults, or None."""
         hasp = shared.process
         hasp.disconnect()
         config = hasp.config_file.read_text()
-        # With several workers, no answer shows that all of them are at rest.
+        # With several workers, no reply shows that all of them are at rest.
         if (not hasp.running() or hasp.has_bug() or config in self.kept or "workers = " in config
                 or not is_at_rest(hasp)):
             return end(hasp)
@@ -155,7 +155,7 @@ class ReusedHasps:
 
 
 def is_at_rest(hasp):
-    """Waits until hasp and Redis have done what the clients that are gone had sent or left behind."""
+    """Waits until hasp and Redis have processed what earlier clients sent; false if they hang."""
     try:
         hasp.take_turn()
         with hasp.connect(timeout=PATIENCE) as connection:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Tests that mean nothing if hasp is built with a sanitizer: tests of hasp's memory, which
-sanitizers change, and tests without hasp, of the checkers, servers and applications."""
+"""Skips tests that mean nothing with a sanitizer: those of hasp's memory, which sanitizers change,
+and those of checkers, servers and applications without hasp."""
 
 import functools
 import os
@@ -16,6 +16,6 @@ UNLESS_SANITIZED = pytest.mark.unless_sanitized
 
 @functools.cache
 def sanitized():
-    """Returns true if hasp has a sanitizer, whose shadow and quarantine are not hasp's memory."""
+    """Returns true if hasp is built with a sanitizer, whose own memory counts as hasp's."""
     binary = pathlib.Path(os.environ.get("HASP", TOP / "hasp")).read_bytes()
     return b"__asan_init" in binary or b"__tsan_init" in binary

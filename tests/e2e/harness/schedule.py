@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Chooses the test that a worker of pytest-xdist runs next.
 
-Most tests wait more than they work, and a few files take most of the time. Some of the workers
-begin with these long files, the longest first; if all workers did, the busy campaigns would be too
-much for a small machine. Each worker takes a file of its own from the other files, so that waiting
-tests run beside working ones, and the tests of a file share their fixtures. A worker takes one test
-after the other instead of a fixed share, in the end from the file with most tests left, so that no
-worker is idle while another has many tests.
+Most tests wait more than they work, and a few files take most of the time. One of LANE workers
+begins with these long files, the longest first; if all workers did, the busy campaigns would be too
+much for a small machine. Each worker takes a file of its own, so that waiting tests run beside
+working ones, and the tests of a file share their fixtures. In the end, a worker helps with the file
+that has most tests left, so that no worker is idle.
 """
 
 import collections
@@ -15,29 +14,29 @@ import pathlib
 
 from xdist.scheduler import LoadScheduling
 
-# Sorted by the longest test of each file. A file that is missing here only makes the whole run
+# Sorted by the longest test of each file. If a file is missing here, the whole run only takes
 # longer.
 LONG = ("journey", "partition_campaign", "differential", "sentinel_locks", "discover_campaign", "cluster_campaign",
         "failover_campaign", "counting", "hostile_campaign", "fencing_campaign", "waiting_many", "chaos")
 
-# In the order of tests/README.md, basic tests first. Renewal, which takes long, is also tested by
-# the simulation.
+# In the order of tests/README.md. Renewal is missing: it takes long, and the simulation tests it,
+# too.
 CORE = ("starting", "forwarding", "locks", "owners", "verbs", "disconnect", "waiting", "guards", "observe",
         "reload", "leaving")
-# contrib/check runs these with the plain build too, to show that it is a working hasp.
+# contrib/check also runs these with the plain build, to show that this hasp works.
 BASIC = CORE[:3]
 
-# contrib/check runs these with the sanitizers: tests/choose_sanitized says how they were chosen.
+# Lists the tests that contrib/check runs with the sanitizers; tests/choose_sanitized chose them.
 SANITIZED = pathlib.Path(__file__).resolve().parents[1] / "sanitized.txt"
 
-# One of this many workers begins with the long files.
+# One of LANE workers begins with the long files.
 LANE = 3
 
-# A worker begins a test when it knows the next one. Short tests would be over before it comes.
+# Tests sent ahead: a worker starts one only when it knows the next; short ones end too soon.
 AHEAD, AHEAD_OF_SHORT, SHORT_SECONDS = 2, 8, 0.02
 
 
-@functools.cache  # asked of a path for each of its tests
+@functools.cache  # called for the path of each test
 def name_of(path):
     return pathlib.PurePath(path).stem.removeprefix("test_")
 
@@ -56,9 +55,9 @@ def by_length(items):
 
 
 def mark(items):
-    """Marks tests. Tests of the scripts need no hasp, so only the build without sanitizers runs
-    them. The rows of a parametrized test mostly run the same code of hasp, so contrib/check runs only
-    the first row if hasp takes part."""
+    """Marks tests. Only the build without sanitizers runs the tests of the scripts, which need no
+    hasp. contrib/check runs only the first row of a parametrized test with hasp, because the other
+    rows mostly run the same code."""
     begun = set()
     chosen = set(SANITIZED.read_text().splitlines())
     for item in items:
@@ -86,12 +85,12 @@ def is_long(file):
 
 
 class Schedule(LoadScheduling):
-    """As LoadScheduling, but decides differently which worker gets which of `pending`, and when."""
+    """Like LoadScheduling, but decides otherwise which worker gets which of `pending`, and when."""
 
     def __init__(self, config, log):
         super().__init__(config, log)
-        self.left = {}   # file: its tests that are pending
-        self.at = {}     # worker: its file
+        self.left = {}   # {file: its pending tests}
+        self.at = {}     # {worker: its file}
 
     def schedule(self):
         first = self.collection is None
@@ -100,7 +99,7 @@ class Schedule(LoadScheduling):
             self.pending[:] = range(len(self.collection))
             for test, name in enumerate(self.collection):
                 self.left.setdefault(file_of(name), collections.deque()).append(test)
-        for _ in range(AHEAD if first else 0):  # no worker gets its second test before each has its first
+        for _ in range(AHEAD if first else 0):  # each worker gets a first test before any gets a second
             for node in self.nodes:
                 self.give(node)
         for node in self.nodes:
@@ -128,8 +127,7 @@ class Schedule(LoadScheduling):
         self._send_tests(node, 1)
 
     def file_for(self, node):
-        """Returns the worker's next file, or None if all pending tests belonged to a worker that is
-        gone."""
+        """Returns the file from which the worker gets its next test, or None if no test is left."""
         long = [file for file in self.left if is_long(file)]
         if long and self.nodes.index(node) % LANE == 0:
             return long[0]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What hasp says over HTTP, and its metrics as Prometheus reads them.
+"""hasp's HTTP replies, and its metrics as Prometheus reads them.
 
     hasp = start_hasp(rule() + HTTP)
     ask(hasp, "/healthz") -> (reply, text)
@@ -30,8 +30,8 @@ def ask(hasp, path, method="GET", body=None):
 
 
 def read_metrics(text):
-    """{(name, labels): value}, of text that keeps to the format: a family is whole, has its help
-    and type, and no sample twice."""
+    """Returns {(name, labels): value}. Checks the format: each family is in one piece, has help and
+    type, and no sample twice."""
     samples, families, family = {}, set(), None
     for line in text.splitlines():
         if line.startswith("# HELP "):
@@ -51,7 +51,7 @@ def read_metrics(text):
 
 
 def metrics(hasp):
-    """On a busy machine, a worker may not answer in time: then they are asked again."""
+    """Returns the metrics of all workers; a busy one may miss a scrape, which is then repeated."""
     samples = {}
 
     def whole():
@@ -70,5 +70,5 @@ def of(hasp, name, section_name, kind="lock", **more):
 
 
 def value(hasp, name, **labels):
-    """Returns the sample's value; None: there is no such sample."""
+    """Returns the sample's value, or None without such a sample."""
     return metrics(hasp).get((name, tuple(labels.items())))

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Commands on a key with a rule, in their forms, and what such a key may hold."""
+"""Commands on a key with a rule, in all forms, and the values that such a key may have."""
 
 from .scripts import KEY, LEASE, at
 
-# name -> (the command, for how many ms it locks)
+# {name: (function that returns the command, lease in ms)}
 TAKES = {
     "SETNX": (lambda: ["SETNX", KEY, "v"], LEASE),
     "setnx": (lambda: ["setnx", KEY, "v"], LEASE),
@@ -47,12 +47,12 @@ WRITES = [["APPEND", KEY, "x"], ["SETRANGE", KEY, 1, "xy"], ["SETBIT", KEY, 3, 1
 
 
 def all_commands():
-    """The commands above, and one for each other script."""
+    """Returns the commands above, and one for each other script."""
     return [*(make() for make, _ in [*TAKES.values(), *SETS.values()]), *WRITES,
             ["INCR", KEY], ["MSETNX", "b", "1", KEY, "new"], ["EXPIRE", KEY, 5], ["PERSIST", KEY], ["DEL", KEY, "b"]]
 
 
-# name -> the commands that create it
+# {name: commands that create the value}
 CONTENTS = {
     "nothing": [],
     "string": [("SET", KEY, 5)],

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Tries of several owners at one lock, by the scripts alone, and the workers that are told."""
+"""Attempts of several owners at one lock, made by the scripts alone, and messages to workers."""
 
 import hashlib
 
@@ -10,8 +10,8 @@ from .scripts import KEY, LEASE, WORKER, parse
 
 OTHERS = [f"10.0.0.{n}:4711/0/beef{n}" for n in range(3, 9)]
 QUEUE = "hasp:queue:{lock:1}"
-DEAF = "00000000000000dd"  # a worker that is gone
-SECOND = "00000000000000bb"  # one more that listens
+DEAF = "00000000000000dd"  # a worker that has not subscribed
+SECOND = "00000000000000bb"  # another worker that subscribes
 RULES = {"r": {"owner": "connection"}, "v": {"owner": "value"}}
 LAYOUTS = {"h": "count", "s": "no", "l": "count"}
 
@@ -19,7 +19,7 @@ kinds = pytest.mark.parametrize("kind", "hsrvl")
 
 
 class Workers:
-    """The workers that listen: what they are told, in the order in which it was published."""
+    """Subscribes to the channels of these workers, and returns their messages in order."""
 
     def __init__(self, server, *numbers):
         self.c = Connection(server.unix)
@@ -27,7 +27,7 @@ class Workers:
             self.c.call("SUBSCRIBE", f"hasp:worker:{number}")
 
     def told(self):
-        """[(ticket, fencing token or -)] since the last call."""
+        """Returns [(ticket, fencing token or -)], the messages since the last call."""
         grants = []
         self.c.send(encode("PING", "all"))
         while (frame := parse(self.c.read()))[0] == "message":
@@ -45,22 +45,22 @@ def workers(server):
 
 
 def proof(what, text, key=KEY, secret="secret"):
-    """As sign() makes it."""
+    """Returns the signature that sign() makes in Lua."""
     return hashlib.sha1(f"{secret}{what} {len(key)} {key}{text}{secret}".encode()).hexdigest()
 
 
 def entry(ticket, terms, woken=0, **signed):
-    """Of the queue; see hand_off.lua. `terms`: from the deadline on."""
+    """Returns an entry of the queue; see hand_off.lua. `terms`: its words from the deadline on."""
     return f"{ticket} {proof('entry', f'{ticket} {terms}', **signed)} {woken} {terms}"
 
 
 def value_of(token):
-    """What that owner stores under a rule; with owner = value its identity."""
+    """Returns the owner's value under a rule; with owner = value, it identifies the owner."""
     return f"value of {token}"
 
 
 def ask(world, kind, token, wait=5000, key=KEY, lease=None, argv=None, **options):
-    """One try; `ticket` and `place` are options. Returns the reply, decoded."""
+    """Makes one attempt; `ticket` and `place` are options. Returns the parsed reply."""
     if kind in LAYOUTS:
         options.setdefault("layout", LAYOUTS[kind])
         args = (["PX", lease] if lease else []) + ["WAIT", wait] + (["LIMIT", 1] if kind == "l" else [])
@@ -71,12 +71,12 @@ def ask(world, kind, token, wait=5000, key=KEY, lease=None, argv=None, **options
 
 
 def entry_value(kind, token):
-    """The value in that owner's entry of the queue."""
+    """Returns the value in the owner's entry of the queue."""
     return value_of(token) if kind in RULES else "1" if kind == "l" else ""
 
 
 def shorten(world, kind, token, ms):
-    """The lease ends earlier."""
+    """Makes the lease end in `ms`."""
     if kind == "l":
         seconds, micros = world.db.time()
         world.db.zadd(KEY, {token: seconds * 1000 + micros // 1000 + ms})
@@ -85,7 +85,7 @@ def shorten(world, kind, token, ms):
 
 
 def place_in(reply):
-    """Of `QUEUED place now held`."""
+    """Returns the place in the reply `QUEUED place now held`."""
     word, place, now, _ = reply.split(" ")
     assert word == "QUEUED" and int(now) > 1e12
     return int(place)
@@ -99,7 +99,7 @@ def give_back(world, kind, token, key=KEY):
 
 
 def own_token(kind, token):
-    """As hasp's tables name the owner."""
+    """Returns the owner's token in hasp's tables."""
     return value_of(token) if kind == "v" else token
 
 
@@ -133,23 +133,23 @@ def assert_record(world, kind, token, ticket, key=KEY):
 
 
 def assert_joined(world, *tickets, key=KEY):
-    """The tries that got the lock which its owner has already, under its latest fencing token."""
+    """Checks that the attempts with these tickets share their owner's lock and its last token."""
     side, fence = f"hasp:owner:{{{key}}}", world.fence()
     assert world.db.zrange(side, 0, -1) == [f"{fence} {ticket}".encode() for ticket in tickets]
     assert 59000 < world.db.pexpiretime(side) - world.db.pexpiretime(key) < 61000
 
 
 def assert_nothing_left(world):
-    """No lock, no queue, no record, no sidecar."""
+    """Checks that no key but the fence counter is left."""
     assert set(world.db.keys()) <= {b"hasp:fence"}
 
 
 def until_redis_time(world, ms):
-    """Polls: a deadline is over when it is in Redis' past."""
+    """Waits until Redis' clock has passed `ms`, a date in milliseconds."""
     while (lambda t: t[0] * 1000 + t[1] // 1000)(world.db.time()) <= ms:
         pass
 
 
 def expire_now(world, key=KEY):
-    """The holder's lease ends, and no script runs."""
+    """Ends the holder's lease: deletes its keys, and runs no script."""
     world.db.delete(key, f"hasp:owner:{{{key}}}", f"hasp:fence:{{{key}}}")

@@ -37,7 +37,7 @@ def build_tool():
 
 
 class Call:
-    """The rewriter's result: `passed`, or the fields of a struct lock_call."""
+    """The rewriter's result: `passed`, or the fields of struct lock_call."""
 
     def __init__(self, words):
         self.passed = words[0] == "pass"
@@ -87,7 +87,7 @@ class Tool:
         return self.child.stdout.readline().split()
 
     def how(self, inline=False, resp=2, token=ME, ticket=None, may_wait=0, place=0, short=False):
-        """`may_wait`: for how many ms an attempt may wait in the queue."""
+        """Returns arguments for rewrite_tool. `may_wait`: how many ms an attempt may wait."""
         if ticket is None:
             ticket = f"{WORKER}-{next(self.serial):x}"
         return [1 if inline else 2 if short else 0, resp, to_hex(ticket), may_wait, place, to_hex(token)]
@@ -156,7 +156,7 @@ def command_table(server):
 
 
 class World:
-    """A Redis with the scripts loaded: hasp's calls work in database 0, plain Redis in database
+    """A Redis with the scripts loaded. hasp's calls run in database 0, plain commands in database
     1."""
 
     def __init__(self, tool, server):
@@ -164,7 +164,7 @@ class World:
         self.db, self.other_db = (redis_py.Redis(unix_socket_path=str(server.unix), db=db, single_connection_client=True)
                                   for db in (0, 1))
         load_scripts(tool, self.db)
-        self.aside = self.connect(server, 2, 0)  # takes many commands at once
+        self.aside = self.connect(server, 2, 0)  # for pipelines
         self.ours = {v: self.connect(server, v, 0) for v in (2, 3)}
         self.plainly = {v: self.connect(server, v, 1) for v in (2, 3)}
         self.last = None
@@ -172,7 +172,7 @@ class World:
         self.clear()
 
     def begin(self):
-        """Marks the time from which on the test sets expiries."""
+        """Marks the time after which the test sets expiries."""
         self.began = time.monotonic()
 
     def clear(self):
@@ -185,8 +185,7 @@ class World:
         return (time.monotonic() - self.began) * 1000 + 2
 
     def is_left(self, left, ms):
-        """Returns true if `ms` may be left of an expiry that was set since begin(), however slow
-        this machine is."""
+        """Returns true if `left` ms may be left of an expiry of `ms` that was set since begin()."""
         return ms - self.elapsed() <= left <= ms
 
     @staticmethod
@@ -201,8 +200,8 @@ class World:
             c.close()
 
     def run(self, *argv, resp=2, **rule):
-        """Returns the reply to a command on keys with a rule; a command that passes goes to Redis
-        unchanged."""
+        """Returns the reply to a command on keys with a rule. If the rewriter passes the command,
+        Redis gets it unchanged."""
         return self._call(lambda short: self.tool.lock(argv, resp=resp, short=short, **rule), resp, argv)
 
     def verb(self, verb, *args, resp=2, **rule):
@@ -218,13 +217,13 @@ class World:
             self.last = call = rewrite(False)
             self.ours[resp].send(call.wire)
             reply = self.ours[resp].read()
-        if reply.startswith(b"+REFUSED "):  # which a client does not get
+        if reply.startswith(b"+REFUSED "):  # hasp does not show this to a client
             reply = b":%s\r\n" % reply.split()[1]
         return reply
 
     def plain(self, *argv, resp=2):
         if as_bytes(argv[0]).lower() == b"move":
-            argv = [*argv[:2], argv[2] + 1]  # where ours is not in the way
+            argv = [*argv[:2], argv[2] + 1]  # a database that MOVE of hasp's calls does not use
         return self.plainly[resp].call(*argv)
 
     def fence(self):
@@ -246,8 +245,7 @@ class World:
             for kind, key, token, lease, fence in locks)))
 
     def release(self, kind, key, token, ticket=None, most=0):
-        """Releases as hasp does at a disconnect: for a lock that counts, every attempt releases its
-        hold."""
+        """Releases as hasp does when a connection ends: of a counted lock, each attempt's hold."""
         record = f"hasp:fence:{{{key}}}"
         if kind == "l":
             ticket = ticket or (self.db.hget(record, token) or b"0 ?").decode().split(" ")[1]
@@ -269,11 +267,11 @@ class World:
                         to_hex(ticket), place, lease)
 
     def dequeue(self, kind, token, ticket, place, what="undo", value="v", age=3600000):
-        """`age`: how many ms ago the try was sent, if its place is not known (-1)."""
+        """`age`: how many ms ago the attempt was made, if its place is unknown (-1)."""
         return self.own("dequeue", kind, to_hex(KEY), to_hex(token), to_hex(value),
                         to_hex(ticket), place, what, *([age] if place < 0 else []))
 
-    # -- states
+    # -- states of a key
 
     def put(self, state, key=KEY, owner="connection"):
         """Creates the state in both databases. Returns the token of the client that asks."""
@@ -306,7 +304,8 @@ class World:
         return dict(zip(keys, zip(replies[::2], replies[1::2])))
 
     def assert_lock(self, value, ttl, owner=ME, key=KEY, side=SIDE, note=None):
-        """The lock is there, and its sidecar (owner None: no valid one), which says `note` of the value.
+        """Checks the lock and its sidecar, which says `note` of the value. `owner` None: no valid
+        sidecar.
 
         `ttl` may be that of a date, in whole seconds."""
         value = as_bytes(value)
@@ -321,8 +320,8 @@ class World:
         self.assert_end_together(key, side)
 
     def assert_end_together(self, key, side):
-        """One script has set both expiries, `side`'s last: they differ by no more than the run time
-        of the script."""
+        """Checks that one script has set both expiries, `side`'s last: they differ by no more than
+        its run time."""
         assert 0 <= self.db.pexpiretime(side) - self.db.pexpiretime(key) <= self.elapsed()
 
 
@@ -342,8 +341,8 @@ def world(one_world):
 
 @pytest.fixture(params=["full", "short"], autouse=True)
 def calls(request, world):
-    """A file that imports this runs all its tests both ways: with full calls, and with short ones
-    where hasp may send them."""
+    """A file that imports this runs all its tests twice: with full calls, and with short ones where
+    hasp may send them."""
     world.calls_are_short = request.param == "short"
 
 
@@ -360,7 +359,7 @@ def each(names="", rows=((),), **columns):
         @functools.wraps(test)
         def run(world, **fixtures):
             __tracebackhide__ = True
-            faults = {}  # what pytest prints of a failure: the rows that failed so
+            faults = {}  # {failure as pytest prints it: the rows that failed with it}
             for row, *others in itertools.product(rows, *columns.values()):
                 values = dict(zip(words, [*row, *others], strict=True))
                 world.clear()
@@ -383,11 +382,11 @@ def each(names="", rows=((),), **columns):
 STATES = ["free", "mine", "another's", "nobody's", "stale", "left over", "wrong type",
           "unending", "mine unending"]
 HELD = [s for s in STATES if s not in ("free", "left over")]
-# An address, a name or a user leads to the same calls as a connection.
+# Other kinds of owners lead to the same calls as a connection.
 OWNERS = ["connection", "value"]
 NIL = {2: b"$-1\r\n", 3: b"_\r\n"}
 RESPS = [*NIL]
-LOCK_LAYOUTS = ["count", "refresh", "no"]  # of LOCK, without LIMIT
+LOCK_LAYOUTS = ["count", "refresh", "no"]  # values of `reentrant`, for LOCK without LIMIT
 
 
 def bulk(text):
@@ -400,5 +399,5 @@ def locked(key):
 
 
 def at(seconds):
-    """An absolute time that long from now."""
+    """Returns the date in `seconds` from now, in Unix seconds."""
     return int(time.time()) + seconds

@@ -20,11 +20,10 @@ from .processes import Process, free_port, redis_program
 from .wait import until
 
 NAME = "mymaster"
-# Sentinel looks every ten seconds, and tells others every two: that is long for a test. A clock
-# that jumps because the machine is busy must not make it do nothing for 30 s (tilt). It takes what
-# INFO said, which it asks every second when a primary is down, as good for five ping-periods.
-# The one that leads a failover asks the promoted replica every second; those that do not must not
-# take that for one gone astray, which they set right after four publish-periods.
+# Periods in ms, because the default ones are too long for a test. A sentinel must not go into tilt
+# mode when a busy machine delays it. INFO must be newer than five ping-periods. Sentinels demote a
+# primary that they do not expect after four publish-periods; by then, they must have learned of a
+# failover.
 HASTE = {"info-period": 200, "ping-period": 500, "ask-period": 200, "publish-period": 500,
          "tilt-trigger": 60000, "tilt-period": 1000, "election-timeout": 3000,
          "min-link-reconnect-period": 500, "slave-reconf-timeout": 2000}
@@ -51,7 +50,7 @@ class Sentinel(Process):
         raise RuntimeError(f"the sentinel does not start:\n{self.log}")
 
     def start(self):
-        """Starts the sentinel, also again, with its earlier knowledge."""
+        """Starts the sentinel; after stop() or kill(), with its earlier state."""
         self.spawn(redis_program(), self.config_file, "--sentinel")
         until(lambda: self._ready() or not self.running(), "a sentinel to start")
 
@@ -78,7 +77,7 @@ class Sentinel(Process):
         return host, int(port)
 
     def at_rest(self, others, replicas):
-        """Returns true if the sentinel knows all servers, and sees nothing to do."""
+        """Returns true if the sentinel knows all servers and is doing nothing about them."""
         told = self.ask("SENTINEL", "MASTER", NAME)
         told = dict(zip(told[::2], told[1::2]))
         return (told["flags"] == "master" and int(told["num-other-sentinels"]) == others
@@ -86,9 +85,9 @@ class Sentinel(Process):
 
 
 class Sentinels:
-    """`options` are options of the servers, `sentinel_options` lines of the sentinels' file;
-    `within` is the place where they run. `tls`: options with which all of them accept only TLS,
-    also from each other."""
+    """Three sentinels, a primary and replicas. `options`: of the servers. `sentinel_options`: lines
+    of the sentinels' file. `within`: a command that runs them elsewhere. `tls`: options with which
+    all of them accept only TLS, also from each other."""
 
     def __init__(self, *options, sentinels=3, replicas=2, quorum=2, down_after_ms=1000,
                  failover_timeout_ms=3000, sentinel_options=(), within=(), tls=()):
@@ -102,7 +101,7 @@ class Sentinels:
                                        f"{self.host} {self.nodes[0].port}", host=self.host, within=within,
                                        tls=tls))
             settles(lambda: all(node.follows(self.nodes[0]) for node in self.nodes[1:]), "the replicas")
-            # A restarted server knows no other until the sentinels tell it which one to follow.
+            # A restarted server follows no other until the sentinels name a primary.
             for node in self.nodes:
                 node.options = self.options
             for _ in range(sentinels):
@@ -153,13 +152,12 @@ class Sentinels:
                 and primary)
 
     def until_stable(self):
-        """Returns the primary when all living servers follow it, and no sentinel has anything to
-        do."""
+        """Returns the primary when all living servers follow it, and all sentinels are at rest."""
         return settles(self._stable, "the sentinels and servers to be at rest")
 
     def until_streaming(self):
-        """Returns the primary when each replica gets new writes. A replica that has just got all
-        data gets no more before it has acknowledged that, which it does once a second."""
+        """Returns the primary when all replicas acknowledge new writes. A replica with a fresh copy
+        of the data gets no writes until it has acknowledged the copy, up to a second later."""
         def streaming():
             primary = self.until_stable()
             with primary.client() as plain:
@@ -170,7 +168,7 @@ class Sentinels:
         return settles(streaming, "the replicas to be sent what is written")
 
     def until_moved_from(self, old):
-        """Returns the new primary when the sentinels name one."""
+        """Returns the new primary when the sentinels name another one than `old`."""
         def moved():
             node = self.named()
             return node if node and node is not old and node.is_primary() else None
@@ -186,8 +184,8 @@ class Sentinels:
             node = self.named()
             if node is old and asked.at_rest(len(self.sentinels) - 1, len(self.nodes) - 1):
                 try:
-                    asked.ask("SENTINEL", "FAILOVER", NAME)  # again, if it gave up
-                except redis_py.exceptions.ResponseError:  # -INPROG, -NOGOODSLAVE: not now
+                    asked.ask("SENTINEL", "FAILOVER", NAME)  # repeated, in case the sentinel has given up
+                except redis_py.exceptions.ResponseError:  # -INPROG or -NOGOODSLAVE: tries again later
                     pass
             return node if node and node is not old and node.is_primary() else None
 

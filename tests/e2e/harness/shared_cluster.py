@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A cluster that the tests of a file share, because one takes seconds to start.
+"""A cluster that the tests of a file share, because starting one takes seconds.
 
-Each test gets it whole and empty; which of its nodes serves a slot may have changed, for slots may
-be moved, and replicas take over by CLUSTER FAILOVER. A test that kills, freezes or configures nodes
-takes `cluster`, which is its own.
+Each test gets the cluster whole and empty. Tests may move slots, and let replicas take over by
+CLUSTER FAILOVER, so any node may have a slot. A test that kills, freezes or configures nodes takes
+the fixture `cluster` instead.
 """
 
 import pytest
@@ -17,7 +17,7 @@ class SharedCluster:
         self.cluster = None
 
     def whole(self):
-        """The cluster, without what earlier tests have left; another one, if one of them broke it."""
+        """Returns the cluster without what earlier tests left, or a new one if a test broke it."""
         if self.cluster and not self._restored():
             self.stop()
         if not self.cluster:
@@ -38,7 +38,7 @@ class SharedCluster:
         return True
 
     def _emptied(self):
-        """No replica may bring back what earlier tests have left, when it takes over."""
+        """Empties the primaries. Returns true when the replicas are empty, too."""
         for node in self.cluster.primaries():
             node.ask("FLUSHALL")
             node.ask("FUNCTION", "FLUSH")
@@ -51,7 +51,7 @@ class SharedCluster:
 
 
 def is_migrating(node):
-    """A slot is on its way to it, or from it."""
+    """Returns true if a slot is moving to or from the node."""
     told = node.ask("CLUSTER", "NODES")
     return "->-" in told or "-<-" in told
 
@@ -65,11 +65,11 @@ def file_cluster():
 
 @pytest.fixture
 def shared_cluster(file_cluster):
-    """Three primaries, and a replica of each: see harness/shared_cluster.py."""
+    """Three primaries with a replica each: see the head of harness/shared_cluster.py."""
     return file_cluster.whole()
 
 
 @pytest.fixture(name="hasp")
 def hasp_of_cluster(shared_cluster, start_hasp):
-    """In a file that imports it: hasp in front of that cluster."""
+    """For a file that imports it: a hasp in front of the shared cluster."""
     return start_hasp(upstream=shared_cluster.upstream)

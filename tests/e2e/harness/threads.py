@@ -9,8 +9,8 @@ import pathlib
 from .wait import until
 
 PTRACE_DETACH, PTRACE_SEIZE, PTRACE_INTERRUPT = 17, 0x4206, 0x4207
-WALL = 0x40000000  # wait for a thread, too
-# The numbers of epoll_wait and epoll_pwait, as /proc has them.
+WALL = 0x40000000  # __WALL: waitpid() also accepts threads
+# Numbers of the system calls epoll_wait and epoll_pwait in /proc/PID/syscall.
 EPOLL_WAITS = ("232", "281") if os.uname().machine == "x86_64" else ("22",)
 
 
@@ -23,7 +23,7 @@ def ptrace(request, thread):
 
 
 def _stops_idle(thread):
-    """Stops the thread if it waits for events."""
+    """Stops the thread and returns true if it is waiting for events; otherwise lets it continue."""
     ptrace(PTRACE_SEIZE, thread)
     ptrace(PTRACE_INTERRUPT, thread)
     os.waitpid(thread, WALL)
@@ -35,8 +35,8 @@ def _stops_idle(thread):
 
 @contextlib.contextmanager
 def stopped(thread):
-    """Stops one thread of hasp while it waits for events; the others continue. Elsewhere the thread
-    could hold the allocator's lock, for which the others would wait."""
+    """Stops one thread of hasp while it waits for events; the others continue. (A thread stopped
+    elsewhere could hold the allocator's lock.)"""
     until(lambda: _stops_idle(thread), "the thread to wait for events")
     try:
         yield

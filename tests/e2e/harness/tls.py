@@ -20,11 +20,11 @@ from .sections import VERBS, rule
 
 Certificate = collections.namedtuple("Certificate", "cert key")
 
-# Tests that make no sense with TLS: a client that connects while hasp is stopped cannot finish a
-# handshake, and a refused client gets no error. With $HASP_TLS, conftest.py skips them.
+# Marks tests that cannot run over TLS: a client cannot finish a handshake while hasp is stopped,
+# and a refused client gets no error. With $HASP_TLS, conftest.py skips them.
 UNLESS_ENCRYPTED = pytest.mark.unless_encrypted
 
-# Options of a hasp whose clients use TLS, and the authority that they trust.
+# Options of a hasp whose clients use TLS, and the authority that the clients trust.
 Encrypting = collections.namedtuple("Encrypting", "options authority")
 
 LOCALHOST = "DNS:localhost,IP:127.0.0.1"
@@ -72,8 +72,7 @@ class Authority:
         return Certificate(cert, key)
 
     def certificate_until(self, end, name):
-        """Returns a certificate that ends at `end`, in time.time()'s seconds, and began a day
-        before."""
+        """Returns a certificate that was valid from yesterday until `end`, in Unix seconds."""
         cert, key, request, extensions = self._requested(name, LOCALHOST)
         config, database = self.directory / "ca.cnf", self.directory / "ca.txt"
         database.write_text("")
@@ -88,7 +87,7 @@ class Authority:
     def _requested(self, name, names):
         cert, key, request, extensions = (self.directory / f"{name}.{end}" for end in ("crt", "key", "csr", "ext"))
         openssl("req", *KEY, "-keyout", key, "-out", request, "-subj", f"/CN={name}")
-        # Python 3.13 demands the identifier.
+        # Python 3.13 requires the authority's key identifier.
         extensions.write_text(f"subjectAltName={names}\nauthorityKeyIdentifier=keyid\n")
         return cert, key, request, extensions
 
@@ -103,13 +102,13 @@ class Authority:
 
 
 def server_options(authority, certificate):
-    """Returns `tls` for Sentinels and Cluster."""
+    """Returns options for the `tls` of Sentinels, Cluster and Quorum."""
     return ("--tls-cert-file", certificate.cert, "--tls-key-file", certificate.key, "--tls-ca-cert-file", authority.cert,
             "--tls-auth-clients", "no", "--tls-replication", "yes", "--tls-cluster", "yes")
 
 
 class TlsRedis(RedisServer):
-    """A Redis that also listens for TLS, at tls_address. `clients`: whether it demands
+    """A Redis that also listens for TLS, at tls_address. `clients`: whether clients need
     certificates."""
 
     def __init__(self, authority, certificate, *options, clients="no"):
@@ -137,7 +136,7 @@ def connect_tls(address, context, session=None):
 
 
 def encrypted(address, authority, **options):
-    """Returns the lines of [upstream]."""
+    """Returns lines of [upstream] for a TLS server."""
     options = {"address": address, "tls": "yes", "tls_ca_cert_file": authority.cert, **options}
     return "\n".join(f"{name} = {value}" for name, value in options.items())
 
@@ -163,8 +162,8 @@ def is_everything_encrypted():
 
 @pytest.fixture(scope="session")
 def everything_encrypted(tmp_path_factory):
-    """With $HASP_TLS, returns the options by which start_hasp() listens with TLS in tests that know
-    nothing of TLS. Otherwise None."""
+    """With $HASP_TLS, returns the options with which start_hasp() listens for TLS in all other
+    tests. Otherwise returns None."""
     if not is_everything_encrypted():
         return None
     trusted = Authority(tmp_path_factory.mktemp("everything"))
@@ -181,7 +180,7 @@ def tls_redis(authority, certificate):
 
 @pytest.fixture
 def tls_hasp(start_hasp, authority, certificate, tls_redis):
-    """A hasp with TLS on both sides: only its second listener uses TLS."""
+    """tls_hasp(...) starts a hasp that uses TLS to Redis and at its second listener."""
 
     def start(rules=rule() + guard() + VERBS, upstream=None, certificate=certificate, **options):
         options = {"listen_tls": "127.0.0.1:0", "tls_cert_file": certificate.cert, "tls_key_file": certificate.key,

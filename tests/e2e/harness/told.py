@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The replies to LOCK.INFO and LOCK.LIST as dicts, with None for nil, and numbers as int."""
 
-# The first fields of LOCK.INFO, which it also returns in a transaction.
+# The first fields of LOCK.INFO's reply, which in a transaction are the only ones.
 REDIS_TELLS = ("owner", "holds", "ttl", "fence", "waiters")
 
 
 def told(connection, key, verb="LOCK.INFO"):
-    """Parses LOCK.INFO's RESP2 reply; None: the lock is free."""
+    """Returns LOCK.INFO's reply as a dict, or None if the lock is free."""
     frame = connection.call(verb, key)
     if frame in (b"*-1\r\n", b"$-1\r\n"):
         return None
@@ -14,13 +14,13 @@ def told(connection, key, verb="LOCK.INFO"):
 
 
 def rows(frame):
-    """Parses LOCK.LIST's RESP2 reply."""
+    """Returns LOCK.LIST's reply as a list of dicts."""
     lines = iter(frame.split(b"\r\n"))
     return [_pairs(lines) for _ in range(int(next(lines)[1:]))]
 
 
 def _pairs(lines):
-    """Returns the pairs of a flat array."""
+    """Returns a flat array of names and values as a dict."""
     values = [_value(next(lines), lines) for _ in range(int(next(lines)[1:]))]
     return dict(zip(values[::2], values[1::2]))
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Waits for a condition, never for time to pass."""
+"""Waiting for a condition, never for time to pass."""
 
 import math
 import select
@@ -15,8 +15,8 @@ class TooSlow(Exception):
 
 
 def prompt(seconds, limit):
-    """Raises TooSlow if an event took so long that a check may have found it, instead of a
-    message."""
+    """Raises TooSlow if an event took more than `limit` seconds: a check of hasp may have caused
+    it, instead of a message."""
     if seconds > limit:
         raise TooSlow(f"{seconds} s instead of {limit}")
 
@@ -52,4 +52,4 @@ def until(condition, what, timeout=PATIENCE):
         if waited > timeout:
             raise TimeoutError(f"waited {timeout} s for {what}")
         time.sleep(pause)
-        pause = min(2 * pause, 0.005 + waited / 100)  # a long wait need not look so often
+        pause = min(2 * pause, 0.005 + waited / 100)  # a long wait needs fewer checks
