@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# Withdrawing from a balance, as tutorials do it: the one that counts INCR to 1 has the
-# lock, and gives it an expiry with EXPIRE; DEL at the end.
+# Withdrawing from a balance, as tutorials do: the process whose INCR returns 1 has the lock. It
+# sets an expiry by EXPIRE, and deletes the lock at the end.
 #
 #   REDIS_HOST, REDIS_PORT  where Redis is
-#   WORKERS, PATIENCE       processes, and for how many seconds each tries
+#   WORKERS, PATIENCE       number of processes, and for how many seconds each tries
 #
-# What is wrong with it: a process that dies between INCR and EXPIRE leaves a lock
-# that never expires. Here the first one does; then the others withdraw, twice each.
-# Prints the expiry that the dead process left behind (-1: none), what the
-# withdrawals came to, and how many workers had to give up.
+# The fault: a process that dies between INCR and EXPIRE leaves a lock that never expires.
+# Here the first process dies so; then the others withdraw, twice each. Prints the expiry of
+# the lock that the dead process left (-1: none), the sum of the withdrawals, and how many
+# workers had to give up.
 
 require "redis"
 
@@ -21,7 +21,7 @@ def connect
   Redis.new(host: ENV.fetch("REDIS_HOST", "127.0.0.1"), port: ENV.fetch("REDIS_PORT", "6379").to_i)
 end
 
-# The tutorial's code. True when the amount was withdrawn.
+# The tutorial's code. Returns true if the amount was withdrawn.
 def withdraw(redis)
   return false unless redis.incr(LOCK) == 1
   yield if block_given?

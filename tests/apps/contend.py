@@ -2,16 +2,17 @@
 """Threads that contend for one lock with others of their kind, and with other programs.
 
     REDIS_HOST, REDIS_PORT  where Redis is
-    KIND                    how they lock: see KINDS in lockers.py
+    KIND                    the kind of lock: see KINDS in lockers.py
     KEY                     the lock
-    WORKERS, TIMES          how many threads, and how often each gets the lock
-    PARTIES                 how many runs begin together
+    WORKERS, TIMES          number of threads, and how often each gets the lock
+    PARTIES                 number of programs that begin together
     WORK_MS, LEASE_MS       how long each write takes, and a lease
 
-The lock protects a counter, which each thread reads and, after WORK_MS, writes. Redis also counts
-the threads that have the lock. Prints how often this program's threads got the lock, and how often
-another thread, of any kind, had it then. Threads of the kinds in READERS may have it together: they
-write nothing, and only a writer beside them, or a counter that changes, is a fault.
+The lock protects a counter. Each thread reads it and, after WORK_MS, writes it. The threads with
+the lock also count themselves in Redis. Prints how often this program's threads got the lock, and
+how often another thread, of any program, had it at the same time. Threads of the kinds in READERS
+write nothing and may have the lock together; for them, only a writer beside them, or a counter that
+changes, is a fault.
 """
 
 import os
@@ -36,7 +37,7 @@ def connect():
 
 
 def write(r):
-    """Returns true if another thread was in the lock."""
+    """Returns true if another thread had the lock, too."""
     met = r.incr(INSIDE) != 1 or int(r.get(READING) or 0) != 0
     count = int(r.get(COUNTER) or 0)
     time.sleep(WORK)

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The counter of the tutorials: each of a hundred takes one from it. Here they are tasks with
- * a connection each: a worker that waits for a lock keeps its connection waiting.
+ * A counter, as in tutorials: each of a hundred tasks takes a number from it. Each task has its
+ * own connection, because a client that waits for a lock keeps its connection waiting.
  *
  *   REDIS_HOST, REDIS_PORT  where Redis is
- *   THREADS                 how many
- *   LOCKED                  0: without taking the lock
+ *   THREADS                 number of tasks
+ *   LOCKED                  0: without the lock
  *
- * Says that it is ready, and begins when there is a number. Each reads the number, prints it,
- * writes one less. The printer is a list in Redis, so that all workers have the same.
+ * Reports that it is ready, and begins when the counter exists. Each task reads the counter, prints
+ * its number, and writes one less. The "printer" is a list in Redis, which all tasks share.
  * countdown.py and countdown.php do the same.
  */
 'use strict';
@@ -39,7 +39,7 @@ async function begin(redis) {
   while (!(await redis.exists(COUNTER))) await sleep(2);
 }
 
-/* Returns what UNLOCK was answered. */
+/* Returns UNLOCK's reply, or 0 if no lock was taken. */
 async function work(redis) {
   try {
     if (!locked) {

@@ -1,17 +1,17 @@
 <?php
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The counter of the tutorials: each of a hundred takes one from it. PHP has no threads, so
- * a few processes do it several times each, on their connection.
+ * A counter, as in tutorials: a number is taken from it a hundred times. PHP has no threads, so
+ * each of a few processes takes several numbers over its connection.
  *
  *   REDIS_HOST, REDIS_PORT  where Redis is
- *   THREADS                 how many times in all
- *   PROCESSES               by how many processes
- *   LOCKED                  0: without taking the lock
+ *   THREADS                 how many numbers are taken in total
+ *   PROCESSES               number of processes
+ *   LOCKED                  0: without the lock
  *
- * Says that it is ready, and begins when there is a number. Each reads the number, prints
- * it, writes one less. The printer is a list in Redis, so that there is one for all who count
- * down. countdown.py and countdown.js do the same.
+ * Reports that it is ready, and begins when the counter exists. A process reads the counter,
+ * prints its number, and writes one less. The "printer" is a list in Redis, which all share.
+ * countdown.py and countdown.js do the same.
  */
 const LOCK = 'countdown:lock';
 const COUNTER = 'countdown';
@@ -49,7 +49,7 @@ function count_down(Redis $redis): void
     $redis->set(COUNTER, $number - 1);
 }
 
-/* Returns whether every lock was got and released. */
+/* Returns whether the process got and released the lock each time. */
 function work(int $times, bool $locked): bool
 {
     $redis = connect();

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The counter of the tutorials: each of a hundred threads takes a number from it.
+"""A counter, as in tutorials: each of a hundred threads takes a number from it.
 
     REDIS_HOST, REDIS_PORT  where Redis is
-    THREADS                 how many, with a connection each
-    LOCKED                  0: without taking the lock
+    THREADS                 number of threads, each with a connection of its own
+    LOCKED                  0: without the lock
 
 Reports that it is ready, and begins when the counter exists. Each thread reads the counter, prints
 its number, and writes one less. The "printer" is a list in Redis, which all threads share.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Counting without any locks, as many applications do: GET, add one, SET. See counter.py. Workers
- * are tasks with a connection each, ten to a process.
+ * Counting without locks, as many applications do: GET, add one, SET. See counter.py. Workers are
+ * tasks with a connection each, ten in a process.
  */
 'use strict';
 
@@ -25,7 +25,7 @@ async function connect() {
     const redis = new Redis({
       host: process.env.REDIS_HOST || '127.0.0.1',
       port: setting('REDIS_PORT', 6379),
-      retryStrategy: null, // it would connect again by itself
+      retryStrategy: null, // otherwise ioredis would reconnect by itself
       lazyConnect: true,
     });
     redis.on('error', () => {});
@@ -39,7 +39,7 @@ async function connect() {
   }
 }
 
-/* Returns whether the connection is still good. */
+/* Returns whether the connection is still usable. */
 async function count(redis, key) {
   let number;
   try {

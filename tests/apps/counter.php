@@ -1,9 +1,9 @@
 <?php
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Counting without any locks, as many applications do: GET, add one, SET. See counter.py.
+ * Counting without locks, as many applications do: GET, add one, SET. See counter.py.
  */
-/* A connection that breaks is told twice, else. */
+/* Otherwise PHP prints a notice, too, when a connection breaks. */
 error_reporting(E_ALL & ~E_NOTICE);
 
 function setting(string $name, int $default): int
@@ -39,7 +39,7 @@ function connect(): Redis
     }
 }
 
-/* It throws some errors and returns others. */
+/* phpredis throws some errors and returns others; this function throws all. */
 function call(Redis $redis, string $command, ...$arguments)
 {
     $redis->clearLastError();
@@ -55,7 +55,7 @@ function is_refusal(RedisException $error): bool
     return preg_match('/^(LOCKED|LOCKLOST)/', $error->getMessage()) === 1;
 }
 
-/* Returns whether the connection is still good. */
+/* Returns whether the connection is still usable. */
 function count_on(Redis $redis, string $key): bool
 {
     try {

@@ -1,23 +1,23 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Counting without any locks, as many applications do: GET, add one, SET.
+"""Counting without locks, as many applications do: GET, add one, SET.
 
-  REDIS_HOST, REDIS_PORT  where Redis is
-  WORKERS, ROUNDS, KEYS   processes, rounds of all of them together, counters
-  THINK_US                how long the application thinks, at most
-  LOG                     a file that gets a line for each event, see below
+    REDIS_HOST, REDIS_PORT  where Redis is
+    WORKERS, ROUNDS, KEYS   number of processes, of their rounds in total, and of counters
+    THINK_US                how long the application thinks between GET and SET, at most
+    LOG                     a file that gets a line for each event
 
-The counters counter:0 ... exist already. The file shows who counted what, even if this program is
+The counters counter:0 ... exist already. The events show who counted what, even if this program is
 killed:
 
-  p PID                   a worker begins
-  s KEY NUMBER            it is about to write this number
-  k KEY NUMBER            Redis acknowledged the write
-  r KEY                   the read was refused
-  w KEY NUMBER            the write was refused: nothing was written
-  u KEY NUMBER            the write failed in another way: perhaps Redis has the number
+    p PID                   a worker begins
+    s KEY NUMBER            the worker is about to write this number
+    k KEY NUMBER            Redis acknowledged the write
+    r KEY                   the read was refused
+    w KEY NUMBER            the write was refused: nothing was written
+    u KEY NUMBER            the write failed in another way: Redis may have the number
 
-counter.php, counter.rb and counter.js do the same. No client library reconnects by itself
-between read and write; the application does, after an error.
+counter.php, counter.rb and counter.js do the same. No client library reconnects by itself between
+read and write; the application does, after an error.
 """
 
 import os

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# Counting without any locks, as many applications do: GET, add one, SET. See counter.py.
+# Counting without locks, as many applications do: GET, add one, SET. See counter.py.
 
 require "redis"
 
@@ -10,7 +10,7 @@ end
 
 LOG = File.open(ENV.fetch("LOG"), File::WRONLY | File::APPEND)
 
-# Not all that can happen while it connects is one of the client's own errors.
+# connect() raises not only the client's own errors.
 FAILURES = [Redis::BaseError, SystemCallError].freeze
 
 def tell(*words)
@@ -35,7 +35,7 @@ def refusal?(error)
   error.message.start_with?("LOCKED", "LOCKLOST")
 end
 
-# Returns whether the connection is still good.
+# Returns whether the connection is still usable.
 def count(redis, key)
   begin
     number = redis.get(key).to_i + 1

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A shop whose database bears three exports at a time. Workers take turns; one of them crashes.
+"""A shop whose database can stand three exports at a time. Workers take turns; one of them crashes.
 
     REDIS_HOST, REDIS_PORT  where Redis is
-    HOW                     counter: looks whether fewer than three are running, and counts itself
-                            limit: LOCK ... LIMIT 3, of hasp
-    WORKERS, TIMES          how many workers, and how many exports each makes
+    HOW                     counter: counts itself if fewer than three exports are running
+                            limit: hasp's LOCK ... LIMIT 3
+    WORKERS, TIMES          number of workers, and of the exports that each makes
 
-Each worker has a connection of its own, as a process would; the first one dies in the middle of
-its last export. Prints how many exports there were, and how many ran at once at most.
+Each worker has a connection of its own, as a process would; the first one dies in the middle of its
+last export. Prints the number of exports, and how many ran at the same time at most.
 """
 
 import os
@@ -23,7 +23,7 @@ LOOKED_UP, EXPORTED = 0.004, 0.01   # seconds
 
 
 class Running:
-    """Counts how many exports the database has to bear at the same time."""
+    """Counts the exports that run at the same time."""
 
     def __init__(self):
         self.mutex, self.now, self.most, self.total = threading.Lock(), 0, 0, 0
@@ -51,7 +51,7 @@ def begin(r):
         return
     while int(r.get(KEY) or 0) >= PLACES:
         time.sleep(0.001)
-    time.sleep(LOOKED_UP)  # looking up what it will export
+    time.sleep(LOOKED_UP)  # looks up the data to export
     r.incr(KEY)
 
 

@@ -3,11 +3,11 @@
 
     REDIS_HOST, REDIS_PORT  where Redis is
     KEY                     the lock
-    WORKERS, TIMES          of each kind of worker, how many, and how often each gets the lock
+    WORKERS, TIMES          number of workers of each kind, and how often each gets the lock
 
-Prints the replies of one fixed conversation of two owners. Then workers that
-lock with the scripts and workers that lock with SETNX and DEL contend for the
-same key, which protects a counter that each reads and, a moment later, writes.
+Prints the replies of a fixed conversation of two owners. Then workers that lock with the scripts
+and workers that lock with SETNX and DEL contend for the same key. It protects a counter that each
+worker reads and, a moment later, writes.
 """
 
 import multiprocessing

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Many holders over ONE connection, as Node services have it: each holder tries
- * SET NX until it gets the lock, works, and lets go.
+ * Many holders over ONE connection, as in Node services: each holder sends SET NX until
+ * it gets the lock, works, and releases the lock.
  *
  *   REDIS_HOST, REDIS_PORT  where Redis is
  *   CLIENT                  ioredis, or redis (node-redis)
  *   RELEASE                 compare: by a script, if the value is the holder's own;
  *                           del: by DEL
- *   HOLDERS                 how many
+ *   HOLDERS                 number of holders
  *
- * Prints how many got the lock, the most that were inside together, and what a
- * second try by the holder itself, over the same connection, was answered.
+ * Prints how many got the lock, how many had it together at most, how often a holder got it
+ * a second time while it had it, and how many released it.
  */
 'use strict';
 
@@ -18,7 +18,7 @@ const crypto = require('crypto');
 const { setTimeout: sleep } = require('timers/promises');
 
 const KEY = 'lock:holders';
-/* No holder outlives it, however slow the machine is. */
+/* So long that no lock expires, however slow the machine is. */
 const EXPIRY_MS = 3600000;
 const COMPARE_AND_DELETE = `if redis.call("get", KEYS[1]) == ARGV[1] then
     return redis.call("del", KEYS[1])
@@ -30,7 +30,7 @@ const host = process.env.REDIS_HOST || '127.0.0.1';
 const port = Number(process.env.REDIS_PORT || 6379);
 const holders = Number(process.env.HOLDERS || 200);
 
-/* Both clients, as far as they are needed here. */
+/* The calls of both clients that this program needs. */
 const clients = {
   async ioredis() {
     const redis = new (require('ioredis'))({ host, port });

@@ -72,14 +72,14 @@ class Verbs:
 
 
 class Polled:
-    """The caller tries again after 5 ms."""
+    """A lock() that polls: it tries again every 5 ms."""
 
     def lock(self, timeout=10):
         return retry(self.try_lock, timeout, lambda: 0.005)
 
 
 class GoZero(Polled):
-    """go-zero's RedisLock; the caller tries again."""
+    """go-zero's RedisLock, which leaves trying again to the caller."""
 
     def __init__(self, r, name, owner=None, lease_ms=LEASE_MS):
         self.r, self.name, self.id, self.lease_ms = r, name, owner or uuid.uuid4().hex[:16], lease_ms
@@ -109,8 +109,8 @@ class RedisPy:
 
 
 class Redsync:
-    """As redsync and many others have it: SET with NX and PX and a random value. Compare
-    and delete is sent by EVALSHA, and as the script only when Redis does not know it."""
+    """The lock of redsync and many other libraries: SET with NX, PX and a random value. EVALSHA
+    compares and deletes, and EVAL if Redis does not know the script."""
 
     DELETE = """if redis.call("GET", KEYS[1]) == ARGV[1] then
     return redis.call("DEL", KEYS[1])
@@ -118,7 +118,7 @@ else
     return 0
 end"""
 
-    # redsync's Extend(), with WithSetNXOnExtend().
+    # For redsync's Extend() with WithSetNXOnExtend().
     TOUCH = """if redis.call("GET", KEYS[1]) == ARGV[1] then
     return redis.call("PEXPIRE", KEYS[1], ARGV[2])
 elseif redis.call("SET", KEYS[1], ARGV[1], "PX", ARGV[2], "NX") then
@@ -145,7 +145,7 @@ end"""
 
 
 class Redlock(Redsync):
-    """Node's redlock, with one resource."""
+    """Node's redlock with one resource."""
 
     TAKE = """
   for i, key in ipairs(KEYS) do
@@ -186,8 +186,8 @@ class Redlock(Redsync):
 
 
 class Discourse(Polled):
-    """Discourse's DistributedMutex: the value is the time in s at which the lock ends. The script
-    computes and returns it, so that the lock cannot be kept for longer by its expiry."""
+    """Discourse's DistributedMutex. The value is the Unix time in s at which the lock ends, which
+    the script computes and returns; so a longer expiry would not prolong the lock."""
 
     LOCK = """local now = redis.call("time")[1]
 local expire_time = now + ARGV[1]
@@ -220,8 +220,8 @@ end"""
 
 
 class Nextcloud(Polled):
-    """The exclusive lock of Nextcloud's MemcacheLockingProvider, which only a free lock's value, 0,
-    becomes; its value is the same for all owners."""
+    """The exclusive lock of Nextcloud's MemcacheLockingProvider. Its script replaces 0, the value
+    of a free lock, by a value that is the same for all owners."""
 
     CAS = 'if redis.call("get", KEYS[1]) == ARGV[1] then redis.call("set", KEYS[1], ARGV[2]) return 1 else return 0 end'
     CAD = 'if redis.call("get", KEYS[1]) == ARGV[1] then return redis.call("del", KEYS[1]) else return 0 end'
@@ -240,8 +240,8 @@ class Nextcloud(Polled):
 
 
 class Watched(Redsync):
-    """As Redsync, but releases without a script, as StackExchange.Redis does: WATCH, GET, MULTI,
-    DEL, EXEC."""
+    """Like Redsync, but releases by WATCH, GET, MULTI, DEL, EXEC instead of a script, as
+    StackExchange.Redis does."""
 
     def unlock(self):
         with self.r.pipeline() as transaction:
@@ -257,8 +257,8 @@ class Watched(Redsync):
 
 
 class Signal:
-    """python-redis-lock: a string, and a list. A waiter blocks on the list until the holder
-    releases the lock and pushes something."""
+    """python-redis-lock: a string and a list. A waiter blocks on the list until the holder has
+    released the lock and pushed an element."""
 
     UNLOCK = """if redis.call('GET', KEYS[1]) ~= ARGV[1] then
     return 1

@@ -1,18 +1,17 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Refusing repeated orders, as the tutorials do it: SET uid 1 EX n NX, DEL in `finally`.
+"""Refusing repeated orders, as tutorials do: SET uid 1 EX n NX, and DEL in `finally`.
 
     REDIS_HOST, REDIS_PORT  where Redis is
-    USERS                   how many users there are
-    LEASE                   seconds, after which a lock expires
+    USERS                   number of users
+    LEASE                   seconds after which a lock expires
 
-What is wrong with it: `finally` runs also when the lock was not acquired,
-so a second click removes the lock of the first, and a third click orders again.
+The fault: `finally` also runs if the lock was not acquired, so a second click removes the lock of
+the first, and a third click orders again.
 
-Every user clicks three times: the first order is being paid while the others
-come and go. Then a process is killed while it has a user's lock, and that user
-tries again until it works. Each click is a process, and goes on when it is told
-to, so that nothing depends on which one is faster. Prints how many orders there are,
-how many too many, and how long the killed process kept its user out.
+Every user clicks three times: the first order is being paid while the other clicks come. Then a
+process is killed while it has a user's lock, and that user tries again until it works. Each click
+is a process that waits for commands of this program, so the order of events is fixed. Prints the
+number of orders, how many are too many, and for how long the killed process kept its user out.
 """
 
 import multiprocessing
@@ -48,7 +47,7 @@ def order(r, uid, pay):
 
 
 class Click:
-    """One request in a process of its own, which stops while it pays."""
+    """One request in a process of its own, which pauses while it pays."""
 
     def __init__(self, uid):
         self.pipe, theirs = multiprocessing.Pipe()

@@ -1,15 +1,13 @@
 <?php
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Which worker was inside when, from the log that each keeps, and why two were
- * inside together.
+ * Reads the workers' logs, and finds out when two workers had the lock together, and why.
  *
- * A hold lasts from the answer to SETNX to the sending of DEL, so holds that
- * were handed off properly never overlap, however slow the network. For each
- * hold that was still going on when the next one began:
+ * A hold lasts from the reply to SETNX until DEL is sent, so with a correct lock, holds never
+ * overlap, however slow the network is. Each hold that lasts when the next one begins was
  *
- *   stolen   another worker's DEL had removed its lock in between
- *   expired  nobody's had: the lock had run out
+ *   stolen   if another worker's DEL removed its lock in between
+ *   expired  otherwise
  *
  * Times are nanoseconds of the monotonic clock, which processes share.
  */
@@ -17,9 +15,9 @@
 class Hold
 {
     public int $worker;
-    public int $entered;  /* SETNX answered: 1 */
-    public int $left;     /* DEL sent */
-    public bool $removed; /* and answered: 1 */
+    public int $entered;  /* when SETNX returned 1 */
+    public int $left;     /* when DEL was sent */
+    public bool $removed; /* DEL returned 1 */
     public bool $sold;
 }
 
@@ -42,7 +40,7 @@ class EventLog
         file_put_contents($this->file, implode(' ', $line) . "\n", FILE_APPEND);
     }
 
-    /* All workers' holds in the order in which they began. */
+    /* Returns all workers' holds, in the order in which they began. */
     public static function read(string $file): array
     {
         $holds = [];
@@ -57,8 +55,8 @@ class EventLog
     }
 }
 
-/* What another worker's DEL removed, when it was sent after $hold had its lock and
- * before $next had one, was the lock of $hold. */
+/* Returns whether another worker's DEL removed the lock of $hold: it was sent after $hold got the
+ * lock and before $next got one. */
 function was_stolen(Hold $hold, Hold $next, array $holds): bool
 {
     foreach ($holds as $other) {

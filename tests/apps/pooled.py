@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A service whose client has a connection pool: one connection takes the lock, another releases it.
+"""A service with a connection pool: one connection takes the lock, another one releases it.
 
     REDIS_HOST, REDIS_PORT  where Redis is
-    CLIENT_NAME             the name of the pool's connections, if they have one
+    CLIENT_NAME             the name of the pool's connections, if any
 
-While the service works, it watches its data, which keeps the connection that took the
-lock busy; so the pool uses another connection for the DEL. Prints the reply to the DEL,
-and the lock's expiry after it (-2: the lock is gone).
+While the service works, it watches its data, which keeps the connection that took the lock busy; so
+the pool uses another connection for DEL. Prints the reply to DEL, and the lock's expiry after it
+(-2: the lock is gone).
 """
 
 import os

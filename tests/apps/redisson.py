@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Redisson's RLock, as far as Redis sees it.
+"""Redisson's RLock, as Redis sees it.
 
-A lock is a hash at its name; its field `<uuid of the client>:<thread>` counts the
-holds. Every act is a script that is sent by EVAL:
+A lock is a hash at its name; its field `<uuid of the client>:<thread>` counts the holds. Each call
+is a script that is sent by EVAL:
 
     try     if the lock is free or the caller's: adds a hold, renews the lease, returns nil;
-            otherwise returns the rest of the holder's lease in ms
-    unlock  takes a hold away. If holds are left: renews the lease, returns 0. Otherwise
-            deletes the lock, publishes `0`, returns 1. Not the caller's lock: returns nil.
-            The call's latch keeps the answer for a while, for a call that is sent again.
-    renew   if the lock is the caller's, renews the lease: the watchdog does every third of it
+            otherwise returns what is left of the holder's lease, in ms
+    unlock  removes a hold. If holds are left: renews the lease, returns 0. Otherwise
+            deletes the lock, publishes `0`, returns 1. If the lock is not the caller's: returns nil.
+            The latch, a key, keeps the reply for a while, for a call that is sent again
+    renew   renews the lease of the caller's lock; the watchdog sends it every third of the lease
 
-A waiter subscribes to the channel, tries again, and sleeps until a message or until the
-holder's time is over. Channel and latch have the name in braces, unless it has a brace.
+A waiter subscribes to the channel, tries again, and sleeps until a message or until the holder's
+lease ends. The names of channel and latch have the lock's name in braces, unless that has a brace.
 """
 
 import time
@@ -63,7 +63,7 @@ def prefixed(prefix, name):
 
 
 class RLock:
-    """The lock of one thread. `r` is a redis-py client whose replies are str."""
+    """The lock as one thread has it. `r`: a redis-py client whose replies are str."""
 
     def __init__(self, r, name, thread=1, client=None, lease_ms=WATCHDOG_MS):
         self.r, self.name, self.lease_ms = r, name, lease_ms
@@ -72,7 +72,7 @@ class RLock:
         self.heard = []  # messages published while lock() waited
 
     def try_lock(self):
-        """Returns None if this thread got the lock, otherwise for how many ms another has it."""
+        """Returns None if this thread got the lock, else for how many ms another one has it."""
         return self.r.eval(TRY, 1, self.name, self.field, self.lease_ms)
 
     def lock(self, timeout=10):

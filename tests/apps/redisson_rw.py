@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Redisson's RReadWriteLock, as far as Redis sees it.
+"""Redisson's RReadWriteLock, as Redis sees it.
 
-A lock is a hash at its name. `mode` is `read` or `write`; a reader's field is `<uuid>:<thread>`, the
-writer's `<uuid>:<thread>:write`; each counts holds. Each hold of a reader has a key for its time-out,
-`{name}:<uuid>:<thread>:rwlock_timeout:<n>`. Every act is a script that is sent by EVAL. A release publishes
-`0` if it was the last reader's, `1` if it was the writer's.
+A lock is a hash at its name. `mode` is `read` or `write`. The field of a reader is
+`<uuid>:<thread>`, that of the writer `<uuid>:<thread>:write`; each counts holds. Each hold of a
+reader has a key that expires with its lease, `{name}:<uuid>:<thread>:rwlock_timeout:<n>`. Each call
+is a script that is sent by EVAL. A release publishes `0` if it was the last reader's, `1` if it was
+the writer's.
 """
 
 from redisson import LATCH_MS, WATCHDOG_MS, RLock, prefixed
@@ -121,7 +122,7 @@ return 1"""
 
 
 class Side(RLock):
-    """One thread's side of the lock. `r` is a redis-py client whose replies are str."""
+    """One thread's side of the lock. `r`: a redis-py client whose replies are str."""
 
     mode, message = "", ""
 
@@ -139,7 +140,7 @@ class ReadSide(Side):
     mode, message = "read", "0"
 
     def try_lock(self):
-        """Returns None if this thread got the lock, otherwise for how many ms another has it."""
+        """Returns None if this thread got the lock, else for how many ms another one has it."""
         return self.r.eval(TRY_READ, 2, self.name, self.timeouts, self.lease_ms, self.field,
                            f"{self.field}:write")
 

@@ -3,12 +3,12 @@
 
     REDIS_HOST, REDIS_PORT  where Redis is
     HOW                     plain: without a lock
-                            sides: LOCK ... SHARED for a report, EXCLUSIVE for a transfer, of hasp
-    READERS, TIMES          how many readers, and how many reports each makes
+                            sides: hasp's LOCK ... SHARED for reports, EXCLUSIVE for transfers
+    READERS, TIMES          number of readers, and of the reports that each makes
 
 Each reader has a connection of its own, as a process would. A report reads the accounts one by one.
-Prints how many reports there were, how many of them had a wrong sum, and how many were made at the
-same time at most: readers need not wait for readers.
+Prints the number of reports, how many had a wrong sum, and how many were made at the same time at
+most: readers need not wait for each other.
 """
 
 import os
@@ -45,7 +45,7 @@ def connect():
 
 
 class Side:
-    """One side of the lock, if there is a lock."""
+    """One side of the lock; with HOW=plain, no lock."""
 
     def __init__(self, r, side):
         self.r, self.side = r, side

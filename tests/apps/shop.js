@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * A sale: a thousand buyers come for a hundred items. Check, then act: GET the stock; if there is
- * any, SET one less, and write the sale down. Each buyer has a connection of its own, as visitors
- * of a web page that is served by many processes have.
+ * any, SET one less, and record the sale. Each buyer has a connection of its own, as if each
+ * request of a web page had a process of its own.
  *
  *   REDIS_HOST, REDIS_PORT  where Redis is
- *   BUYERS, ITEMS           how many
+ *   BUYERS, ITEMS           number of buyers and of items
  *
  * Prints how many items were sold, how many buyers found none, and how many got an error.
  */

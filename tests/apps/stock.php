@@ -1,20 +1,20 @@
 <?php
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Selling from stock, as the tutorials do it: SETNX, then EXPIRE, work, then DEL.
+ * Selling from stock, as tutorials do: SETNX, then EXPIRE, work, then DEL.
  *
  *   REDIS_HOST, REDIS_PORT  where Redis is
- *   REDIS_CA                the authority that signed its certificate; none: without TLS
- *   STOCK, WORKERS          how many to sell, and by how many processes
- *   PREFIX                  put before every key
- *   LEASE                   how many seconds the lock lasts, if not one
- *   PAYING                  a file: the payment for the item in the middle makes it, and
- *                           lasts until it is removed
+ *   REDIS_CA                the authority that signed its certificate; empty: no TLS
+ *   STOCK, WORKERS          number of items, and of processes that sell them
+ *   PREFIX                  prefix of every key
+ *   LEASE                   the lock's lease in seconds; default: 1
+ *   PAYING                  a file: the payment for the middle item creates it, and
+ *                           lasts until the file is removed
  *
- * Two things are wrong with it. The lock lasts one second and every third sale
- * takes longer; and DEL removes the lock, whichever worker has it by then. Sells until
- * nothing is left, then prints what was sold, how many sales there should not
- * have been, and how often two workers were inside together, by cause.
+ * This has two faults: the lock lasts one second, and every third sale takes longer; and DEL
+ * removes the lock, whichever worker has it by then. Sells until nothing is left. Then prints
+ * what was sold, how many sales were too many, and how often two workers had the lock together,
+ * by cause.
  */
 require __DIR__ . '/overlaps.php';
 
@@ -36,7 +36,7 @@ function connect(): Redis
     return $redis;
 }
 
-/* Stands for the payment, which sometimes takes its time. */
+/* Stands for the payment, which sometimes takes long. */
 function pay(int $item): void
 {
     usleep($item % 3 == 0 ? 1300000 : 100000);
@@ -49,7 +49,7 @@ function pay(int $item): void
     }
 }
 
-/* A server that goes takes along what is under way there: the next one is asked. */
+/* If the connection breaks, the request in flight is lost, and is sent again. */
 function take(Redis $redis): bool
 {
     try {
@@ -59,7 +59,7 @@ function take(Redis $redis): bool
     }
 }
 
-/* The tutorial's code, but for the lines that keep the log. */
+/* The tutorial's code, and the lines that write the log. */
 function sell_one(Redis $redis, EventLog $log): string
 {
     if (!take($redis)) {

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Transfers between accounts: both balances are read, and both are written.
+"""Transfers between accounts, each of which reads and writes two balances.
 
     REDIS_HOST, REDIS_PORT  where Redis is
     HOW                     none: no lock
-                            each: LOCK of the account that pays, of hasp; whom it pays is not locked
-                            mlock: MLOCK of both accounts, of hasp
-    WORKERS, TIMES          how many workers, and how many transfers each makes
+                            each: hasp's LOCK of the account that pays; the other one is not locked
+                            mlock: hasp's MLOCK of both accounts
+    WORKERS, TIMES          number of workers, and of the transfers that each makes
 
-Each worker has a connection of its own, as a process would. Prints how many transfers there were,
-what all accounts had before, and what they have now.
+Each worker has a connection of its own, as a process would. Prints the number of transfers, and
+what all accounts had together before and after them.
 """
 
 import os
@@ -22,7 +22,7 @@ ACCOUNTS = [f"account:{{bank}}:{n}" for n in range(4)]
 START = 1000
 HOW = os.environ.get("HOW", "none")
 WORKERS, TIMES = int(os.environ.get("WORKERS", 8)), int(os.environ.get("TIMES", 15))
-CHECKED = 0.002  # seconds that the bank takes to approve of one
+CHECKED = 0.002  # seconds that the bank takes to approve a transfer
 
 
 def connect():

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Visitors of a shop: each looks at pages, counts them, and keeps a basket, over and over.
 
-  REDIS_HOST, REDIS_PORT  where Redis is
-  REDIS_CA                the authority that signed its certificate; none: without TLS
-  PREFIX                  put before every key
-  VISITORS                how many, each with a connection of its own
-  OPEN                    a file: the shop is open as long as the file exists
+    REDIS_HOST, REDIS_PORT  where Redis is
+    REDIS_CA                the authority that signed its certificate; empty: no TLS
+    PREFIX                  prefix of every key
+    VISITORS                number of visitors, each with a connection of its own
+    OPEN                    a file: the shop is open as long as the file exists
 
-Each visitor has a key for its basket, which must keep what the visitor has put there; the pages are
-counted by INCR, and each visitor must see the count rise. Prints the number of commands, of errors, and
-of answers that cannot be true. Only the client library reconnects; it repeats a command during
+Each visitor has a key for its basket, which must keep what the visitor has put there. INCR counts
+the pages, and each visitor must see the count rise. Prints the number of commands, of errors, and
+of replies that cannot be true. Only the client library reconnects; it repeats a command during
 which the connection was closed, so each command may harmlessly run twice.
 """
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Artemis: the owner sustains its lock by SET, also when it was starved and another one has it by then.
+"""Artemis: the owner sustains its lock by SET, even if it was starved and another owner has the lock.
 
 https://github.com/CERT-Polska/Artemis/pull/2670
 """

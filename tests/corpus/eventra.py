@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Eventra: the lock of a cached value ends before it is computed, and who waited computes it without a lock.
+"""Eventra: the lock of a cached value ends before the value is computed, and a waiter computes it without a lock.
 
 https://github.com/SandeepVashishtha/Eventra/issues/19040
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""gocraft/work: a job's slots are counted by INCR and DECR; a crash takes one for good.
+"""gocraft/work: a job's slots are counted by INCR and DECR; a crash takes a slot for good.
 
 https://github.com/gocraft/work/issues/231
 """

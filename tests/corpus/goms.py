@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""GOMS: a refresh token is compared by GET and replaced by SET: of two requests at once both get a new one.
+"""GOMS: a refresh token is compared by GET and replaced by SET: two requests at the same time each get a new token.
 
 https://github.com/team-haribo/GOMS-Backend-V3/issues/85
 """
@@ -13,7 +13,7 @@ class Refresh(Idiom):
     noun = "refresh"
 
     async def serve(self, shop):
-        jar = {key: b"first" for key in self.keys()}  # what the tabs of a browser share
+        jar = {key: b"first" for key in self.keys()}  # what the tabs of a browser share: its token
         spent = set()
         for key in self.keys():
             shop.redis.set(key, "first")
@@ -28,7 +28,7 @@ class Refresh(Idiom):
                     await asyncio.sleep(0.005)
                     shop.harm["spent twice"] += (key, token) in spent
                     spent.add((key, token))
-                await client("SET", key, new, "EX", 600)  # of the refresh, or of a login
+                await client("SET", key, new, "EX", 600)  # the refresh token, as stored by a refresh or a login
                 jar[key] = new
                 shop.done += 1
             await shop.work(refresh)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""jedis-lock: SETNX of the time of its end, GETSET when it is over; the late holder deletes it all the same.
+"""jedis-lock: SETNX of the time of the lock's end, GETSET after that time; a late holder still deletes the lock.
 
 https://github.com/abelaska/jedis-lock/issues/2
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""limits: INCR, then EXPIRE; a crash between them counts for ever.
+"""limits: INCR, then EXPIRE; a crash between them leaves a count that never expires.
 
 https://github.com/alisaifee/limits/issues/14
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""node-cron: each instance sends the mail of the day. There is no lock, and nothing to see of it.
+"""node-cron: each instance sends the mail of the day. There is no lock that hasp could see.
 
 https://github.com/node-cron/node-cron/issues/93
 """
@@ -17,7 +17,7 @@ class Mails(Idiom):
         async def replica(n):
             client, day = await shop.connect(n), 0
             while shop.is_open():
-                await client("INCR", self.key(0))  # a statistic
+                await client("INCR", self.key(0))  # a count of the instances' runs, which is no lock
                 shop.harm["sent twice"] += day in sent
                 sent.add(day)
                 shop.done += 1

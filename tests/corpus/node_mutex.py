@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""node-mutex: each try in vain sets the expiry of the lock again, so the lock of a dead process never ends.
+"""node-mutex: each failed try sets the expiry of the lock again, so the lock of a dead process never ends.
 
 https://github.com/rogermadjos/node-mutex/issues/2
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Ocean: the leader compares by GET, then prolongs its key by PEXPIRE: by then another one may lead.
+"""Ocean: the leader compares by GET, then prolongs its key by PEXPIRE: by then another pod may lead.
 
 https://github.com/port-labs/ocean/pull/3440
 """

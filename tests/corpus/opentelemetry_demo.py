@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""OpenTelemetry's shop: a cart is read and written whole, and the checkout empties what it has not ordered.
+"""OpenTelemetry's shop: a cart is read and written whole, and the checkout also removes what it has not ordered.
 
 https://github.com/open-telemetry/opentelemetry-demo/issues/3824
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""redis-semaphore: GETSET says whether others are inside, then EXPIRE. A process that is killed leaves it for good.
+"""redis-semaphore: GETSET says whether others are inside, then EXPIRE. A killed process leaves the lock for good.
 
 https://github.com/bluele/redis-semaphore/pull/12
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Redisson in @Transactional: unlock() comes before the database commits, and the next one reads the old row.
+"""Redisson in @Transactional: unlock() comes before the database commits, and the next owner reads the old row.
 
 https://github.com/redisson/redisson/issues/2183
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Redisson of 2014: GET says that the lock is mine, then PSETEX enters it again, over the lock of another one.
+"""Redisson of 2014: GET says that the lock is mine, then PSETEX enters it again, over another owner's lock.
 
 https://github.com/redisson/redisson/issues/84
 """

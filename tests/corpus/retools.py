@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""retools: the value is when the lock ends by the clock of its holder. A client whose clock is ahead takes it.
+"""retools: the value is when the lock ends by the clock of its holder. A client whose clock is ahead takes the lock.
 
 https://github.com/bbangert/retools/issues/18
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""rustango: INCR is the lock and another key has the token. A crash between the two leaves the counter alone.
+"""rustango: INCR is the lock and another key has the token. A crash between the two leaves a counter without a token.
 
 https://github.com/ujeenet/rustango/issues/1254
 """
@@ -15,4 +15,4 @@ class Counter(Abandoned):
         return count == 1
 
 
-REPORT = Counter(__doc__, reach="INCR in vain counts up, too, so only the expiry ends it")
+REPORT = Counter(__doc__, reach="a failed INCR counts up, too, so only the expiry frees the lock")

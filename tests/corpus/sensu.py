@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Sensu: the leader writes the time without looking. One that was blocked goes on beside its successor.
+"""Sensu: the leader writes the time without looking. A leader that was blocked goes on beside its successor.
 
 https://github.com/sensu/sensu/pull/1017
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A sliding window of Redis' developers: ZCARD, compare, ZADD. Requests at once all see room.
+"""A sliding window of Redis' developers: ZCARD, compare, ZADD. Requests at the same time all see room.
 
 https://github.com/raphaeldelio/redis-rate-limiter-java-example/issues/1
 """

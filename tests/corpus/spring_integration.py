@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Spring Integration: unlock() compares by GET, then deletes. In between the lock may be another's.
+"""Spring Integration: unlock() compares by GET, then deletes. In between, another owner may get the lock.
 
 https://github.com/spring-projects/spring-integration/issues/8699
 """
@@ -10,7 +10,7 @@ from idioms import Lock
 
 
 class Paused(Lock):
-    """Now and then a garbage collection comes between the two."""
+    """Now and then, a garbage collection pauses the client between GET and DEL."""
 
     async def let_go(self, shop, client, key, token):
         if await client("GET", key) == token:
