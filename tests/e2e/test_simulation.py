@@ -22,12 +22,12 @@ pytestmark = [pytest.mark.skipif(not RUN.exists(), reason="the simulation needs 
 BREAKS = {
     "plain": "leave_paused leave_throttled",
     "rules": "last_first newcomers_first foreign_as_nobody release_by_anybody one_owner one_rule_less "
-             "forget_holds never_retry never_repeat same_random release_past_queue trust_over_grants forget_rules",
+             "forget_holds never_retry never_repeat same_random release_past_queue trust_over_grants forget_rules deaf_waiters",
     "verbs": "falling_fences counted_fences hand_off_held release_by_anybody wall_clock release_past_queue "
              "overtake_queue nobody_present never_look",
     "counted": "two_owners forget_undo keep_at_disconnect release_twice release_late",
     "places": "last_first never_renew limit_more",
-    "sides": "trust_late_grants forget_undo keep_at_disconnect stay_in_line deaf_waiters "
+    "sides": "trust_late_grants forget_undo keep_at_disconnect stay_in_line "
              "release_twice writer_beside_readers readers_pass",
     "circles": "blind_to_circles cry_wolf nobody_owns waiters_own take_held keep_parts keep_lost_place",
     "guards": "write_unchecked finish_unchecked grant_unchecked check_ignored trust_swallowed trust_unchecked",

@@ -196,8 +196,6 @@ SKIP("keep_lost_place", waiter_check, (struct waiter * w), (w))
 SKIP("leave_paused", link_resume, (struct link * l), (l))
 SKIP("leave_throttled", client_steer_reading, (struct client * c), (c))
 SKIP("never_retry", retry_later, (struct retry * r, enum link_end end), (r, end))
-RETURN("one_rule_less", NULL, const struct rule *, match_rule,
-       (struct matcher * m, struct slice key), (m, key))
 RETURN("one_owner", SLICE_LIT("connection:10.0.0.1:1/0/0"), struct slice, context_token,
        (const struct context *x, enum owner_kind kind, struct buf *scratch), (x, kind, scratch))
 SKIP("trust_swallowed", read_set_entry_refused, (struct read_set_entry * e), (e))
@@ -238,6 +236,18 @@ bool __wrap_quorum_fence_choose(struct quorum_fence *f, const int64_t *proposals
 		if (proposals[i] && proposals[i] < f->token)
 			f->token = proposals[i];
 	return chosen;
+}
+
+void __real_match_section(struct matcher *m, struct slice key, const struct rule **rule,
+                          const struct guard **guard);
+void __wrap_match_section(struct matcher *m, struct slice key, const struct rule **rule,
+                          const struct guard **guard);
+void __wrap_match_section(struct matcher *m, struct slice key, const struct rule **rule,
+                          const struct guard **guard)
+{
+	__real_match_section(m, key, rule, guard);
+	if (break_is("one_rule_less"))
+		*rule = NULL;
 }
 
 void __real_script_job_run(struct script_jobs *all, int db, enum script_id script,
