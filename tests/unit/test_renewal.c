@@ -568,10 +568,11 @@ static void assert_named(struct fixture *f, const char *named)
 	buf_release(&out);
 }
 
-TEST(a_hold_is_named_for_a_second_if_hasp_was_stopped_when_its_lease_ended)
+/* LOCK a PX LEASE_MS AS token. */
+static void lock_as(struct fixture *f)
 {
-	static const struct verbs verbs = { .lease_ms = LEASE_MS };
-	struct fixture *f = *state;
+	static const struct verbs verbs = { .lease_ms = LEASE_MS,
+		                            .on_disconnect = DISCONNECT_RELEASE };
 	struct hold_terms terms = { .verbs = &verbs, .token = SLICE_LIT("token") };
 	struct lock_call call = { .effect = LOCK_EFFECT_TAKES,
 		                  .success = LOCK_IF_ONE,
@@ -582,8 +583,15 @@ TEST(a_hold_is_named_for_a_second_if_hasp_was_stopped_when_its_lease_ended)
 		                  .ticket = SLICE_LIT("worker-1") };
 	struct slice key = SLICE_LIT("a");
 
+	succeed(f, lock_request_new(f->holds, &call, &key, 1, &terms));
+}
+
+TEST(a_hold_is_named_for_a_second_if_hasp_was_stopped_when_its_lease_ended)
+{
+	struct fixture *f = *state;
+
 	for (int stopped = 0; stopped < 2; stopped++) {
-		succeed(f, lock_request_new(f->holds, &call, &key, 1, &terms));
+		lock_as(f);
 		assert_named(f, "worker-1 29999001,");
 		if (stopped)
 			f->redis.now += LEASE + 0.5;
@@ -787,6 +795,20 @@ TEST(a_release_is_tried_for_as_long_as_the_lease_lasts)
 	fake_redis_break(&f->redis);
 	hold_owner_end(&f->owner, true);
 	fake_redis_advance(&f->redis, LEASE - 1);
+	assert_false(script_jobs_are_done(f->redis.script_jobs));
+	fake_redis_advance(&f->redis, 2);
+	assert_true(script_jobs_are_done(f->redis.script_jobs));
+}
+
+/* Another connection of the owner may begin the lease again in that time. */
+TEST(a_release_for_one_of_several_connections_is_tried_for_longer_than_the_lease)
+{
+	struct fixture *f = *state;
+
+	lock_as(f);
+	fake_redis_break(&f->redis);
+	hold_owner_end(&f->owner, true);
+	fake_redis_advance(&f->redis, LEASE + 3599);
 	assert_false(script_jobs_are_done(f->redis.script_jobs));
 	fake_redis_advance(&f->redis, 2);
 	assert_true(script_jobs_are_done(f->redis.script_jobs));

@@ -15,6 +15,8 @@
 #define SMALL_SIZE (sizeof(struct hold) + 32)
 /* How far Redis' clock may get ahead of hasp's within a lease, in ms. */
 #define RELEASE_SLACK_MS 50
+/* How long after the lease hasp goes on trying to release a hold of a shared owner. */
+#define SHARED_RELEASE_SECONDS 3600
 /* If a connection has no more holds than this, hasp searches its list before the table. */
 #define OWN_SEARCHED_MAX 16
 /* If hasp ends a hold more than this after its lease, in seconds, hasp was stopped. */
@@ -480,9 +482,12 @@ void hold_release_voted(struct hold *hold)
 
 static void send_release(struct hold *hold, enum script_id script, struct buf *out)
 {
-	/* When the lease is over, there is nothing left to release. */
+	/* When the lease is over, there is nothing left to release, unless another connection
+	 * of the owner has begun the lease again, while hasp could not send the release. */
 	double until = isinf(hold->good_until) ? 0 : hold->good_until;
 
+	if (hold->shared && layout_of(hold->kind)->counts)
+		until += SHARED_RELEASE_SECONDS;
 	script_job_run(hold_table(hold)->script_jobs, lock_id_db(hold->by_id.key), script,
 	               buf_slice(out), until, NULL, NULL);
 	buf_clear(out);
