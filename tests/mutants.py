@@ -95,6 +95,8 @@ class Function:
                 first = self.skip(i + 2, ";")
                 self.mutate(first + 1, self.skip(first + 1, ";"), "truth")
             return close + 1
+        if re.match(r"\w+_(each\w*|drain) \(", self.text[self.tokens[i][1]:]):      # a macro, as clang-format leaves it
+            return self.skip(i + 2, ")") + 1
         if word in ("case", "default") or self.word(i + 1) == ":":
             return self.skip(i, ":") + 1
         end = self.skip(i, ";")
