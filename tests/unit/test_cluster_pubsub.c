@@ -71,6 +71,25 @@ TEST(the_default_node_node_acknowledges_each_channel)
 	assert_client_got(f, MESSAGE("*"));
 }
 
+TEST(a_further_channel_is_acknowledged_once)
+{
+	static const char subscribe_c[] = "*2\r\n$9\r\nSUBSCRIBE\r\n$1\r\nc\r\n";
+	struct cluster_fixture *f = *state;
+
+	client_sends(f, SUBSCRIBE, 0);
+	assert_node_got(f, 0, SUBSCRIBE);
+	node_sends(f, 0, ACK("*", "1", "a", "1") ACK("*", "1", "b", "2"));
+	assert_client_got(f, ACK("*", "1", "a", "1") ACK("*", "1", "b", "2"));
+	client_sends(f, subscribe_c, 0);
+	assert_node_got(f, 0, subscribe_c);
+	node_sends(f, 0, ACK("*", "1", "c", "3"));
+	assert_client_got(f, ACK("*", "1", "c", "3"));
+	client_sends(f, PING GET_FOO, 0);
+	assert_node_got(f, 0, PING);
+	node_sends(f, 0, "*2\r\n$4\r\npong\r\n$0\r\n\r\n");
+	assert_client_got(f, "*2\r\n$4\r\npong\r\n$0\r\n\r\n" REFUSED);
+}
+
 TEST(a_subscriber_of_resp2_gets_nothing_else)
 {
 	struct cluster_fixture *f = *state;

@@ -244,6 +244,7 @@ TEST(test_keys_behind_store)
 	assert_keys(*state, "sort a limit store 1 store b", "1 6");
 	assert_keys(*state, "sort a store", "1");
 	assert_keys(*state, "georadius a 1 2 3 km storedist b", "1 7");
+	assert_keys(*state, "georadius 1 2 3 4 km", "1");
 	assert_keys(*state, "georadiusbymember a m 3 km store b", "1 6");
 }
 

@@ -133,6 +133,21 @@ TEST(replies_to_a_user_that_has_left_are_swallowed)
 	}
 }
 
+TEST(replies_to_plain_requests_of_a_user_that_has_left_are_swallowed)
+{
+	struct link_fixture *f = *state;
+
+	invite(f, NULL);
+	link_expect_plain(&f->guest[1].user, 1);
+	ask(f, 0, LINK_PASS, NULL);
+	link_expect_plain(&f->guest[1].user, 2);
+	link_leave(&f->guest[1].user);
+	SERVER_SENDS(f, "+b1\r\n+a1\r\n+b2\r\n+b3\r\n");
+	assert_guest(&f->guest[0], "+a1\r\n", "");
+	assert_guest(&f->guest[1], "", "");
+	assert_int_equal(f->guest[1].user.inflight, 0);
+}
+
 /* The user's requests lie between those of others, and some are answered. Then the user comes
  * back. */
 TEST(who_leaves_takes_all_of_its_own_and_no_other_s)

@@ -3,6 +3,7 @@
  * Tests of decisions about verbs, and about commands on keys with a [lock] rule.
  */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "policy/lock.h"
@@ -121,6 +122,25 @@ TEST(what_a_command_needs_follows_from_the_configuration)
 			if (strcmp(facts_of(f, commands[j]), rows[i].facts[j]) != 0)
 				fail_msg("%s: %s", commands[j], facts_of(f, commands[j]));
 	}
+}
+
+TEST(setnx_takes_the_lock_if_each_client_has_a_link)
+{
+	policy_use(*state, "[upstream]\npooling = session\n" RULE);
+	assert_int_equal(decide(*state, "SETNX lock:a mine")->verdict, DISPATCH_CALL);
+}
+
+TEST(a_command_may_have_a_long_name)
+{
+	struct policy_fixture *f = *state;
+	size_t n = sizeof(struct classifier); /* ASan sees a write past it */
+	char *name = calloc(1, n);
+
+	assert_non_null(name);
+	memset(name, 'x', n);
+	policy_use(f, RULE);
+	assert_null(classifier_find(&f->env, slice_of(name, n)).command);
+	free(name);
 }
 
 /* --- calls --------------------------------------------------------------------------- */

@@ -199,6 +199,17 @@ TEST(one_that_is_outdated_confirms_nothing)
 	assert_false(counts(s, "b:2", 6, "older:1", NULL));
 }
 
+/* Of two primaries of the same failover, hasp keeps the one in use. */
+TEST(only_a_later_failover_refutes_the_primary_in_use)
+{
+	struct sentinels *s = *state;
+
+	s->epoch = 5;
+	sentinels_begin(s);
+	assert_false(counts(s, "a:1", 6, "new:1", NULL));
+	assert_true(counts(s, "b:2", 6, "old:1", NULL));
+}
+
 TEST(the_primary_in_use_need_not_be_confirmed)
 {
 	struct sentinels *s = *state;
