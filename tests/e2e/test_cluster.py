@@ -238,8 +238,9 @@ def forget_others(node):
 @covers("cluster_map_failed")
 @pytest.mark.parametrize("pooling", ["shared"])
 def test_a_node_that_has_been_away_is_not_believed(start_hasp):
-    """After a partition, a node still reports its old slot map. hasp must not believe it if other
-    nodes just do not answer; so hasp asks the nodes of a list with many silent ones."""
+    """After a partition, a node still reports its old slot map, and hasp must not believe it just
+    because the other nodes do not answer. (Many nodes in hasp's list never answer, so that hasp
+    asks no other node before this one is back.)"""
     with Cluster() as cluster, contextlib.ExitStack() as stack:
         old = cluster.owner("k")
         silent = [stack.enter_context(socket.create_server(("127.0.0.1", 0))).getsockname() for _ in range(100)]

@@ -18,8 +18,8 @@ TIMES = 60
 
 @pytest.fixture
 def slow(start_hasp):
-    """Returns a node, hasp in front of its cluster, and a key of a megabyte per node, its own
-    first."""
+    """Returns (node, hasp, keys). Each primary has one key, of a megabyte; keys[0] is the
+    node's."""
     with Cluster(replicas=0, node_timeout_ms=60_000) as cluster:
         hasp = start_hasp(upstream=cluster.upstream, client_output_limit=LIMIT, workers=1).is_up(3)
         keys = [next(key for key in map("k{}".format, range(1000)) if cluster.owner(key) is node)

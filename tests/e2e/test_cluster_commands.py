@@ -191,7 +191,8 @@ def test_client_id_is_no_nodes_and_every_clients_own(hasp):
 
 @covers("cluster")
 def test_client_kill_id_reaches_nobody(shared_cluster, hasp):
-    """hasp sends it to no node, because each node may have another client with this id."""
+    """hasp sends CLIENT KILL ID to no node, because each node may have another client with the
+    id."""
     with hasp.connect() as client, contextlib.ExitStack() as stack:
         for node in shared_cluster.nodes:
             direct = stack.enter_context(node.connect())

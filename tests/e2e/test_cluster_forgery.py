@@ -22,8 +22,8 @@ VALUE = b"$5\r\nvalue\r\n"
 
 
 class Forger:
-    """The target of a forged redirection. It records hasp's bytes, and answers each piece by a
-    value."""
+    """The server to which a forged redirection leads. It records hasp's bytes, and answers each
+    piece with a value."""
 
     def __init__(self):
         self.listener = socket.create_server(("127.0.0.1", 0))
@@ -96,7 +96,7 @@ def somewhere_else():
 
 
 def victims(hasp, slot_key="{victim}"):
-    """Another client, whose command goes to the slot that the script named."""
+    """Returns the reply to another client, whose command goes to the slot that the script named."""
     with hasp.connect() as other:
         return other.call("GET", slot_key)
 
@@ -124,7 +124,7 @@ def test_a_script_is_run_once_whatever_error_it_answers(shared_cluster, hasp):
 
 
 def test_a_transaction_whose_multi_is_refused_redirects_nobody(shared_cluster, start_hasp, forger):
-    """Its script runs at once, and not in the transaction."""
+    """Redis has refused MULTI, so the script runs at once, outside of a transaction."""
     for node in shared_cluster.nodes:
         node.ask("ACL", "SETUSER", "tricky", "reset", "on", ">pw", "~*", "+@all", "-multi")
     try:

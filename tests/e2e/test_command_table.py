@@ -16,7 +16,7 @@ def test_the_built_in_commands_are_the_servers(tool, server):
         # The commands that acquire_on may name.
         reads = "readonly" in entry[2] and (entry[3] > 0 or "movablekeys" in entry[2]) and \
             not {"noscript", "blocking"} & set(entry[2])
-        # hasp knows scripts, which may release a lock that clients wait for, writes and reads.
+        # hasp knows reads, writes and scripts; a script may release a lock that clients wait for.
         assert known == (name in ("eval", "evalsha", "fcall") or writes or reads), name
         if not known:
             continue

@@ -23,9 +23,9 @@ FLAGS = {"W": "write", "R": "readonly", "B": "blocking", "N": "noscript"}
 # COMMAND's first, last and step do not tell where these kinds of commands have their keys.
 SEARCHED = {"COUNTED", "DEST_COUNTED", "SORT", "GEO"}
 
-# In a cluster, hasp does not send it to the node of its keys.
+# In a cluster, hasp does not choose the node of these commands by their keys.
 NOT_ROUTED = {"migrate"}
-# Commands before Redis 7, since 7.2 and 8.4, and of Valkey 9.
+# Commands that Redis 7.0 lacks: of older and newer versions, and of Valkey 9.
 OF_OTHER_VERSIONS = {"host:", "post", "waitaof", "delex", "delifeq"}
 
 
@@ -46,7 +46,7 @@ def read_table():
     text = (TOP / "proxy/commands/commands.def").read_text()
     text = re.sub(r"/\*.*?\*/", "", text, flags=re.S)
     rows = {m[1]: Row(*("" if group is None else group for group in m.groups())) for m in ROW.finditer(text)}
-    assert len(rows) == text.count("COMMAND("), "a row is not understood, or stands twice"
+    assert len(rows) == text.count("COMMAND("), "a row has an unknown form, or occurs twice"
     return rows
 
 

@@ -462,7 +462,7 @@ def test_requests_come_in_pieces_and_many_at_once(hasp, path):
 
 
 def test_console_that_does_not_read_its_answers_is_not_read_from(hasp, path):
-    """Otherwise hasp would have to buffer all replies."""
+    """hasp stops reading from such a console instead of buffering all replies."""
     with socket.socket(socket.AF_UNIX) as s, open_console(path) as other:
         s.connect(str(path))
         s.settimeout(0)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The locks of a connection when it ends: `on_disconnect`."""
+"""What hasp does with a connection's locks when the connection ends: `on_disconnect`."""
 
 import signal
 import socket

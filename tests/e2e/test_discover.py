@@ -169,8 +169,7 @@ def test_lock_of_a_library_is_left_alone_and_so_is_what_it_protects(run, kind):
 
 
 def clean_registries(worker, others, queue):
-    """What an RQ worker does every ten minutes while other workers try the same; one worker
-    succeeds."""
+    """Cleans registries as all RQ workers try to do every ten minutes; one of them succeeds."""
     key = f"rq:clean_registries:{queue}"
     assert worker.set(key, 1, nx=1, ex=899)
     for other in others:

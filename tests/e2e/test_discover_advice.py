@@ -84,8 +84,8 @@ def late(taker, releaser, other, key, lease):
 
 
 def test_pool_of_one_host_that_is_sometimes_late_is_one_owner(watch):
-    """Any connection of the pool sends the DEL of a lock, one for each. After the three late DELs,
-    `other` has lost its lock."""
+    """Any connection of the pool may send the DEL of a lock. After the three late DELs, `other` has
+    lost its lock."""
     def shop(hasp):
         one, other = Host(hasp, "127.0.0.1")
         key, released, overlaps = "pool:lock", 0, 0
@@ -628,7 +628,7 @@ def test_writes_over_another_connection_than_the_read_are_not_said_to_lose_nothi
 
 def test_lock_that_a_pool_takes_by_incr_gets_a_question_and_so_does_what_it_protects(watch):
     """A connection that has the lock sends INCR again for another thread. A client that counts does
-    the same, so hasp asks."""
+    the same, so hasp asks a question."""
     hasp = watch()
     pool = Host(hasp, "127.0.0.1").connections
     for n in range(24):

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """SIGTERM while a client works: hasp waits for the end of a lock, a guard or a transaction.
 
-A test knows that a client stays when hasp closes another, idle client in the same sweep.
+To show that hasp keeps a client, a test waits until hasp has closed another, idle client in the
+same sweep.
 """
 
 import contextlib
@@ -287,7 +288,7 @@ def test_guard_of_a_client_that_is_cut_off_runs_out_with_its_lease(start_hasp, p
         assert one.at_end()
         has_left(hasp)
         assert 0 < plain.pttl(GUARD) <= 60000
-        # So hasp also refuses the client's write over another connection.
+        # hasp therefore refuses the client's write over another connection, too.
         assert other.call("SET", KEY, 6).startswith(b"-LOCKED ")
     assert plain.get(KEY) == "5"
 

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""failover_wait with one address: clients wait while Redis restarts. Also clients' fate when that
-Redis is a replica, or when its address leads to another server.
-"""
+"""failover_wait with one address: clients wait while Redis restarts. Other tests are about a Redis
+that is a replica, and about an address that leads to another server."""
 
 import contextlib
 

@@ -456,7 +456,7 @@ def test_script_right_behind_a_subscription_is_not_followed(share_hasp, is_unrea
     [("REPLCONF", "ACK", 1)],
 ])
 def test_commands_that_end_replies_come_behind_hasp_s_reads(redis_server, start_hasp, plain, behind):
-    """hasp sends its reads before such a command, which hides the replies after it."""
+    """hasp sends its reads before a command that ends or hides the replies after it."""
     def converse(server):
         with server.connect() as one:
             one.send(b"".join(encode(*command) for command in [
@@ -465,7 +465,7 @@ def test_commands_that_end_replies_come_behind_hasp_s_reads(redis_server, start_
 
     hasp = start_hasp(by_value())
     through = converse(hasp)
-    # hasp knew of the lock, so it releases it when the client quits.
+    # hasp has recorded the lock, and releases it when the client quits.
     until(lambda: is_released(hasp), "the release")
     plain.delete(KEY)
     assert through == converse(redis_server)

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Commands that no rule concerns pass as if hasp were not there.
 
-The tests run with a rule, so that hasp has to look at each command. test_differential.py sends
-random commands, and test_memory.py measures the memory of values; this file has the cases with a
-name.
+The tests run with a rule, so that hasp has to look at each command. These are chosen cases;
+test_differential.py sends random commands, and test_memory.py measures the memory of values.
 """
 
 import os

@@ -181,7 +181,7 @@ def test_write_that_redis_refuses_keeps_the_check(one, plain):
 
 
 def test_script_is_checked_and_keeps_the_check(one, plain):
-    """The script may only have read the key."""
+    """hasp cannot know whether the script has written the key."""
     plain.set(KEY, "a")
     one.call("GET", KEY)
     assert one.call("EVAL", "return redis.call('GET', KEYS[1])", 1, KEY) == bulk("a")
@@ -191,7 +191,7 @@ def test_script_is_checked_and_keeps_the_check(one, plain):
 
 
 def test_pipelined_write_waits_for_what_was_read(one, plain):
-    """The write waits for the read to fail; otherwise hasp would not refuse it."""
+    """hasp holds the write back until the read has failed, and therefore refuses the write."""
     plain.execute_command("ACL", "SETUSER", "writer", "on", "nopass", "~*", "&*", "+@all", "-mget")
     assert one.call("AUTH", "writer", "any") == OK
     replies = pipeline(one, ("MGET", KEY), ("SET", KEY, 1), ("SET", KEY, 2))
@@ -317,7 +317,7 @@ def test_transaction_is_checked(one, plain, changed):
 def test_value_that_changes_behind_the_check_is_not_overwritten(start_hasp, gates, plain, commands):
     hasp = start_hasp(check(), upstream=gates.address).is_up()
     with hasp.connect() as one:
-        # From now on Redis has the script, and the client a link.
+        # These calls load the script, and give the client its link.
         for command in ("GET", KEY), *commands:
             reply = one.call(*command)
         assert OK in reply

@@ -41,7 +41,7 @@ def test_writer_that_was_paused_past_its_lease_is_refused(share_hasp, plain):
 
 
 def test_writer_is_refused_also_when_nobody_else_wrote(share_hasp, plain):
-    """After its lease, a client is refused, as hasp does not check whether another one wrote."""
+    """hasp refuses a write after the lease, without checking whether another client wrote."""
     hasp = share_hasp(guard(lease="2s"))
     with hasp.connect() as one:
         assert one.call("GET", KEY) == NIL
@@ -374,7 +374,7 @@ def test_unusual_write_releases(share_hasp, plain):
 
 
 def test_script_of_the_application_keeps_the_guard(share_hasp, plain):
-    """The script may only have read the key."""
+    """hasp cannot know whether the script has written the key."""
     hasp = share_hasp(guard())
     with held(hasp) as one:
         assert one.call("EVAL", "return redis.call('GET', KEYS[1])", 1, KEY) == NIL

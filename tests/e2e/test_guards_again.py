@@ -51,8 +51,8 @@ def test_wait_in_vain_for_a_second_key_keeps_the_first(share_hasp, plain):
 
 
 def test_outcome_that_is_not_known_is_told_though_more_is_on_its_way(start_hasp, plain, redis_server):
-    """hasp also awaits other replies: it releases the guard by plain commands, because another
-    client waits for it."""
+    """hasp releases the guard by plain commands, for another waiter, and awaits their replies,
+    too."""
     with Relay(redis_server.address) as relay:
         hasp = start_hasp(guard(), upstream=relay.address).is_up()
         with hasp.connect() as one:
@@ -112,7 +112,7 @@ def test_read_that_fails_at_once_makes_nothing_good(share_hasp, plain, command):
 
 @pytest.mark.parametrize("allowed, answer", [("+", WRONGTYPE), ("-", b"-NOPERM ")])
 def test_write_that_reads_and_fails_is_answered_in_redis_words(share_hasp, plain, allowed, answer):
-    """hasp runs such a command outside of scripts, which cannot reply with RESP3 sets."""
+    """A script cannot return RESP3 sets, so hasp runs SPOP outside of a script."""
     hasp = share_hasp(guard(acquire_on="SPOP", lease="60s"))
     plain.set(KEY, "no set")
     with hasp.connect() as one:

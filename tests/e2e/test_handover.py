@@ -295,7 +295,7 @@ def test_owner_stays_the_same(generations):
 
 
 def test_value_that_a_client_has_read_is_known(generations, tmp_path):
-    """With owner = value, the client may delete the lock while the lock has that value."""
+    """With owner = value, a client that has read the lock's value may delete the lock."""
     hasps = generations(rule(owner="value") + f"[admin]\nlisten = unix:{tmp_path}/admin\n")
     with hasps.hasp.connect() as one, hasps.hasp.connect() as other, hasps.hasp.connect() as third:
         assert one.call("SET", "lock:1", "a b", "NX", "PX", 60000) == OK

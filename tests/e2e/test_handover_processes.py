@@ -67,7 +67,7 @@ def odd_heir(redis_server, tmp_path):
 
 @pytest.mark.parametrize("answer", ANSWERS)
 def test_client_that_the_new_process_does_not_take_is_served(odd_heir, tmp_path, answer):
-    """hasp answers the client's requests, then closes it, as when it drains without a successor."""
+    """hasp answers the requests, then closes the client, as when it drains without a successor."""
     seen, gate = tmp_path / "seen", tmp_path / "gate"
     hasp = odd_heir(b"\1", TAKES.format(seen=str(seen), gate=str(gate)) + ANSWERS[answer])
     with hasp.connect() as one:

@@ -129,7 +129,7 @@ def test_client_that_hangs_up_leaves_what_its_partner_has_taken_since_under_a_ru
 
 @pytest.mark.parametrize("where", ["two proxies"])
 def test_lock_is_renewed_for_one_when_its_partner_releases_or_hangs_up(partners, plain, where):
-    """hasp renews the lock for the remaining client; when it leaves, the lock runs out."""
+    """hasp renews the lock for the remaining client, until that client leaves, too."""
     them = partners(where, "AS", verbs(lease=LEASE))
     one, other = them.join()
     for connection in (one, other, other):
@@ -182,7 +182,7 @@ def test_shorter_lease_does_not_cut_ones_own(share_hasp, plain):
 
 @pytest.mark.parametrize("alive", [True, False])
 def test_shorter_lease_of_a_waiter_does_not_cut_that_of_its_partner_before_it(start_hasp, plain, alive):
-    """Both clients get the lock, with the longer lease; the client of a killed hasp does not."""
+    """Both clients get the lock, with the longer lease, unless the hasp of one was killed."""
     hasp, away = start_hasp(verbs()), start_hasp(verbs())
     with hasp.connect() as one, hasp.connect() as first, away.connect() as second:
         assert one.call("LOCK", KEY) == FENCE

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The files that `make install` installs, and that they work there."""
+"""`make install` installs all files, and they work where they are."""
 
 import pathlib
 import re

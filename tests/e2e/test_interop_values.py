@@ -169,7 +169,8 @@ def test_signals_exclude_under_load(redis_server, start_hasp, plain, pool, wait)
 
 @EITHER_WAY
 def test_signal_wakes_a_client_that_blocks_on_it_through_hasp(sides, plain, pool, way):
-    """The rule also matches the list key of the signal, which is no lock: its expiry stays."""
+    """The rule also matches the signal's list, which is no lock, so hasp leaves its expiry
+    alone."""
     both = sides(rule(pattern="lock*"))
     holder, waiter = both.by(way, Signal, "jobs"), both.thru(Signal, "jobs")
     assert holder.lock()

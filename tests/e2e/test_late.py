@@ -48,7 +48,7 @@ def test_key_that_del_names_twice_is_released_once(share_hasp, plain):
 
 
 def test_late_del_of_a_client_that_lost_its_lock_leaves_the_next_holders(share_hasp, plain):
-    """With owner = value, hasp compares the value that this connection stored."""
+    """With owner = value, hasp compares the lock with the value that this connection stored."""
     hasp = share_hasp(rule(lease=LEASE, owner="value"))
     with hasp.connect() as one, hasp.connect() as other:
         assert one.call("SETNX", LOCK, "mine") == one.call("SETNX", "lock:2", "mine") == ONE

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The number of links to Redis, and their names there."""
+"""The number of hasp's links to Redis, and their names in CLIENT LIST."""
 
 import pytest
 from harness import until

@@ -133,7 +133,7 @@ def test_all_workers_serve(start_hasp, redis_server, tmp_path):
             seen.add(re.search(r"/(\d)/", plain.get(f"hasp:owner:{{lock:{n}}}")).group(1))
             if len(seen) == 4:
                 break
-        # TCP: the kernel or hasp spreads clients over all workers; a unix socket need not.
+        # Over TCP, clients must reach all workers; over a unix socket, perhaps not all.
         if isinstance(address, tuple):
             assert seen == {"0", "1", "2", "3"}
         for connection in connections:

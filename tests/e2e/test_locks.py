@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a rule does with each command, as two clients see it through hasp.
+"""How a rule changes each command, as two clients see it through hasp.
 
 `one` and `other` are raw connections to hasp; `plain` is a client that connects directly to Redis.
 test_scripts* test the scripts in each state of a lock; these tests show that commands get to the

@@ -103,8 +103,8 @@ def test_without_a_login_clients_work_and_the_log_says_what_does_not(with_login,
 
 
 def test_hasp_does_nothing_in_another_database_than_it_may_select(with_login):
-    """hasp's user may not SELECT, so the lock in database 3 stays, and the one in database 0 is not
-    released instead."""
+    """hasp's user may not SELECT. hasp leaves the lock in database 3, and does not release the one
+    of the same name in database 0 instead."""
     hasp, plain = with_login("user = hasp", "password = pw",
                              rules=rule(owner="name", on_disconnect="release"))
     plain.execute_command("ACL", "SETUSER", "hasp", "on", ">pw", "~*", "&*", "+@all", "-select")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A renewal finds that its lock is gone or has another owner: hasp logs and counts that, unless the
-owner released the lock."""
+"""If a renewal finds its lock gone or with another owner, hasp logs and counts that, unless the
+owner has released the lock."""
 
 import contextlib
 

@@ -41,7 +41,7 @@ def send_at_once(hasp, clients, data, closes=False):
     left = {one: memoryview(data) for one in clients}
     selector = selectors.PollSelector()
     for one in left:
-        selector.register(one, selectors.EVENT_WRITE)  # not for reading, as replies stay unread
+        selector.register(one, selectors.EVENT_WRITE)  # not for reading, because replies stay unread
     closed, rested = set(), False
     deadline = time.monotonic() + PATIENCE
     while left:
@@ -114,7 +114,7 @@ def test_no_other_is_closed_for_what_one_wants(limited, crowd):
     """The client that reaches the limit is closed, and its memory is freed."""
     hasp = limited(rule(pattern="lock:*"))
     others = crowd(hasp, 6)
-    for one in others:  # a megabyte each, whose end is not sent
+    for one in others:  # sends a request of a megabyte without its end
         one.send(SET_HEAD + b"$1000000\r\n" + b"x" * 900_000)
     hasp.take_turn()
     assert send_at_once(hasp, crowd(hasp, 1), TOO_LONG + b"x" * 14 * MB, closes=True)
@@ -151,7 +151,7 @@ def test_client_that_reads_outlives_those_that_do_not(limited, plain, tmp_path):
 
     with contextlib.ExitStack() as stack:
         attackers = [stack.enter_context(Connection(str(path))) for _ in range(24)]
-        for one in attackers:  # the kernel keeps 200 kB of it, hasp the rest in buffers of 512 kB
+        for one in attackers:  # the kernel keeps 200 kB of the replies, hasp the rest in buffers of 512 kB
             one.send(encode("GET", "small") * 5)
         until(lambda: since(attackers) > 10, "all attackers to be idle for ten seconds")
         assert "client_over_limit" not in hasp.log
@@ -286,7 +286,7 @@ def test_refused_request_leaves_the_link_of_others_alone(limited, plain):
 
 
 def test_command_with_many_keys_is_refused_before_it_takes_memory(start_hasp):
-    """hasp refuses the command because its script would block Redis for too long."""
+    """A script for so many keys would block Redis for too long."""
     hasp = start_hasp(rule(pattern="lock:1"))
     until(lambda: "upstream_up" in hasp.log, "commands to be known")
     growth = Growth(hasp)

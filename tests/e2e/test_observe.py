@@ -207,7 +207,7 @@ def test_observed_commands_do_not_wait_for_each_other(start_hasp, redis_server):
 
 
 def test_observed_reply_is_not_mistaken_for_that_of_a_command_behind_it(three, plain):
-    """The SETNX after the observed reads is enforced, and hasp sends it again after SCRIPT
+    """After the observed reads, the rule enforces SETNX, which hasp sends again after SCRIPT
     FLUSH."""
     hasp, one, other, _ = three(guard() + rule(mode="enforce"))
     other.call("SETNX", LOCK, 1)

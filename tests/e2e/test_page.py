@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The status page in a real browser: its content, its look, and its distrust of the data that it
-shows; what hasp discovers, there and as a file to save."""
+"""The status page in a real browser: its content and look, how it shows hostile data, and the
+findings of discovery, on the page and as a file."""
 
 import contextlib
 import http.client
@@ -337,7 +337,8 @@ def is_hidden(browser, selector):
 
 
 def asked(browser):
-    """Returns how often the page has requested /status.json; it requests findings half as often."""
+    """Returns how often the page has requested /status.json, which it does twice as often as
+    findings."""
     return browser.run("return performance.getEntriesByType('resource').filter((e) => e.name.endsWith('/status.json')).length")
 
 

@@ -72,7 +72,7 @@ def served(hasp, **options):
 
 
 def unread(conn):
-    """Returns how many bytes of a unix socket hasp has not read. For TCP, the kernel counts only
+    """Returns how many bytes hasp has not read from a unix socket. For TCP, the kernel counts only
     bytes that have not reached hasp's kernel."""
     left = fcntl.ioctl(conn.sock, termios.TIOCOUTQ, b"\0" * 4)
     return struct.unpack("i", left)[0]
@@ -160,7 +160,7 @@ def test_reader_that_fell_behind_gets_its_own_link_and_is_waited_for(start_hasp,
         # Its reply follows the long one on the shared link, so hasp has read the long one.
         assert other.call("PING") == b"+PONG\r\n"
         assert len(slow.read()) > 16 * MB
-        slow.send(encode("GET", "big") * 6)  # more than client_output_limit
+        slow.send(encode("GET", "big") * 6)  # replies to 96 MB, more than client_output_limit
         own = until(lambda: unsent(plain), "Redis to keep replies for the slow client")
         # On a common link, hasp would have to read the slow client's replies first.
         assert other.call("PING") == b"+PONG\r\n"
@@ -253,7 +253,7 @@ def test_client_that_waits_for_a_full_link_goes_on_when_it_broke(start_hasp, red
             fill(hasp, conn, encode("SET", "k", "v" * 500))
         waits.send(encode("ECHO", "on"))
         hasp.take_turn()
-        # hasp has not read the request, so it is not in flight when the link breaks.
+        # hasp has not read the request, so the request is not in flight when the link breaks.
         assert unread(waits)
         redis_server.unix.unlink()
         redis_server.kill()
@@ -455,7 +455,7 @@ def test_link_of_its_own_for_a_while(start_hasp, plain, commands):
     (("BLPOP", "none", "0.01"), b"*-1\r\n"), (("XREAD", "STREAMS", "s", "0"), b"*-1\r\n"),
     (("SET", "k", "v" * 70000), OK)])
 def test_link_of_its_own_for_some_seconds(start_hasp, plain, command, reply):
-    """The client keeps the link for the next such command, and then puts it back."""
+    """The client keeps its link for the next command of this kind, and then puts the link back."""
     hasp = start_hasp()
     with served(hasp) as other, served(hasp) as conn:
         shared = ids_at_rest(plain)
@@ -510,7 +510,7 @@ def test_two_hundred_clients_put_back_the_link_of_their_transaction(start_hasp, 
     for n, conn in enumerate(conns):
         conn.send(encode("MULTI") + encode("INCR", "n") + encode("EXEC"))
         assert [conn.read() for _ in range(3)] == [OK, QUEUED, b"*1\r\n:%d\r\n" % (n + 1)]
-    # One link serves all of them in turn.
+    # One link serves all of these clients in turn.
     assert len(links(plain)) <= before + 1
     for conn in conns:
         assert conn.call("ECHO", "on") == bulk("on")
@@ -731,8 +731,8 @@ def test_two_thousand_idle_clients_are_few_links_and_little_memory(start_hasp, p
     conns = [served(hasp) for _ in range(n * 5 // 4)]
 
     def grows():
-        """Returns how many bytes each of n more clients takes (or more, if hasp allocates for
-        others)."""
+        """Returns how many bytes each of n more clients takes, including hasp's other
+        allocations."""
         before = own_memory(hasp.pid)
         for _ in range(n):
             conns.append(hasp.connect())

@@ -116,8 +116,8 @@ def test_header_is_waited_for_no_longer_than_for_a_login(start_hasp):
 
 
 def test_header_of_anybody_else_is_refused(hasp, plain):
-    """hasp passes it on, and Redis knows no command PROXY. (A header of version 2 contains a zero
-    byte: to Redis, its line never ends.)"""
+    """hasp passes such a header to Redis, which knows no command PROXY. (A header of version 2
+    contains a zero byte: to Redis, its line never ends.)"""
     with Connection(hasp.address) as c:
         c.send(line("192.0.2.7"))
         assert c.read().startswith(b"-ERR unknown command 'PROXY'")

@@ -99,7 +99,7 @@ def test_servers_that_hang_are_waited_for_as_long_as_the_timeout_says(start, quo
             stack.enter_context(server.frozen())
         assert one.call("LOCK", KEY) == UNREACHED % 2
         stack.close()
-        # The servers run LOCK when they continue, and hasp undoes it.
+        # When the servers continue, they run LOCK, and hasp undoes that.
         until(lambda: quorum.is_free(KEY), "the lock to be undone at all servers")
         until(lambda: one.call("LOCK", KEY) == FENCE, "hasp to use the servers again")
 
@@ -199,7 +199,7 @@ def test_counter_far_ahead_that_too_few_servers_contradict_grants_no_lock(start,
 
 
 def test_counters_far_ahead_at_a_majority_are_believed(two, quorum):
-    """The counters may be right, and the clocks have been set back."""
+    """The counters may be right, because clocks may have been set back."""
     for server in quorum.servers[:3]:
         server.client().set("hasp:fence", 2**51)
     quorum.servers[3].client().set("hasp:fence", 2**52)

@@ -82,7 +82,7 @@ def test_servers_that_do_not_encrypt_do_not_count(start_hasp, redis_server, encr
     with Quorum(3) as servers:
         upstream = f"address = unix:{redis_server.unix}\nconnect_timeout = 1s"
         hasp = start_hasp(servers.sections(tls=encrypted), upstream=upstream, workers=1)
-        # Redis answers the handshake not at all, or as an unknown command.
+        # Redis does not answer the handshake, or answers as to an unknown command.
         for server in servers.servers:
             down(hasp, server, "does the server use TLS|wrong version number")
         with hasp.connect() as one:

@@ -86,7 +86,7 @@ FIRST, SECOND = b"$5\r\nfirst\r\n", b"$6\r\nsecond\r\n"
 
 @pytest.fixture
 def second(redis_server):
-    """Another Redis; its key `who` says which one it is."""
+    """Yields another Redis. The key `who` tells the two servers apart."""
     with RedisServer() as server:
         server.client().set("who", "second")
         redis_server.client().set("who", "first")

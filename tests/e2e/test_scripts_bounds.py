@@ -9,9 +9,9 @@ from harness.scripts import KEY, ME, OTHER, WORKER, parse
 from test_scripts_nodes import AWAY, awaited_for_long
 
 CROWD = 200
-MOST = 64  # waiters that one call removes or serves, or readers that it checks
-COMMANDS = 20 * MOST  # Redis commands that one call of a script runs at most
-LOOKS = 3 * MOST  # the same for a call that checks readers
+MOST = 64  # the most waiters that one call removes or serves, and the most readers that it checks
+COMMANDS = 20 * MOST  # the most Redis commands that one call of a script runs
+LOOKS = 3 * MOST  # the most commands of a call that checks readers
 
 
 @pytest.fixture
@@ -105,7 +105,7 @@ def test_try_whose_place_is_not_known_is_searched_for_from_when_it_was_sent(worl
     long_ago = seconds * 1000000 + micros - 60000000
     world.db.zadd(QUEUE, {entry(f"{DEAF}-{n}", f"9999999999999 h 1000 0 {OTHER} "): long_ago + n for n in range(1000)})
     place_in(ask(world, "h", OTHER, ticket=f"{WORKER}-1"))
-    # Not found, so the call did not search the whole queue.
+    # The script has not found the entry, so it did not search the whole queue.
     assert world.dequeue("h", OTHER, f"{WORKER}-1", -1, age=60500)[0] == "gone"
     assert world.dequeue("h", OTHER, f"{DEAF}-200", -1, age=60000)[0] == "left"
     assert world.dequeue("h", OTHER, f"{WORKER}-1", -1, age=30000)[0] == "left"

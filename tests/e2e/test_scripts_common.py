@@ -43,7 +43,7 @@ def calls_of(world, what):
     what()
     stats = world.db.info("commandstats")
     outside = {"cmdstat_config|resetstat", "cmdstat_info", "cmdstat_eval", "cmdstat_evalsha",
-               *("cmdstat_keys", "cmdstat_dump", "cmdstat_pexpiretime")}  # World.dump() uses these
+               *("cmdstat_keys", "cmdstat_dump", "cmdstat_pexpiretime")}  # commands of World.dump()
     return sum(s["calls"] for name, s in stats.items() if name not in outside)
 
 

@@ -208,7 +208,7 @@ def test_each_break_in_the_sources_is_found_by_a_campaign_or_the_simulation():
 
 @pytest.mark.nightly
 def test_each_broken_script_compiles(plain):
-    """A broken script that does not compile would fail every test, whatever its defect."""
+    """If a broken script did not compile, it would fail every test, whatever its defect."""
     from lua_scripts import NAMES, script_text
 
     for path in SCRIPTS.glob("*/*.lua"):

@@ -172,7 +172,7 @@ def test_the_sidecar_stands_in_the_locks_slot(world, key, side):
     assert world.run("DEL", key, token=OTHER) == b":0\r\n"
     assert world.run("DEL", key) == b":1\r\n"
     assert world.db.keys() == []
-    if not key.startswith("lock{}"):  # no hash tag puts other keys into the slot of such a key
+    if not key.startswith("lock{}"):  # Redis hashes all of such a key, so no name puts the sidecar into its slot
         assert slot(key.encode()) == slot(side.encode())
 
 

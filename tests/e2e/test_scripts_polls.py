@@ -93,7 +93,7 @@ def test_place_that_its_owner_asks_for_again_is_kept_for_the_longer_lease(world)
     assert world.is_left(world.db.pttl(KEY), 2 * LEASE)
 
 
-# -- leaving
+# -- waiters that leave
 
 
 def test_try_that_renewed_a_place_leaves_it_when_it_is_undone(world):
@@ -174,7 +174,7 @@ def test_undoing_a_refresh_leaves_the_lock(world, kind):
     assert_holder(world, kind, ME, 50000)
 
 
-# -- what goes wrong
+# -- faults
 
 @kinds
 def test_a_lock_that_redis_has_no_room_for_stays_free_and_the_queue_whole(world, workers, kind):

@@ -357,7 +357,7 @@ def test_a_lock_that_is_named_twice_is_handed_off_once(world, workers):
 
 @pytest.mark.parametrize("kind", "rv")
 def test_a_rule_without_wait_leaves_the_record_of_a_queue_alone(world, kind):
-    """DEL hands a lock off only if the rule has `wait`. Without, hasp's next poll does."""
+    """DEL hands a lock off only if the rule has `wait`; without `wait`, hasp's next poll does."""
     ask(world, kind, ME)
     ask(world, kind, OTHER)
     identity = own_token(kind, ME)

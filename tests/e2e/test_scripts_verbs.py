@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""LOCK, UNLOCK, LOCK.EXTEND and LOCK.INFO."""
+"""The scripts of LOCK, UNLOCK, LOCK.EXTEND and LOCK.INFO."""
 
 import re
 

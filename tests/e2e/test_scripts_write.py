@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Any other write on a key with a rule runs inside the check, and leaves no string without an
-expiry."""
+"""All other writes on a key with a rule run in a script, and leave no string without an expiry."""
 
 import pytest
 from harness.script_forms import CONTENTS, WRITES

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Sentinels, their servers and a cluster that speak nothing but TLS, to each other as well."""
+"""Sentinels, their servers and a cluster that accept only TLS, also from each other."""
 
 import pytest
 from harness import encode, until

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The harness' own topologies, without hasp: Debian's packages suffice, and the topologies work as
-the other tests expect.
-"""
+"""The harness' own sentinels and clusters, without hasp: they work with Debian's packages, and as
+the other tests expect."""
 
 import pytest
 from harness.cluster import SLOTS, Cluster

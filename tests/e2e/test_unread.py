@@ -22,7 +22,7 @@ def replies(count):
 
 @pytest.fixture
 def unix_hasp(start_hasp, tmp_path):
-    """Starts hasp on a unix socket, whose small kernel buffers a short pipeline fills."""
+    """Starts hasp on a unix socket: a short pipeline fills its small kernel buffers."""
     return lambda sections="", **options: start_hasp(sections, listen=f"unix:{tmp_path}/hasp.sock", **options)
 
 

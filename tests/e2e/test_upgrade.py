@@ -259,7 +259,7 @@ def test_binary_that_is_gone_or_crashes_leaves_the_old_process_serving(redis_ser
 
 @covers("upgrade_refused", "upgrading")
 def test_second_upgrade_is_refused_while_one_is_under_way(redis_server, tmp_path):
-    """The new binary reports nothing until it is killed; SIGTERM to the old process does that."""
+    """The new binary never reports that it is ready. It ends when the old process gets SIGTERM."""
     binary, gate = tmp_path / "hasp", tmp_path / "gate"
     shutil.copy(HASP, binary)
     os.mkfifo(gate)

@@ -303,7 +303,7 @@ class Relay:
 
     def __init__(self, redis):
         self.redis = redis
-        self.left = None  # bytes that new connections may still receive, all together; None: no limit
+        self.left = None  # number of bytes that new connections may still receive in total; None: no limit
         self.lock = threading.Lock()
         self.connections = []
         self.listener = socket.create_server(("127.0.0.1", 0))
@@ -346,7 +346,7 @@ class Relay:
         shut(sink)
 
     def _take(self, data):
-        """Returns the part of `data` that `left` still allows, and nothing if `limit` has ended.
+        """Returns the part of `data` that `left` allows; nothing if limit(None) has been called.
         (hasp may have two connections: a worker asks Redis about logins over the other.)"""
         with self.lock:
             if self.left is None:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""For every kind of upstream: it may start after hasp, and a reload changes from one kind to
-another under load."""
+"""Each kind of upstream may start after hasp, and a reload under load changes one kind to
+another."""
 
 import threading
 

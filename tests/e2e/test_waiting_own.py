@@ -76,8 +76,7 @@ def test_lock_does_not_wait_for_another_owner_of_its_connection(share_hasp, plai
 
 
 def test_lock_waits_for_what_another_connection_took_by_the_same_owner_as_before(share_hasp, plain):
-    """The connection has released its lock, so its former owner's lock at another connection is
-    awaited."""
+    """The connection has released its lock, so it waits for a lock of the same owner elsewhere."""
     hasp = share_hasp(VERBS)
     with hasp.connect() as one, hasp.connect() as other:
         assert one.call("LOCK", KEY, "AS", "r1") == FENCE

@@ -272,7 +272,7 @@ def test_waiters_of_a_hasp_that_was_killed_hold_up_nobody(start_hasp, plain):
 
 @pytest.mark.parametrize("take", [("LOCK", KEY, "WAIT", 20000, "PX", 3000), ("SET", "lock:1", "w", "NX", "PX", 3000)])
 def test_grant_that_comes_after_its_lease_is_not_told(start_hasp, gates, plain, take):
-    """hasp is frozen when its client gets the lock, until another client has taken the lock."""
+    """hasp is frozen from the grant until another client has taken the lock."""
     hasp, away = start_hasp(rule() + VERBS, upstream=gates.address), start_hasp(rule() + VERBS)
     key, verb = take[1], take[0] == "LOCK"
     with hasp.connect() as one, hasp.connect() as other, away.connect() as third:

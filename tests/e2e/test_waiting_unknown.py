@@ -140,7 +140,7 @@ def test_undoing_finds_its_hold_behind_many_others(lost, share_hasp, plain):
 
 @pytest.mark.parametrize("stale", [{"set": "a rule's"}, {"zadd": {"1 t": 1}}])
 def test_lock_is_got_again_beside_what_is_left_of_another_one(share_hasp, plain, stale):
-    """The key beside the lock is of an expired lock, under a rule or with another fencing token."""
+    """The sidecar is left from an expired lock under a rule, or has another fencing token."""
     side = "hasp:owner:{k}"
     with share_hasp(VERBS).connect() as one:
         first = one.call("LOCK", KEY)

@@ -53,6 +53,6 @@ def connected(path):
     """Returns a connection, or None if no process listens."""
     try:
         return Connection(path)
-    # FileNotFoundError or, if the file is there, ConnectionRefusedError.
+    # If the file is there, but no process listens: ConnectionRefusedError.
     except (FileNotFoundError, ConnectionRefusedError):
         return None

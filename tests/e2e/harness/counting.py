@@ -79,7 +79,7 @@ class Counting:
 
     def __str__(self):
         unknown = sum(self.unknown.values())
-        # A counter contains more than the acknowledged writes: some of the unknown ones.
+        # The counters' excess over the acknowledged writes comes from writes of unknown outcome.
         what = f"unknown={unknown} written={-self.lost}" if unknown else f"lost={self.lost}"
         return (f"acknowledged={self.acknowledged.total()} refused={self.refused} "
                 f"sum={sum(self.values.values())} {what}")

@@ -35,7 +35,7 @@ class Encrypted(io.RawIOBase):
         self.incoming, self.outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         self.tls = context.wrap_bio(self.incoming, self.outgoing, server_hostname="localhost", session=session)
         self.lock = threading.RLock()
-        self.plain = b""  # decrypted bytes that nobody has read yet
+        self.plain = b""  # decrypted bytes that the test has not read yet
         try:
             while not self._step(self.tls.do_handshake):
                 self._feed()

@@ -71,7 +71,8 @@ class Sides:
 
 
 def stands_in_line(plain, key, briefly=None):
-    """`briefly`: the future of the waiter's lock(), if the holder's lease is short."""
+    """Waits until a client is queued. `briefly`: the future of its lock(), if the lease is
+    short."""
     queue = f"hasp:queue:{key}:" if re.search("{[^}]", key) else f"hasp:queue:{{{key}}}"
 
     def stands():

@@ -85,8 +85,8 @@ def soon(plain, connection, polled=False):
     """Returns the reply of a waiter that a message woke. Raises TooSlow if hasp has checked a lock
     since the last stand().
 
-    `polled`: the release sends no grant, but makes hasp poll at once. Only the check of each second
-    is counted."""
+    `polled`: the release sends no grant, but makes hasp poll; then only hasp's checks of each
+    second make soon() raise."""
     reply = connection.read()
     unless_checked(plain, polled)
     return reply

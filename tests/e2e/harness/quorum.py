@@ -15,8 +15,8 @@ atexit.register(lambda: [reused.drop() for reused in idle])
 
 
 def reusable():
-    """Returns a server of an earlier quorum, or a new one. put_back() runs only now, because the
-    hasps of that quorum, which may write to the server, have ended by now."""
+    """Returns a server of an earlier quorum, or a new one. put_back() runs only now, when the hasps
+    of that quorum, which might still write to the server, have ended."""
     if not idle:
         return ReusedRedis()
     reused = idle.pop()
