@@ -763,8 +763,9 @@ TEST(a_hold_that_ends_earlier_ends_so_although_it_is_being_renewed)
 	assert_int_equal(fake_redis_ncalls(&f->redis), 2);
 	(void)fake_redis_next(&f->redis, SCRIPT_RENEW);
 	fake_redis_answer(&f->redis, "*1\r\n:1\r\n");
-	assert_string_equal(fake_redis_next(&f->redis, SCRIPT_EXPIRE).args,
-	                    " a hasp:owner:{a} token 500 1000000000000000   PEXPIRE 500");
+	assert_string_equal(
+		fake_redis_next(&f->redis, SCRIPT_EXPIRE).args,
+		" a hasp:owner:{a} hasp:fence:{a} token 500 1000000000000000   PEXPIRE 500");
 	fake_redis_answer(&f->redis, ":1\r\n");
 	fake_redis_advance(&f->redis, 1);
 	assert_null(hold_on(f, "a"));

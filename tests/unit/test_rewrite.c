@@ -273,30 +273,33 @@ TEST(each_command_is_one_call_of_a_script)
 		  "3 k k hasp:fence:{k} " TOKEN " 30000 " TICKET " shared INCRBY 1" },
 		{ "EXPIRE k 7", &rule, SCRIPT_EXPIRE, LOCK_EFFECT_EXPIRES, LOCK_IF_ONE, "",
 		  true, 7000, 0, false, 0,
-		  "2 k hasp:owner:{k} " TOKEN " 30000 1000000000000000 \"\" \"\" EXPIRE 7" },
+		  "3 k hasp:owner:{k} hasp:fence:{k} " TOKEN
+		  " 30000 1000000000000000 \"\" \"\" EXPIRE 7" },
 		{ "EXPIRE k 7", &capping, SCRIPT_EXPIRE, LOCK_EFFECT_EXPIRES, LOCK_IF_ONE, "",
 		  true, 7000, 0, false, 0,
-		  "2 k hasp:owner:{k} " TOKEN " 5000 8000 \"\" \"\" EXPIRE 7" },
+		  "3 k hasp:owner:{k} hasp:fence:{k} " TOKEN " 5000 8000 \"\" \"\" EXPIRE 7" },
 		{ "EXPIRE k 7", &waiting, SCRIPT_EXPIRE, LOCK_EFFECT_EXPIRES, LOCK_IF_ONE, "",
 		  true, 7000, 0, false, 0,
-		  "2 k hasp:owner:{k} " TOKEN " 30000 1000000000000000 \"\" \"\" EXPIRE 7" },
+		  "3 k hasp:owner:{k} hasp:fence:{k} " TOKEN
+		  " 30000 1000000000000000 \"\" \"\" EXPIRE 7" },
 		{ "EXPIRE k 7", &waiting_by_value, SCRIPT_EXPIRE, LOCK_EFFECT_EXPIRES,
 		  LOCK_IF_ONE, "", true, 7000, 0, false, 0,
-		  "2 k k " TOKEN " 30000 60000 \"\" \"\" EXPIRE 7" },
+		  "3 k k hasp:fence:{k} " TOKEN " 30000 60000 \"\" \"\" EXPIRE 7" },
 		{ "PEXPIRE k 70 NX", &rule, SCRIPT_EXPIRE, LOCK_EFFECT_EXPIRES, LOCK_IF_ONE, "",
 		  true, 70, 0, false, 0,
-		  "2 k hasp:owner:{k} " TOKEN
+		  "3 k hasp:owner:{k} hasp:fence:{k} " TOKEN
 		  " 30000 1000000000000000 \"\" \"\" PEXPIRE 70 NX" },
 		{ "PEXPIRE k 70 NX", &waiting_by_value, SCRIPT_EXPIRE, LOCK_EFFECT_EXPIRES,
 		  LOCK_IF_ONE, "", true, 70, 0, false, 0,
-		  "2 k k " TOKEN " 30000 60000 \"\" \"\" PEXPIRE 70 NX" },
+		  "3 k k hasp:fence:{k} " TOKEN " 30000 60000 \"\" \"\" PEXPIRE 70 NX" },
 		{ "EXPIREAT k 1900000000 GT", &rule, SCRIPT_EXPIRE, LOCK_EFFECT_EXPIRES,
 		  LOCK_IF_ONE, "", true, 0, 1900000000000, false, 0,
-		  "2 k hasp:owner:{k} " TOKEN
+		  "3 k hasp:owner:{k} hasp:fence:{k} " TOKEN
 		  " 30000 1000000000000000 \"\" \"\" EXPIREAT 1900000000 GT" },
 		{ "EXPIREAT k 1900000000 GT", &waiting_by_value, SCRIPT_EXPIRE,
 		  LOCK_EFFECT_EXPIRES, LOCK_IF_ONE, "", true, 0, 1900000000000, false, 0,
-		  "2 k k " TOKEN " 30000 60000 cut \"\" EXPIREAT 1900000000 GT" },
+		  "3 k k hasp:fence:{k} " TOKEN
+		  " 30000 60000 cut \"\" EXPIREAT 1900000000 GT" },
 		{ "PERSIST k", &rule, SCRIPT_PERSIST, LOCK_EFFECT_NONE, LOCK_IF_NO_ERROR, "",
 		  false, 0, 0, false, 0, "2 k hasp:owner:{k} 30000" },
 		{ "PERSIST k", &capping, SCRIPT_PERSIST, LOCK_EFFECT_NONE, LOCK_IF_NO_ERROR, "",

@@ -47,9 +47,10 @@ void rewrite_renew(struct buf *out, enum script_id script, const struct lock_ren
 enum script_id rewrite_end_in(struct buf *out, const struct lock_ident *id, int64_t ms,
                               const struct rewrite_opts *opts)
 {
-	script_call_begin(out, SCRIPT_EXPIRE, opts, 2, 7);
+	script_call_begin(out, SCRIPT_EXPIRE, opts, 3, 7);
 	resp_write_bulk(out, id->key);
 	write_side(out, opts->naming, id);
+	key_names_write_bulk(out, opts->naming, KEY_NAME_FENCE, id->key);
 	resp_write_bulk(out, id->token);
 	resp_write_bulk_int(out, ms);
 	resp_write_bulk_int(out, LEASE_MAX_MS);

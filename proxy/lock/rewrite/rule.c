@@ -79,7 +79,7 @@ static enum rewrite_result rewrite_expire(const struct rewrite *rw)
 		return rewrite_too_long(rw);
 	/* The script cuts the expiry, because the key may be of another type. */
 	cut = rule->max_lease_ms && (a.absolute || a.ms > rule->max_lease_ms);
-	rewrite_begin_single(rw, SCRIPT_EXPIRE, 0, 6 + req->argc - 2);
+	rewrite_begin_single(rw, SCRIPT_EXPIRE, 1, 6 + req->argc - 2);
 	resp_write_bulk(rw->out, rw->keys[0].token);
 	resp_write_bulk_int(rw->out, rule->lease_ms);
 	rewrite_write_max_lease(rw->out, rule);

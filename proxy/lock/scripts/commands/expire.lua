@@ -1,7 +1,8 @@
 -- expire: EXPIRE, PEXPIRE, EXPIREAT and PEXPIREAT on a rule's lock.
 --
 -- KEYS[1]  lock
--- KEYS[2]  sidecar
+-- KEYS[2]  sidecar (owner = value: the lock itself)
+-- KEYS[3]  record
 --
 -- ARGV[1]  token
 -- ARGV[2]  lease ms
@@ -16,7 +17,7 @@
 -- include check_owner
 -- include client_error
 -- include enforce_lease
-local lock, side = unpack(KEYS)
+local lock, side, record = unpack(KEYS)
 local token, lease, max_lease, cut, foreign, command, number = unpack(ARGV, 1, 7)
 local held, mine, _, own = check_owner(lock, side, token, foreign)
 -- break expire_by_anybody: if false then
@@ -39,7 +40,10 @@ if cut == 'cut' and redis.call('PTTL', lock) > tonumber(max_lease) then
 	redis.call('PEXPIRE', lock, max_lease)
 	command, number = 'PEXPIRE', max_lease
 end
-if mine and side ~= lock then
-	redis.call(command, side, number)
+if mine then
+	redis.call(command, record, number)
+	if side ~= lock then
+		redis.call(command, side, number)
+	end
 end
 return reply
