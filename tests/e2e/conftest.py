@@ -36,14 +36,14 @@ from harness.tls import (  # noqa: E402, F401 fixtures, but for the last
 
 def pytest_configure(config):
     config.pluginmanager.register(Reruns())
-    config.addinivalue_line("markers", "unless_sanitized: not where hasp is built with a sanitizer")
-    config.addinivalue_line("markers", "unless_encrypted: not through TLS")
-    config.addinivalue_line("markers", "core: what hasp is made for; the files that schedule.CORE names")
-    config.addinivalue_line("markers", "basic: the files that schedule.BASIC names")
-    config.addinivalue_line("markers", "sanitized: contrib/check runs it with the sanitizers")
+    config.addinivalue_line("markers", "unless_sanitized: skipped if hasp is built with a sanitizer")
+    config.addinivalue_line("markers", "unless_encrypted: skipped if clients use TLS ($HASP_TLS)")
+    config.addinivalue_line("markers", "core: tests of the files in schedule.CORE")
+    config.addinivalue_line("markers", "basic: tests of the files in schedule.BASIC")
+    config.addinivalue_line("markers", "sanitized: contrib/check runs the test with the sanitizers")
     config.addinivalue_line("markers", "further_row: a row of a parametrized test, but not its first")
-    config.addinivalue_line("markers", "covers: the options, verbs and log events that it is about")
-    config.addinivalue_line("markers", "nightly: too long for each commit, or about the tests themselves")
+    config.addinivalue_line("markers", "covers: the options, verbs and log events that the test is about")
+    config.addinivalue_line("markers", "nightly: takes too long for each commit, or tests the tests themselves")
 
 
 def pytest_collection_modifyitems(config, items):

@@ -163,7 +163,7 @@ def test_long_command_is_taken_when_the_password_is_gone(start_hasp, protected):
         assert one.read() == OK
 
 
-# --- is a login required? -------------------------------------------------------------------
+# --- whether Redis requires a login ---------------------------------------------------------
 
 
 def test_script_that_answers_noauth_changes_nothing_for_others(share_hasp, plain):
@@ -223,7 +223,7 @@ def test_links_are_shared_again_when_the_password_is_gone(start_hasp, protected,
             connection.close()
 
 
-# --- the user goes ---------------------------------------------------------------------------
+# --- Redis deletes or changes the user -------------------------------------------------------
 
 
 def test_idle_client_is_closed_when_its_user_is_deleted(share_hasp, plain, alice):
@@ -269,7 +269,7 @@ def test_login_is_answered_when_only_acknowledgements_of_subscriptions_were_due(
         assert b"PONG" in one.read().upper()
 
 
-# --- what was accepted stays accepted ---------------------------------------------------------
+# --- an accepted login stays accepted ---------------------------------------------------------
 
 
 CHANGES = [("ACL", "SETUSER", "alice", "resetpass", ">q"), ("ACL", "SETUSER", "alice", "off")]

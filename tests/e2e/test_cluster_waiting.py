@@ -127,7 +127,7 @@ def test_hasp_hears_of_a_release_by_redisson_in_a_cluster(start_hasp, still, sid
         assert one.call("UNLOCK", key) == ONE
 
 
-# --- at rest --------------------------------------------------------------------------------
+# --- slots that do not move -----------------------------------------------------------------
 
 
 def test_locks_are_taken_waited_for_and_handed_off_at_each_primary(start_hasp, still):
@@ -353,9 +353,9 @@ def test_a_rule_renews_what_has_moved(start_hasp, still):
 
 def replicated(cluster, primary):
     """Waits until the replica has all writes, because later ones die with the primary."""
-    replica, *_ = settles(lambda: cluster.replicas_of(primary), "its replica")
+    replica, *_ = settles(lambda: cluster.replicas_of(primary), "the primary's replica")
     written = primary.role()[1]
-    settles(lambda: replica.role()[4] >= written, "the replica to have it all")
+    settles(lambda: replica.role()[4] >= written, "the replica to have all writes")
 
 
 def kill_owner(cluster, key):

@@ -213,7 +213,7 @@ def test_holder_that_writes_its_value_back_after_the_expiry_has_outlived_its_loc
     assert not list(shop(watch(found)))
 
 
-# --- what is renewed, and for how long ----------------------------------------------------
+# --- proposals to renew, and for how long -------------------------------------------------
 
 
 def test_markers_that_are_left_to_expire_are_not_renewed(watch):
@@ -302,7 +302,7 @@ def test_renewal_has_an_end_that_the_longest_hold_gives(watch):
     until(lambda: take(other, "forget:lock"), "the lock to end that its holder forgot")
 
 
-# --- one key among many -------------------------------------------------------------------
+# --- many keys of one pattern --------------------------------------------------------
 
 
 def steal(one, other, key):

@@ -366,7 +366,7 @@ def test_locking_again_is_no_acquisition(three):
     assert totals(hasp, "verbs=LOCK")["acquired"] == 1
 
 
-# --- long ---------------------------------------------------------------------------------
+# --- holds and waits that take long -------------------------------------------------------
 
 
 @covers("held_long", "log_held")

@@ -79,7 +79,7 @@ def test_lock_that_the_new_primary_does_not_have_is_logged_and_renewed_no_more(p
             assert other.call(*take) in TAKEN
             one.close()
             assert is_renewed(new, key_of(take))
-    until(lambda: not new.exists(key_of(take)), "the next holder's lock to be released when it disconnects")
+    until(lambda: not new.exists(key_of(take)), "the next holder's disconnect to release the lock")
 
 
 @TAKES
@@ -149,7 +149,7 @@ def test_lock_that_was_deleted_past_hasp_at_the_same_server_is_not_lost_by_a_fai
         place.old.client().delete(key_of(take))
         place.relay.cut()
         place.relay.mend()
-        until(lambda: lost(hasp, key_of(take), "it is gone"), "the loss to be logged")
+        until(lambda: lost(hasp, key_of(take), "it is gone"), "hasp to log the lost lock")
         assert rises(place.old.client(), 1, "other")
     assert hasp.log.count("lock_lost") == 1
 

@@ -329,7 +329,7 @@ def test_waiter_gets_what_a_script_took_and_released(share_hasp, plain, pool):
         assert held(one) == {KEY: "yours"}
 
 
-# --- what the client sees -------------------------------------------------------------------
+# --- replies that the client gets -----------------------------------------------------------
 
 NESTED = "return {1, 'two', {3, {ok = 'four'}}, false, 'x'}"
 TYPES = "redis.setresp(3) return {map = {a = {double = 1.5}}}"

@@ -40,7 +40,7 @@ def half_close(connection):
     connection.sock.shutdown(socket.SHUT_WR)
 
 
-# --- ends ------------------------------------------------------------------------
+# --- ends of connections ---------------------------------------------------------
 
 
 @pytest.mark.parametrize("lock", [False, True])

@@ -410,7 +410,7 @@ def test_transaction_with_guards_of_both_strategies_is_refused(share_hasp, plain
         assert one.call("SET", KEY, 1) == OK
 
 
-# --- around it ---
+# --- other states and topologies ---
 
 
 @pytest.mark.parametrize("read", ["GET", "GETEX", "MGET"])

@@ -334,7 +334,7 @@ def test_listener_of_readers_takes_no_guard(share_hasp, plain, tmp_path):
         assert one.call("SET", KEY, 1) == OK
 
 
-# --- what a script of hasp's cannot do ---
+# --- commands that hasp's scripts cannot run ---
 
 
 UNUSUAL = [

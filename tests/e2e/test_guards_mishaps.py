@@ -191,7 +191,7 @@ def test_hanging_up_after_a_wait_longer_than_the_lease_frees_the_guard(share_has
     until(lambda: not plain.exists(GUARD), "the guard to be released")
 
 
-# --- what hasp does not know -----------------------------------------------------
+# --- unknown commands, and replies that are too long -----------------------------------
 
 
 def test_unknown_command_is_not_passed_before_redis_has_said_what_it_is(pooling, start_hasp):

@@ -217,7 +217,7 @@ def test_workers_of_the_new_process_get_clients_in_turn(generations, tmp_path):
         assert sorted(int(each) % 64 for each in ids) == [n for n in range(4) for _ in range(4)]
 
 
-# --- what the new process knows -----------------------------------------------------------
+# --- state that the new process takes over ------------------------------------------------
 
 
 def shown(path):
@@ -378,7 +378,7 @@ def test_client_of_a_cluster_is_handed_over(hasp):
         hasps.end()
 
 
-# --- clients that stay --------------------------------------------------------------------
+# --- clients that stay with the old process -----------------------------------------------
 
 AT_WORK = {
     "transaction": ([("MULTI",)], [OK], ("EXEC",), b"*0\r\n"),

@@ -19,7 +19,7 @@ from harness.by_hand import HASP, config
 from harness.replies import OK, PONG
 from harness.resp import encode
 
-# --- a new process that is not as it should be --------------------------------------------
+# --- a new process with faults ------------------------------------------------------------
 
 HEIR = """#!{python}
 import os, socket, sys, time
@@ -91,7 +91,7 @@ def test_new_process_of_a_version_that_takes_no_clients(odd_heir):
     until(lambda: not hasp.running(), "the old hasp to leave")
 
 
-# --- an old process that is not as it should be -------------------------------------------
+# --- an old process with faults -----------------------------------------------------------
 
 @pytest.fixture
 def new_hasp(redis_server, tmp_path):

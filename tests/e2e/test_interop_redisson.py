@@ -168,7 +168,7 @@ def test_unlock_that_redisson_sends_again_is_answered_the_same(sides, plain, way
     assert ours.unlock() == 1
 
 
-# --- releases that cross a try ---------------------------------------------------
+# --- releases that meet an attempt in flight -------------------------------------
 
 
 def test_redisson_s_unlock_while_a_try_is_on_its_way_lets_it_in(sides, pool):
@@ -180,7 +180,7 @@ def test_redisson_s_unlock_while_a_try_is_on_its_way_lets_it_in(sides, pool):
         cross(both, KEY, theirs.unlock)
 
 
-# --- the same owner by both ways -------------------------------------------------
+# --- one owner through Redisson and hasp -----------------------------------------
 
 
 @EITHER_WAY

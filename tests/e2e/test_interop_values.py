@@ -19,7 +19,7 @@ def test_contenders_without_a_lock_meet(redis_server, plain, pool):
     assert int(plain.get("contend:counter")) < 60
 
 
-# --- releases that cross a try ---------------------------------------------------
+# --- releases that meet an attempt in flight -------------------------------------
 
 
 def test_script_that_deletes_while_a_try_is_on_its_way_lets_it_in(sides, pool):

@@ -168,12 +168,12 @@ def test_end_of_a_lease_is_noticed_for_the_second_though_the_first_had_its_grant
         assert first.call("PING") == b"+PONG\r\n"  # the other clients share a link
         gates.shut(replies={"link", "own"})
         stand(plain, first, "LOCK", KEY, "PX", 6000, "WAIT", 20000, checked=False)
-        until(lambda: gates.waiting, "the reply with its place to wait at the gate")
+        until(lambda: gates.waiting, "the first client's place to wait at the gate")
         # Without replies, hasp sends the full call at once, although it does not know the waiter yet.
         one.send(encode("CLIENT", "REPLY", "OFF") + encode("UNLOCK", KEY))
         until(lambda: plain.get("hasp:fence").encode() in gates.passed["listening"], "the first waiter's grant")
         end = plain.pexpiretime(KEY)
-        until(lambda: plain.pttl(KEY) < 5100, "part of the lease to pass, so that hasp asks for it again")
+        until(lambda: plain.pttl(KEY) < 5100, "part of the lease to pass, so that hasp renews the lease")
         hasp.take_turn()
         gates.shut(replies={"own"})
         until(lambda: plain.pexpiretime(KEY) > end, "the lease to be renewed")

@@ -47,7 +47,7 @@ def test_lock_that_is_gone_is_lost(start_hasp, plain, past):
             assert plain.exists(key)
         plain.flushall() if past == "FLUSHALL" else plain.delete(*keys.values())
         for take, key in keys.items():
-            until(lambda: lost(hasp, key, "it is gone"), f"the loss of what {take} took")
+            until(lambda: lost(hasp, key, "it is gone"), f"hasp to log the lost lock of {take}")
         assert of(hasp, "hasp_lock_lost_total", "locks", "lock") == 2
         assert of(hasp, "hasp_lock_lost_total", "LOCK", "verbs") == 4
         outlive(plain, one)

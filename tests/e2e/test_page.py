@@ -135,7 +135,7 @@ def test_graphs_move(start_hasp, browser, show):
     with hasp.connect() as one:
         for _ in range(20):
             assert one.call("SET", "lock:a", "1", "NX") in (OK, NIL)
-        browser.wait("all of them to move", f"const lines = {lines};"
+        browser.wait("all lines to move", f"const lines = {lines};"
                      " return arguments[0].every((line, n) => !line || line != lines[n])", before)
         assert "taken" in browser.run("return document.querySelectorAll('.plot svg')[1].getAttribute('aria-label')")
 
@@ -397,7 +397,7 @@ def test_page_without_discovery_hints_at_it_and_a_reload_shows_it(start_hasp, br
     hasp.reload(";DISCOVER", "[discover]")
     browser.shows("#discovered-text", "; hasp watched")
     hasp.reload("[discover]", ";DISCOVER")
-    browser.wait("it to go", "return document.querySelector('#discovered').hidden")
+    browser.wait("the findings to disappear", "return document.querySelector('#discovered').hidden")
 
 
 def test_names_are_text_and_it_fits(start_hasp, browser, show):

@@ -95,7 +95,7 @@ class Stopped:
         self.redis.signal(signal.SIGCONT)
 
 
-# --- many at once ----------------------------------------------------------------
+# --- many clients at the same time -----------------------------------------------
 
 
 @pytest.mark.parametrize("workers, shared_links", [(1, 1), (2, 3)])

@@ -8,7 +8,7 @@ from harness import TOP, Connection, encode
 from harness.script_forms import all_commands
 from harness.script_queue import (DEAF, LAYOUTS, OTHERS, Workers, ask, expire_now, give_back, own_token, place_in,
                                   value_of)
-from harness.scripts import calls  # noqa: F401: pytest finds it here
+from harness.scripts import calls  # noqa: F401: a fixture for all tests here
 from harness.scripts import FENCE, KEY, LEASE, ME, OTHER, STATES, WORKER, each, load_scripts, locked, to_hex
 
 

@@ -3,7 +3,7 @@
 
 import pytest
 from harness.script_queue import OTHERS, WORKER, ask, assert_record, give_back
-from harness.scripts import calls  # noqa: F401: pytest finds it here
+from harness.scripts import calls  # noqa: F401: a fixture for all tests here
 from harness.scripts import FENCE, KEY, LOCK_LAYOUTS, ME, OTHER, bulk, each
 
 COUNTER = "hasp:fence"

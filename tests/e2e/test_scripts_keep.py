@@ -8,7 +8,7 @@ import re
 
 from harness import Connection
 from harness.script_forms import VALUES
-from harness.scripts import calls  # noqa: F401: pytest finds it here
+from harness.scripts import calls  # noqa: F401: a fixture for all tests here
 from harness.scripts import (FENCE, HELD, KEY, LEASE, ME, OTHER, OWNERS, RESPS, SIDE, STATES, at, each, locked, parse,
                              to_hex)
 

@@ -6,7 +6,7 @@ from harness import Connection
 from harness.script_forms import VALUES
 from harness.script_queue import (DEAF, OTHERS, QUEUE, RULES, ask, assert_holder, assert_nothing_left, assert_record,
                                   expire_now, give_back, kinds, own_token, place_in, shorten, value_of)
-from harness.scripts import calls  # noqa: F401: pytest finds it here
+from harness.scripts import calls  # noqa: F401: a fixture for all tests here
 from harness.scripts import FENCE, KEY, LEASE, ME, OTHER, SIDE, WORKER, bulk, parse
 
 

@@ -7,7 +7,7 @@ from harness.script_forms import TAKES
 from harness.script_queue import (DEAF, OTHERS, QUEUE, RULES, SECOND, ask, assert_holder, assert_joined,
                                   assert_nothing_left, assert_record, entry, entry_value, expire_now, give_back, kinds,
                                   own_token, place_in, until_redis_time, value_of)
-from harness.scripts import calls  # noqa: F401: pytest finds it here
+from harness.scripts import calls  # noqa: F401: a fixture for all tests here
 from harness.scripts import FENCE, KEY, LEASE, ME, OTHER, OWNERS, RESPS, SIDE, STATES, WORKER, at, each
 
 

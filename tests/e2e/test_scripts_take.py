@@ -5,7 +5,7 @@ import itertools
 
 import pytest
 from harness.script_forms import SETS, TAKES
-from harness.scripts import calls  # noqa: F401: pytest finds it here
+from harness.scripts import calls  # noqa: F401: a fixture for all tests here
 from harness.scripts import FENCE, HELD, KEY, LEASE, ME, NIL, OTHER, OWNERS, RESPS, SIDE, STATES, each, locked
 
 

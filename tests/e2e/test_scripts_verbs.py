@@ -5,7 +5,7 @@ import re
 
 from harness import Connection
 from harness.script_forms import CONTENTS
-from harness.scripts import calls  # noqa: F401: pytest finds it here
+from harness.scripts import calls  # noqa: F401: a fixture for all tests here
 from harness.scripts import FENCE, KEY, LOCK_LAYOUTS, LEASE, ME, NIL, OTHER, RESPS, WORKER, bulk, each
 
 

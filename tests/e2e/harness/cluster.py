@@ -189,7 +189,7 @@ class Cluster:
         """Sends CLUSTER FAILOVER to a replica of `old`. Returns the replica when it is the
         primary."""
         self.until_ok()
-        slot, *_ = settles(lambda: [first for first, _, owner in self._map() if owner == old.id], "its slots")
+        slot, *_ = settles(lambda: [first for first, _, owner in self._map() if owner == old.id], "the old primary's slots")
 
         def moved():
             if self.owner(slot) is not old:
@@ -232,7 +232,7 @@ class Cluster:
         for node in (to, source, *(n for n in self.living() if n not in (to, source))):
             if node.is_primary():
                 node.ask("CLUSTER", "SETSLOT", slot, "NODE", to.id)
-        settles(lambda: self.owner(slot) is to, "everybody to know of it")
+        settles(lambda: self.owner(slot) is to, "all nodes to know the slot's new owner")
 
     def migrate(self, slot, to):
         """Moves a slot with all its keys step by step, unless `to` has it already."""

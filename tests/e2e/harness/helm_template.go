@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Renders a Helm chart as `helm template` does, which Debian does not have:
+// Renders a Helm chart as `helm template` does. (Debian has no package of Helm.)
 //
 //	go run helm_template.go CHART RELEASE [PATH=VALUE ...]
 package main

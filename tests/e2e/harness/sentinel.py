@@ -165,7 +165,7 @@ class Sentinels:
                 said.publish("streaming", "?").wait(len(self.nodes) - 1, 1000)
                 return said.execute()[-1] == len(self.nodes) - 1 and primary
 
-        return settles(streaming, "the replicas to be sent what is written")
+        return settles(streaming, "the replicas to acknowledge a write")
 
     def until_moved_from(self, old):
         """Returns the new primary when the sentinels name another one than `old`."""
