@@ -298,7 +298,7 @@ def test_function_is_followed(share_hasp, plain):
 
 
 def test_record_of_an_earlier_try_does_not_keep_a_script_s_lock(share_hasp, plain):
-    """The first owner's script deleted its lock, but not the record of hasp beside it."""
+    """The first owner's script deleted its lock, but left hasp's record of it."""
     hasp = share_hasp(by_value())
     with hasp.connect() as one:
         assert one.call("SET", KEY, "first", "NX", "PX", LONG_MS) == OK

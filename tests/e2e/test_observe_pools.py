@@ -46,7 +46,7 @@ def test_owner_that_fits_is_named_and_breaks_nothing(start_hasp, plain, read, na
     assert (total["released_in_pool"], total["deleted_by_others"], total["changed_by_others"]) == (20, 0, 0)
     assert events(hasp, "lock_of_another_deleted") == []
     assert f"first set owner = {owner};" in verdict(hasp)
-    # The pool cannot release with the old rule, and can with the proposed owner.
+    # With the old rule the pool cannot release its locks; with the proposed owner it can.
     assert use(start_hasp(rule()), plain, read=read, names=names) == 0
     assert use(start_hasp(rule(owner=owner)), plain, read=read, names=names) == 20
 

@@ -139,7 +139,7 @@ def test_client_that_goes_while_it_waits_gets_nothing(start_hasp, start, quorum)
             until(lambda: count(waited_at, "lock_waiters") == 1, "hasp to count the waiter")
         until(lambda: count(waited_at, "lock_waiters") == 0, "hasp to count no waiter")
         assert one.call("UNLOCK", KEY) == ONE
-        # A last request of the waiter may be in flight, and hasp undoes what it takes.
+        # The waiter's last request may still take the lock; hasp then gives it back.
         until(lambda: one.call("LOCK", KEY) == FENCE, "the lock to be free")
     assert count(waited_at, "lock_acquired_total") == 0
 

@@ -40,8 +40,7 @@ def config(path, redis, rules="", **options):
 
 
 def alive(pid):
-    """Returns true if the process has a thread that has not ended; the last one closes its sockets.
-    (Without an init that reaps it, an orphan stays a zombie.)"""
+    """Returns true if the process has a thread that has not ended, so a zombie is not alive."""
     try:
         stats = [stat.read_text() for stat in pathlib.Path(f"/proc/{pid}/task").glob("*/stat")]
     except (FileNotFoundError, ProcessLookupError):

@@ -151,7 +151,7 @@ class Encrypted(io.RawIOBase):
             self._step(self.tls.unwrap)
 
     def _decrypt_ahead(self):
-        """Decrypts one more record, because OpenSSL ends TLS only when no record is unread."""
+        """Decrypts one more record, if one has arrived: OpenSSL refuses to end TLS while a record is unread."""
         if not self.incoming.pending and not self.tls.pending():
             return False
         try:
