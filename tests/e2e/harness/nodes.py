@@ -5,6 +5,7 @@ Each topology has its own loopback address, so that the port of a dead server st
 server restarts: on 127.0.0.1, the kernel may give it to another connection.
 """
 
+import functools
 import pathlib
 import random
 
@@ -39,13 +40,17 @@ class Node(RedisServer):
         stat = pathlib.Path(f"/proc/{self.pid}/stat").read_text()
         return stat.rsplit(")", 1)[1].split()[0] not in "TZ"
 
+    @functools.cached_property
+    def asking(self):
+        """The client of ask(). It connects again to a server that was restarted."""
+        return self.client(socket_timeout=5)
+
     def ask(self, *command):
         """Returns the server's answer, as redis-py parses it."""
         if not self.answers():
             raise Unreachable(self)
         try:
-            with self.client(socket_timeout=5) as client:
-                return client.execute_command(*command)
+            return self.asking.execute_command(*command)
         except (redis_py.exceptions.ConnectionError, redis_py.exceptions.TimeoutError) as error:
             raise Unreachable(self) from error
 
@@ -77,7 +82,7 @@ def settles(condition, what):
                 raise
             return None
 
-    return until(told, what, timeout=SETTLING)
+    return until(told, what, timeout=SETTLING, rest=2)  # a check of all servers takes long
 
 
 def remove(processes):

@@ -13,6 +13,8 @@ A machine that is too busy may make the sentinels fail over by themselves: ask p
 do not remember it.
 """
 
+import functools
+
 import redis as redis_py
 
 from .nodes import OPTIONS, Node, Unreachable, private_address, remove, settles
@@ -55,6 +57,8 @@ class Sentinel(Process):
         until(lambda: self._ready() or not self.running(), "a sentinel to start")
 
     def _ready(self):
+        if not self.unix.exists():  # a look is cheaper than a client
+            return False
         try:
             self.ask("SENTINEL", "DEBUG", *(word for pair in HASTE.items() for word in pair))
             return True
@@ -64,10 +68,14 @@ class Sentinel(Process):
     def client(self, **options):
         return redis_py.Redis(unix_socket_path=str(self.unix), decode_responses=True, **options)
 
+    @functools.cached_property
+    def asking(self):
+        """The client of ask(). It connects again to a sentinel that was restarted."""
+        return self.client(socket_timeout=5)
+
     def ask(self, *command):
         try:
-            with self.client(socket_timeout=5) as client:
-                return client.execute_command(*command)
+            return self.asking.execute_command(*command)
         except (redis_py.exceptions.ConnectionError, redis_py.exceptions.TimeoutError) as error:
             raise Unreachable(self) from error
 

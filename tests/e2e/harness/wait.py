@@ -40,16 +40,19 @@ def ready(readers=(), writers=(), timeout=0):
     return [one for one in events if one.fileno() in found]
 
 
-def until(condition, what, timeout=PATIENCE):
-    """Polls `condition` until it returns something true, and returns that."""
+def until(condition, what, timeout=PATIENCE, rest=1):
+    """Polls `condition` until it returns something true, and returns that. After a check that
+    takes long, until() rests `rest` times as long, so that it does not use up a busy machine."""
     begin = time.monotonic()
     pause = 0.001
     while True:
+        asked = time.monotonic()
         result = condition()
         if result:
             return result
-        waited = time.monotonic() - begin
+        now = time.monotonic()
+        waited = now - begin
         if waited > timeout:
             raise TimeoutError(f"waited {timeout} s for {what}")
-        time.sleep(pause)
+        time.sleep(max(pause, min(0.1, rest * (now - asked))))
         pause = min(2 * pause, 0.005 + waited / 100)  # a long wait needs fewer checks
