@@ -20,7 +20,6 @@ from harness.poolings import pooling  # noqa: F401
 from harness.replies import FENCE, FULL, NIL, OK, ONE, PONG, QUEUED, bulk
 from harness.resp import encode, pipeline
 from harness.sections import VERBS, rule
-from harness.shared_cluster import hasp_of_cluster  # noqa: F401
 
 RULES = VERBS + rule(pattern="lock:*") + rule("values", pattern="value:*", owner="value") + guard(pattern="stock:*", lease="60s", wait="60s")
 
@@ -364,7 +363,8 @@ def test_client_of_a_listener_that_is_gone_is_closed(generations, tmp_path):
         assert two.call("PING") == PONG
 
 
-def test_client_of_a_cluster_is_handed_over(hasp):
+def test_client_of_a_cluster_is_handed_over(shared_cluster, start_hasp):
+    hasp = start_hasp(upstream=shared_cluster.upstream)
     hasps = Generations(hasp)
     try:
         with hasp.connect() as one:

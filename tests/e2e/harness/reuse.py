@@ -6,8 +6,8 @@ next test gets it if this test has not killed, stopped or signalled it, and has 
 configuration and role as they were. (New users are deleted.) Otherwise the next test gets a new
 server.
 
-A test that only connects to hasp gets a SharedHasp: the process may have served earlier tests with
-the same configuration.
+A test that only connects to hasp, or reads what it logs, gets a SharedHasp: the process may have
+served earlier tests with the same configuration.
 """
 
 import re
@@ -105,7 +105,7 @@ def unparsed(connection, *command):
 
 
 class SharedHasp:
-    """A hasp that may have served other tests. A test may only connect to it."""
+    """A hasp that may have served other tests. A test may only connect to it, and read its log."""
 
     def __init__(self, hasp):
         self.process = hasp
@@ -123,6 +123,15 @@ class SharedHasp:
 
     def take_turn(self):
         self.process.take_turn()
+
+    @property
+    def address(self):
+        return self.process.address
+
+    @property
+    def log(self):
+        """Returns the lines since this test began. Those of hasp's start may not be among them."""
+        return short(self.process.log_file.read_bytes()[self.begun:].decode(errors="replace"))
 
 
 class ReusedHasps:

@@ -57,9 +57,10 @@ def is_migrating(node):
 
 
 @pytest.fixture(scope="module")
-def file_cluster():
+def file_cluster(reused_redis):
     shared = SharedCluster()
     yield shared
+    reused_redis.hasps.drop()  # those in front of it
     shared.stop()
 
 
@@ -70,6 +71,6 @@ def shared_cluster(file_cluster):
 
 
 @pytest.fixture(name="hasp")
-def hasp_of_cluster(shared_cluster, start_hasp):
-    """For a file that imports it: a hasp in front of the shared cluster."""
-    return start_hasp(upstream=shared_cluster.upstream)
+def hasp_of_cluster(shared_cluster, share_hasp):
+    """For a file that imports it: a shared hasp in front of the shared cluster."""
+    return share_hasp(upstream=shared_cluster.upstream)
