@@ -14,8 +14,8 @@ NODE_MODULES = TOP / "tests" / "e2e" / "node_modules"
 
 
 @pytest.fixture
-def hasp(start_hasp):
-    return start_hasp(rule() + VERBS)
+def hasp(share_hasp):
+    return share_hasp(rule() + VERBS)
 
 
 def run(argv, text=None, **env):

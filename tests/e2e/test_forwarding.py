@@ -21,8 +21,8 @@ RULES = "[lock locks]\npattern = lock:*\n[verbs]\n"
 
 
 @pytest.fixture
-def hasp(start_hasp):
-    return start_hasp(RULES)
+def hasp(share_hasp):
+    return share_hasp(RULES)
 
 
 @pytest.fixture
@@ -248,7 +248,8 @@ def reads(plain):
 
 
 @pytest.mark.parametrize("pooling", ["shared"])
-def test_commands_of_many_clients_leave_together(hasp, plain):
+def test_commands_of_many_clients_leave_together(start_hasp, plain):
+    hasp = start_hasp(RULES)
     connections = [hasp.connect() for _ in range(50)]
     for connection in connections:
         assert connection.call("PING") == PONG

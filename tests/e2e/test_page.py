@@ -405,7 +405,7 @@ def test_names_are_text_and_it_fits(start_hasp, browser, show):
     for key in (f"lock:{NAME}", "mutex:a\u202eb", "long" * 40 + ":lock"):
         naive(hasp, key)
     for width in 360, 1440:
-        show(hasp, width)
+        show(hasp, width=width)
         browser.shows("#discovered-text", f"pattern = lock:{NAME}")
         # hasp replaces the control character that reverses the text's direction.
         assert "pattern = mutex:a*b" in browser.text("#discovered-text")[0]

@@ -32,9 +32,12 @@ OF_A_UNIX_SOCKET = SIGNATURE + b"\x21\x31" + (216).to_bytes(2, "big") + bytes(21
 ITS_OWN = [LOCAL, UNSPECIFIED, OF_A_UNIX_SOCKET, b"PROXY UNKNOWN\r\n"]
 
 
+OWNED = rule(owner="address", lease="1h") + VERBS
+
+
 @pytest.fixture
-def hasp(start_hasp):
-    return start_hasp(rule(owner="address", lease="1h") + VERBS, proxy_protocol=f"10.9.0.0/16 {BALANCER}")
+def hasp(share_hasp):
+    return share_hasp(OWNED, proxy_protocol=f"10.9.0.0/16 {BALANCER}")
 
 
 def behind(hasp, header):
@@ -135,7 +138,8 @@ def test_those_whose_header_is_awaited_count_as_clients_and_do_not_keep_hasp(sta
         assert waits.at_end()
 
 
-def test_reload_changes_who_is_a_balancer(hasp):
+def test_reload_changes_who_is_a_balancer(start_hasp):
+    hasp = start_hasp(OWNED, proxy_protocol=f"10.9.0.0/16 {BALANCER}")
     hasp.reload(f"10.9.0.0/16 {BALANCER}", "10.9.0.0/16")
     with Connection(hasp.address, source=BALANCER) as c:
         assert c.call("PING") == PONG
