@@ -1397,6 +1397,22 @@ TEST(under_a_lock_the_lock_has_to_hold)
 	assert_told(f, "cure the lock, not this key");
 }
 
+TEST(work_that_outlives_a_lock_that_is_not_released_asks_for_renewal)
+{
+	struct fixture *f = *state;
+
+	for (size_t i = 0; i < 5; i++) {
+		take(f, 1, "lock:7");
+		release(f, 1, "lock:7");
+		take(f, 0, "lock:7");
+		read_value(f, 0);
+		f->now += 2;
+		write_value(f, 0, "9");
+	}
+	assert_told(f, "5 holders outlived the expiry of their lock:");
+	assert_told(f, "\nrenew = yes\n");
+}
+
 TEST(connections_of_one_address_work_under_each_other_s_locks)
 {
 	struct fixture *f = *state;
@@ -1430,6 +1446,16 @@ TEST(one_key_is_its_own_pattern_and_several_are_one)
 	use_lock(f, "job2:lock");
 	assert_told(f, "pattern = v2:lock\n");
 	assert_told(f, "pattern = job*:lock\n");
+}
+
+TEST(a_star_in_a_key_is_no_part_that_varies)
+{
+	struct fixture *f = *state;
+
+	use_lock(f, "*:a*b:lock");
+	use_lock(f, "*:c:lock");
+	assert_told(f, "pattern = \\*:a\\*b:lock\n");
+	assert_told(f, "pattern = \\*:c:lock\n");
 }
 
 TEST(words_that_vary_are_one_pattern_unless_that_catches_others)

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "tests/unit/link_fixture.h"
+#include "tests/unit/log_fixture.h"
 #include "tests/unit/testing.h"
 
 FIXTURE(set_up_connected, tear_down);
@@ -307,6 +308,7 @@ TEST(a_connection_that_is_reset_says_so)
 	struct link_fixture *f = *state;
 	char block[65536] = { 0 };
 
+	log_fixture_open();
 	/* Closing a socket with unread bytes resets the connection. */
 	link_send(f->link, slice_of(block, sizeof(block)));
 	settle(f);
@@ -314,6 +316,8 @@ TEST(a_connection_that_is_reset_says_so)
 	settle(f);
 	assert_down(f, LINK_BROKEN);
 	assert_string_equal(f->reason, strerror(ECONNRESET));
+	assert_nothing_logged();
+	log_fixture_close();
 }
 
 TEST(garbage_takes_the_link_down_behind_the_last_good_reply)
