@@ -3,6 +3,7 @@
  * Tests of the record of a lock's call until its reply, and of the undo if the reply never
  * comes.
  */
+#include <math.h>
 
 #include "lock/hold/hold_internal.h"
 #include "tests/unit/fake_jobs.h"
@@ -450,6 +451,21 @@ TEST(a_queued_mlock_waits_for_the_key_that_the_line_names)
 		                 rows[i].at ? LOCK_REQUEST_QUEUED : LOCK_REQUEST_SENT);
 		lock_request_free(p);
 	}
+}
+
+TEST(a_queued_mlock_renews_the_locks_that_it_has)
+{
+	struct hold_fixture *f = *state;
+	struct lock_request *p = pending_mlock(f);
+	struct timers *timers = p->holds->timers;
+	struct slice line = SLICE_LIT("+QUEUED 7 100 0 3\r\n");
+
+	assert_true(lock_request_queued(p, 0, &line));
+	assert_true(timers_first(timers) == HOLD_NOW + 20);
+	timers_run(timers, HOLD_NOW + 20);
+	assert_int_equal(fake_jobs_count("renew_verb"), 1);
+	lock_request_free(p);
+	assert_true(isinf(timers_first(timers)));
 }
 
 TEST(an_mlock_has_locks_once_it_has_one_or_may_have)
