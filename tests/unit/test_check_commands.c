@@ -234,6 +234,18 @@ TEST(every_guard_is_checked)
 	buf_release(&faults);
 }
 
+TEST(a_verb_has_no_name_of_redis)
+{
+	struct config *c = load("[verbs]\nlock = SET\nmunlock = FREE\n");
+	struct buf faults = BUF_INIT;
+
+	assert_int_equal(check_verbs(c, &faults), 1);
+	assert_lines(&faults, "1: 'SET' in 'lock' of [verbs] is a command of Redis; expected a "
+	                      "name that Redis does not use, such as LOCK\n");
+	config_unref(c);
+	buf_release(&faults);
+}
+
 static int setup(void **state)
 {
 	*state = learned();

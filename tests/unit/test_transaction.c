@@ -38,6 +38,23 @@ TEST(queued_requests_settle_by_exec_s_elements)
 	assert_int_equal(s->nawaited, 0);
 }
 
+TEST(exec_logs_in_if_a_queued_request_does)
+{
+	struct session *s = *state;
+	struct pending_request *exec;
+
+	transaction_begin(&s->txn);
+	sent_select(s, 3);
+	exec = sent_exec(s);
+	assert_false(pending_logs_in(exec));
+	ANSWER(s, exec, "*1\r\n+OK\r\n");
+	transaction_begin(&s->txn);
+	sent_auth(s, "alice");
+	exec = sent_exec(s);
+	assert_true(pending_logs_in(exec));
+	ANSWER(s, exec, "*1\r\n+OK\r\n");
+}
+
 TEST(a_last_element_that_is_nil_does_not_abort)
 {
 	struct session *s = *state;
