@@ -170,9 +170,9 @@ def test_read_that_fails_takes_no_guard(share_hasp, plain):
 
 
 @pytest.mark.parametrize("flushed", [False, True])
-def test_client_caching_speaks_of_the_guarded_read_behind_it(share_hasp, plain, flushed):
+def test_client_caching_speaks_of_the_guarded_read_behind_it(start_hasp, plain, flushed):
     """CLIENT CACHING applies to the guarded read after it, not to hasp's own commands between."""
-    hasp = is_ready(share_hasp(guard()), plain)
+    hasp = is_ready(start_hasp(guard()), plain)
     plain.set(KEY, 1)
     with hasp.connect() as one:
         one.call("HELLO", 3)

@@ -519,8 +519,7 @@ def test_side_that_its_owner_has_taken_again_elsewhere_stays(share_hasp, plain):
 @SIDES
 def test_side_whose_answer_was_lost_is_given_back(start_hasp, redis_server, plain, side):
     with Relay(redis_server.address) as relay:
-        hasp = start_hasp(VERBS, upstream=relay.address)
-        until(lambda: is_ready(hasp, plain), "hasp to load its scripts")
+        hasp = is_ready(start_hasp(VERBS, upstream=relay.address), plain)
         with hasp.connect() as one:
             assert one.call("PING") == PONG  # so its link to Redis is connected
             relay.swallows = True

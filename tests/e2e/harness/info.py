@@ -5,7 +5,7 @@ import pathlib
 
 from .wait import until
 
-COMMANDS = pathlib.Path(__file__).resolve().parents[3] / "proxy" / "lock" / "scripts" / "commands"
+SCRIPTS = pathlib.Path(__file__).resolve().parents[3] / "proxy" / "lock" / "scripts" / "scripts.def"
 
 
 def calls(plain, *commands):
@@ -21,19 +21,16 @@ def is_waited(plain):
 
 
 def nscripts():
-    return len(list(COMMANDS.glob("*.lua")))
-
-
-def has_scripts(plain):
-    """Returns true if Redis has hasp's scripts, which hasp loads when its own connection is up."""
-    return plain.info("memory")["number_of_cached_scripts"] >= nscripts()
+    """Returns how many scripts hasp loads when its own connection is up."""
+    return SCRIPTS.read_text().count("\nSCRIPT(")
 
 
 def is_ready(hasp, plain):
-    """Returns hasp when Redis has its scripts. Before that, a test that holds back or loses the
-    reply to a lock would catch -NOSCRIPT instead, or SCRIPT LOAD of hasp's own connection."""
+    """Returns hasp, which this test has started, when it has loaded its scripts. (Redis may have had
+    them before.) Before that, a test that holds back or loses the reply to a lock would catch
+    -NOSCRIPT instead, or the reply to a SCRIPT LOAD of hasp's own connection."""
     hasp.is_up()
-    until(lambda: has_scripts(plain), "Redis to have the scripts")
+    until(lambda: calls(plain, "script|load") >= nscripts(), "hasp to load its scripts")
     return hasp
 
 
