@@ -12,6 +12,7 @@
 	}
 const struct context_locks context_no_locks = {
 	.holds = { .holds = EMPTY(context_no_locks.holds.holds),
+	           .ended = EMPTY(context_no_locks.holds.ended),
 	           .lost = EMPTY(context_no_locks.holds.lost) },
 	.read_set = { .entries = EMPTY(context_no_locks.read_set.entries) },
 };
