@@ -136,3 +136,4 @@ def test_console_closes_nobody_who_awaits_an_answer(share_hasp, path):
         assert client.call("DISCARD") == OK
         for operator in operators:
             assert operator.read() == OK
+        assert operators[0].call("RESUME") == OK  # the next test may get the same hasp
