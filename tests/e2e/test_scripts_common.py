@@ -58,7 +58,7 @@ SHORT = pytest.mark.parametrize("calls", ["short"], indirect=True)
     ("mine", ["DEL", KEY], 3), ("another's", ["DEL", KEY], 2), ("free", ["DEL", KEY], 2),
     ("free", ["SET", KEY, "v"], 4), ("mine", ["SET", KEY, "v"], 5),
     ("another's", ["SET", KEY, "v"], 2), ("free", ["INCR", KEY], 4),
-    ("mine", ["EXPIRE", KEY, 10], 4), ("mine", ["PERSIST", KEY], 2),
+    ("mine", ["EXPIRE", KEY, 10], 5), ("mine", ["PERSIST", KEY], 2),
     ("mine", ["APPEND", KEY, "x"], 6), ("another's", ["APPEND", KEY, "x"], 2),
     ("wrong type", ["RPUSH", KEY, "x"], 3),
 ])
