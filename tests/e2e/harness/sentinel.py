@@ -84,12 +84,13 @@ class Sentinel(Process):
         host, port = self.ask("SENTINEL", "GET-MASTER-ADDR-BY-NAME", NAME)
         return host, int(port)
 
-    def at_rest(self, others, replicas):
-        """Returns true if the sentinel knows all servers and is doing nothing about them."""
+    def at_rest(self, primary, others, replicas):
+        """Returns true if the sentinel names `primary`, knows all servers and is doing nothing about
+        them."""
         told = self.ask("SENTINEL", "MASTER", NAME)
         told = dict(zip(told[::2], told[1::2]))
-        return (told["flags"] == "master" and int(told["num-other-sentinels"]) == others
-                and int(told["num-slaves"]) == replicas)
+        return (told["flags"] == "master" and (told["ip"], int(told["port"])) == primary.address
+                and int(told["num-other-sentinels"]) == others and int(told["num-slaves"]) == replicas)
 
 
 class Sentinels:
@@ -155,7 +156,7 @@ class Sentinels:
         others = len(self.sentinels) - 1
         return (primary is not None and primary.is_primary()
                 and all(node.follows(primary) for node in self.nodes if node is not primary and node.answers())
-                and all(sentinel.at_rest(others, len(self.nodes) - 1)
+                and all(sentinel.at_rest(primary, others, len(self.nodes) - 1)
                         for sentinel in self.sentinels if sentinel.running())
                 and primary)
 
@@ -190,7 +191,7 @@ class Sentinels:
 
         def moved():
             node = self.named()
-            if node is old and asked.at_rest(len(self.sentinels) - 1, len(self.nodes) - 1):
+            if node is old and asked.at_rest(old, len(self.sentinels) - 1, len(self.nodes) - 1):
                 try:
                     asked.ask("SENTINEL", "FAILOVER", NAME)  # repeated, in case the sentinel has given up
                 except redis_py.exceptions.ResponseError:  # -INPROG or -NOGOODSLAVE: tries again later
