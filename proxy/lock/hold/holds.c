@@ -159,7 +159,6 @@ void hold_set_value(struct hold *hold, struct slice value)
 
 static void leave_renewal(struct hold *hold)
 {
-	timer_stop(hold_table(hold)->timers, &hold->timer);
 	switch (hold->state) {
 	case HOLD_LEASED:
 	case HOLD_RENEWED:
@@ -400,11 +399,14 @@ static const struct hold *find_ended(const struct hold_owner *o, int db, struct 
 
 /* Returns the greatest fencing token of an acquisition that was possible before the lease of
  * the hold ended: only after a release, perhaps of this hold by another connection of its
- * owner. (A token is Redis' time in us. Redis rounds the end of a lease down to ms.) */
+ * owner. (A token is Redis' time in us. Redis rounds the end of a lease down to ms.) Returns 0
+ * if the token of the hold or the end of its lease is not known. */
 static long long last_fence(const struct hold *hold)
 {
 	double least_us = (hold->good_until - hold->learnt_at) * 1e6 - 1000;
 
+	if (!hold->fence || isinf(hold->good_until))
+		return 0;
 	return hold->fence + (least_us > 0 ? (long long)least_us : 0);
 }
 
@@ -416,9 +418,11 @@ void hold_given_back(struct holds *h, const struct hold_owner *o, int db, struct
 	if (!hold || !slice_eq(hold_token(hold), token))
 		hold = find_ended(o, db, key, token);
 	/* A hold with fewer tickets than `count` has forgotten its first ticket. */
-	if (hold && hold->ntickets && hold->ntickets >= hold->count)
-		buf_printf(out, hold->fence ? "%s %lld" : "%s", hold->tickets[0],
-		           last_fence(hold));
+	if (hold && hold->ntickets && hold->ntickets >= hold->count) {
+		buf_puts(out, hold->tickets[0]);
+		if (last_fence(hold))
+			buf_printf(out, " %lld", last_fence(hold));
+	}
 	buf_append(out, SLICE_LIT(","));
 }
 
@@ -484,10 +488,10 @@ static void send_release(struct hold *hold, enum script_id script, struct buf *o
 {
 	/* When the lease is over, there is nothing left to release, unless another connection
 	 * of the owner has begun the lease again, while hasp could not send the release. */
-	double until = isinf(hold->good_until) ? 0 : hold->good_until;
+	double longer = hold->shared && layout_of(hold->kind)->counts ? SHARED_RELEASE_SECONDS
+	                                                              : 0;
+	double until = isinf(hold->good_until) ? 0 : hold->good_until + longer;
 
-	if (hold->shared && layout_of(hold->kind)->counts)
-		until += SHARED_RELEASE_SECONDS;
 	script_job_run(hold_table(hold)->script_jobs, lock_id_db(hold->by_id.key), script,
 	               buf_slice(out), until, NULL, NULL);
 	buf_clear(out);
@@ -556,8 +560,8 @@ void hold_owner_end(struct hold_owner *o, bool release)
 		}
 		(voted ? hold_free_voted : hold_free)(hold);
 	}
-	while (!list_empty(&o->ended))
-		hold_forget(container_of(o->ended.next, struct hold, node));
+	list_drain (struct hold, hold, &o->ended, node)
+		hold_forget(hold);
 	seen_values_free(o->seen);
 	o->seen = NULL;
 }
