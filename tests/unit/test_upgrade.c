@@ -96,7 +96,7 @@ static int act(char **argv)
 
 /* --- the old process ---------------------------------------------------------------------- */
 
-/* What getpid() returns instead of this process' number; 0: nothing else. */
+/* getpid() returns this instead of the number of this process, unless it is 0. */
 static pid_t pretended_pid;
 
 /* upgrade.c calls this function instead of the C library's. */

@@ -10,41 +10,39 @@
 #include <unistd.h>
 
 #define MAX_FILES 200
-#define MAX_TESTS_OF_FILES 200
+#define MAX_TESTS 4000
 
-/* The tests of one source file. */
+/* A source file, whose tests stand one behind the other in `tests`. */
 struct file {
 	const char *path;
-	struct CMUnitTest tests[MAX_TESTS_OF_FILES];
+	const struct CMUnitTest *tests;
 	size_t ntests;
 	CMFixtureFunction set_up, tear_down;
 };
 
+static struct CMUnitTest tests[MAX_TESTS];
 static struct file files[MAX_FILES];
-static size_t nfiles;
+static size_t ntests, nfiles;
 
-/* The constructors of a file run one after the other, so its entry is the last one. */
+/* Returns the entry of the file. Its constructors run one after the other, so it is the last
+ * entry, or a new one. */
 static struct file *file_entry(const char *path)
 {
-	struct file *f = nfiles > 0 ? &files[nfiles - 1] : NULL;
-
-	if (f && strcmp(f->path, path) == 0)
-		return f;
+	if (nfiles > 0 && strcmp(files[nfiles - 1].path, path) == 0)
+		return &files[nfiles - 1];
 	/* Constructors run before main(), so there is no test that could fail. */
 	if (nfiles == MAX_FILES)
 		abort();
-	f = &files[nfiles++];
-	f->path = path;
-	return f;
+	files[nfiles] = (struct file){ .path = path, .tests = tests + ntests };
+	return &files[nfiles++];
 }
 
 void register_test(const char *path, const struct CMUnitTest *test)
 {
-	struct file *f = file_entry(path);
-
-	if (f->ntests == MAX_TESTS_OF_FILES)
+	if (ntests == MAX_TESTS)
 		abort();
-	f->tests[f->ntests++] = *test;
+	file_entry(path)->ntests++;
+	tests[ntests++] = *test;
 }
 
 void register_group_fixture(const char *path, CMFixtureFunction set_up,
@@ -66,7 +64,7 @@ static const char *file_name(const struct file *f)
 	return name;
 }
 
-static bool passes(struct file *f)
+static bool passes(const struct file *f)
 {
 	return _cmocka_run_group_tests(file_name(f), f->tests, f->ntests, f->set_up,
 	                               f->tear_down) == 0;
@@ -74,7 +72,7 @@ static bool passes(struct file *f)
 
 /* Runs the tests of a file in a process of their own: what they leave behind disturbs no
  * others. */
-static bool passes_in_child(struct file *f)
+static bool passes_in_child(const struct file *f)
 {
 	pid_t pid;
 	int status = 0;
@@ -90,25 +88,28 @@ static bool passes_in_child(struct file *f)
 	return false;
 }
 
+static int run_file(const char *name)
+{
+	for (const struct file *f = files; f < files + nfiles; f++)
+		if (strcmp(name, file_name(f)) == 0)
+			return passes(f) ? 0 : 1;
+	fprintf(stderr, "%s: no tests of that name; --list prints all names\n", name);
+	return 2;
+}
+
 int run_registered_tests(int argc, char **argv)
 {
-	bool list = argc == 2 && strcmp(argv[1], "--list") == 0, good = true;
-	struct file *only = nfiles == 1 && argc == 1 ? files : NULL;
+	bool list = argc > 1 && strcmp(argv[1], "--list") == 0, good = true;
 
-	for (struct file *f = files; f < files + nfiles; f++) {
+	if (argc > 1 && !list)
+		return run_file(argv[1]);
+	if (nfiles == 1 && !list)
+		return passes(files) ? 0 : 1;
+	for (const struct file *f = files; f < files + nfiles; f++) {
 		if (list)
 			puts(file_name(f));
-		else if (argc == 1 && f != only)
+		else
 			good = passes_in_child(f) && good;
-		else if (argc > 1 && strcmp(argv[1], file_name(f)) == 0)
-			only = f;
-	}
-	if (only) {
-		good = passes(only);
-	} else if (argc > 1 && !list) {
-		fprintf(stderr, "%s: no tests of that name; --list prints all names\n",
-		        argv[1]);
-		return 2;
 	}
 	return good ? 0 : 1;
 }

@@ -24,7 +24,8 @@
 #include <cmocka.h>
 
 void register_test(const char *path, const struct CMUnitTest *test);
-void register_group_fixture(const char *path, CMFixtureFunction set_up, CMFixtureFunction tear_down);
+void register_group_fixture(const char *path, CMFixtureFunction set_up,
+                            CMFixtureFunction tear_down);
 /* What main() does, see above. Returns the exit status. */
 int run_registered_tests(int argc, char **argv);
 
@@ -34,8 +35,8 @@ static CMFixtureFunction test_tear_down __attribute__((unused));
 #define FIXTURE(set_up, tear_down)                                                             \
 	static CMFixtureFunction test_set_up = set_up, test_tear_down = tear_down
 
-/* Has cmocka call functions before the first test of this file and after the last one; each may be
- * NULL. */
+/* Has cmocka call functions before the first test of this file and after the last one; each may
+ * be NULL. */
 #define GROUP_FIXTURE(set_up, tear_down)                                                       \
 	__attribute__((constructor)) static void set_group_fixture(void)                       \
 	{                                                                                      \
@@ -50,7 +51,8 @@ static CMFixtureFunction test_tear_down __attribute__((unused));
 	static void name(void **state);                                                        \
 	__attribute__((constructor)) static void register_##name(void)                         \
 	{                                                                                      \
-		register_test(__FILE__, &(struct CMUnitTest){ #name, name, set_up, tear_down, NULL }); \
+		register_test(__FILE__,                                                        \
+		              &(struct CMUnitTest){ #name, name, set_up, tear_down, NULL });   \
 	}                                                                                      \
 	static void name(void **state __attribute__((unused)))
 
