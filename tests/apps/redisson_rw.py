@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Redisson's RReadWriteLock, as Redis sees it.
 
-A lock is a hash at its name. `mode` is `read` or `write`. The field of a reader is
-`<uuid>:<thread>`, that of the writer `<uuid>:<thread>:write`; each counts holds. Each hold of a
+A lock is a hash at its name. `mode` is `read` or `write`. A reader has the field
+`<uuid>:<thread>`, the writer has `<uuid>:<thread>:write`. These fields count holds. Each hold of a
 reader has a key that expires with its lease, `{name}:<uuid>:<thread>:rwlock_timeout:<n>`. Each call
 is a script that is sent by EVAL. A release publishes `0` if it was the last reader's, `1` if it was
 the writer's.

@@ -76,7 +76,7 @@ def test_acknowledgements_count_the_shard_channels_of_all_nodes(hasp, redis_serv
             client.call("HELLO", version)
         for command, n in steps:
             assert replies(ours, command, n) == replies(theirs, command, n), command
-        # The order of the acknowledgements is that of Redis' hash table.
+        # Redis acknowledges in the order of its hash table.
         last = replies(ours, "SUNSUBSCRIBE", 4)
         assert sorted(frame.split(b"\r\n")[4] for frame in last) == [b"a", b"c", b"d", b"{b}2"]
         assert [integer(frame) for frame in last] == [3, 2, 1, 0]

@@ -398,8 +398,7 @@ def test_a_hold_is_renewed_at_the_new_primary_and_released_there(start_hasp, clu
 
 
 def test_a_wait_that_begins_at_a_dead_primary_is_at_the_replica_that_took_over(start_hasp, cluster):
-    """hasp cannot subscribe at the dead primary; still, the client waits as long as it asked
-    for."""
+    """hasp cannot subscribe at the dead primary, but the client waits for its whole time."""
     hasp = start(start_hasp, cluster, rule(lease="60s", wait="120s"))
     with hasp.connect() as one, hasp.connect() as late:
         assert one.call("SETNX", "lock:1", "v") == ONE

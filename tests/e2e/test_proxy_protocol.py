@@ -31,13 +31,13 @@ UNSPECIFIED = SIGNATURE + b"\x21\0\0\x03abc"
 OF_A_UNIX_SOCKET = SIGNATURE + b"\x21\x31" + (216).to_bytes(2, "big") + bytes(216)
 ITS_OWN = [LOCAL, UNSPECIFIED, OF_A_UNIX_SOCKET, b"PROXY UNKNOWN\r\n"]
 
-
 OWNED = rule(owner="address", lease="1h") + VERBS
+BALANCERS = f"10.9.0.0/16 {BALANCER}"
 
 
 @pytest.fixture
 def hasp(share_hasp):
-    return share_hasp(OWNED, proxy_protocol=f"10.9.0.0/16 {BALANCER}")
+    return share_hasp(OWNED, proxy_protocol=BALANCERS)
 
 
 def behind(hasp, header):
@@ -139,8 +139,8 @@ def test_those_whose_header_is_awaited_count_as_clients_and_do_not_keep_hasp(sta
 
 
 def test_reload_changes_who_is_a_balancer(start_hasp):
-    hasp = start_hasp(OWNED, proxy_protocol=f"10.9.0.0/16 {BALANCER}")
-    hasp.reload(f"10.9.0.0/16 {BALANCER}", "10.9.0.0/16")
+    hasp = start_hasp(OWNED, proxy_protocol=BALANCERS)
+    hasp.reload(BALANCERS, "10.9.0.0/16")
     with Connection(hasp.address, source=BALANCER) as c:
         assert c.call("PING") == PONG
     hasp.reload("10.9.0.0/16", "127.0.0.0/8 ::1")

@@ -79,7 +79,7 @@ class Counting:
 
     def __str__(self):
         unknown = sum(self.unknown.values())
-        # If the counters exceed the acknowledged writes, Redis did some of the writes that nobody acknowledged.
+        # Counters are above the acknowledged writes if Redis did a write whose reply was lost.
         what = f"unknown={unknown} written={-self.lost}" if unknown else f"lost={self.lost}"
         return (f"acknowledged={self.acknowledged.total()} refused={self.refused} "
                 f"sum={sum(self.values.values())} {what}")

@@ -26,9 +26,9 @@ def nscripts():
 
 
 def is_ready(hasp, plain):
-    """Returns hasp, which this test has started, when it has loaded its scripts. (Redis may have had
-    them before.) Before that, a test that holds back or loses the reply to a lock would catch
-    -NOSCRIPT instead, or the reply to a SCRIPT LOAD of hasp's own connection."""
+    """Returns hasp, which this test has started, when hasp has loaded its scripts. Until then, a test
+    that loses a reply might lose -NOSCRIPT or a reply to SCRIPT LOAD. Redis may have the scripts of
+    an earlier hasp, but hasp loads them again."""
     hasp.is_up()
     until(lambda: calls(plain, "script|load") >= nscripts(), "hasp to load its scripts")
     return hasp

@@ -53,7 +53,7 @@ def stand(plain, connection, *command, queue=None, briefly=False, checked=True):
     """Sends the command. Returns when the client is in the queue, hasp knows that, and hasp's first
     check is over.
 
-    `queue`: if it is not that of the command's first key.
+    `queue`: the queue, if it does not belong to the command's first key.
     `briefly`: the client may get its reply soon: its time to wait, or the lease, is short.
     `checked`: False if the test keeps hasp from its first check."""
     queue = queue or queue_of(command[1])

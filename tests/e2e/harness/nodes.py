@@ -30,7 +30,22 @@ def private_address():
     return f"127.{random.randrange(1, 255)}.{random.randrange(256)}.{random.randrange(1, 255)}"
 
 
-class Node(RedisServer):
+class Asked:
+    """A server that ask() asks over one connection, which redis-py opens again after a restart."""
+
+    @functools.cached_property
+    def asking(self):
+        return self.client(socket_timeout=5)
+
+    def ask(self, *command):
+        """Returns the server's answer, as redis-py parses it."""
+        try:
+            return self.asking.execute_command(*command)
+        except (redis_py.exceptions.ConnectionError, redis_py.exceptions.TimeoutError) as error:
+            raise Unreachable(self) from error
+
+
+class Node(Asked, RedisServer):
     """A server of a topology. freeze() stops it, and thaw() resumes it."""
 
     def answers(self):
@@ -40,19 +55,10 @@ class Node(RedisServer):
         stat = pathlib.Path(f"/proc/{self.pid}/stat").read_text()
         return stat.rsplit(")", 1)[1].split()[0] not in "TZ"
 
-    @functools.cached_property
-    def asking(self):
-        """The client of ask(). It connects again to a server that was restarted."""
-        return self.client(socket_timeout=5)
-
     def ask(self, *command):
-        """Returns the server's answer, as redis-py parses it."""
         if not self.answers():
             raise Unreachable(self)
-        try:
-            return self.asking.execute_command(*command)
-        except (redis_py.exceptions.ConnectionError, redis_py.exceptions.TimeoutError) as error:
-            raise Unreachable(self) from error
+        return super().ask(*command)
 
     def role(self):
         """Returns ("master", ...) or ("slave", its primary's host, port, "connected", offset)."""

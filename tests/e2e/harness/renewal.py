@@ -22,7 +22,7 @@ def verbs(**settings):
     return sections.verbs(**{"lease": LEASE, **settings})
 
 
-# Seconds: if the machine halts a test's own loop for so long, it may halt hasp until a lease ends.
+# If a busy machine halts a test for this many seconds, it may halt hasp, too, until a lease ends.
 HALT = 0.7
 
 

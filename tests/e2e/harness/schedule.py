@@ -55,8 +55,8 @@ def by_length(items):
 
 
 def mark(items):
-    """Marks tests. Only the build without sanitizers runs the tests of the scripts, which need no
-    hasp. contrib/check runs only the first row of a parametrized test with hasp, because the other
+    """Marks tests. The tests of the scripts need no hasp, so they run only with the build without
+    sanitizers. Of a parametrized test with hasp, contrib/check runs only the first row: the other
     rows mostly run the same code."""
     begun = set()
     chosen = set(SANITIZED.read_text().splitlines())

@@ -304,10 +304,10 @@ class World:
         return dict(zip(keys, zip(replies[::2], replies[1::2])))
 
     def assert_lock(self, value, ttl, owner=ME, key=KEY, side=SIDE, note=None):
-        """Checks the lock and its sidecar, which says `note` of the value. `owner` None: no valid
-        sidecar.
+        """Checks the lock's value, its expiry, and its sidecar, in which `note` stands for the value.
+        `owner` None: the sidecar must not be valid.
 
-        `ttl` may be that of a date, in whole seconds."""
+        The expiry may be up to a second less than `ttl`: a test may have set a date in seconds."""
         value = as_bytes(value)
         assert self.db.get(key) == value
         left = self.db.pttl(key)

@@ -13,11 +13,9 @@ A machine that is too busy may make the sentinels fail over by themselves: ask p
 do not remember it.
 """
 
-import functools
-
 import redis as redis_py
 
-from .nodes import OPTIONS, Node, Unreachable, private_address, remove, settles
+from .nodes import OPTIONS, Asked, Node, Unreachable, private_address, remove, settles
 from .processes import Process, free_port, redis_program
 from .wait import until
 
@@ -31,7 +29,7 @@ HASTE = {"info-period": 200, "ping-period": 500, "ask-period": 200, "publish-per
          "min-link-reconnect-period": 500, "slave-reconf-timeout": 2000}
 
 
-class Sentinel(Process):
+class Sentinel(Asked, Process):
     def __init__(self, host, primary, quorum, down_after_ms, failover_timeout_ms, options, within, tls):
         super().__init__("sentinel", within)
         self.unix = self.dir / "sentinel.sock"
@@ -57,7 +55,7 @@ class Sentinel(Process):
         until(lambda: self._ready() or not self.running(), "a sentinel to start")
 
     def _ready(self):
-        if not self.unix.exists():  # a look is cheaper than a client
+        if not self.unix.exists():  # costs less than to try to connect
             return False
         try:
             self.ask("SENTINEL", "DEBUG", *(word for pair in HASTE.items() for word in pair))
@@ -67,17 +65,6 @@ class Sentinel(Process):
 
     def client(self, **options):
         return redis_py.Redis(unix_socket_path=str(self.unix), decode_responses=True, **options)
-
-    @functools.cached_property
-    def asking(self):
-        """The client of ask(). It connects again to a sentinel that was restarted."""
-        return self.client(socket_timeout=5)
-
-    def ask(self, *command):
-        try:
-            return self.asking.execute_command(*command)
-        except (redis_py.exceptions.ConnectionError, redis_py.exceptions.TimeoutError) as error:
-            raise Unreachable(self) from error
 
     def names(self):
         """Returns the primary's (host, port)."""
