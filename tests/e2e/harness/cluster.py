@@ -22,7 +22,6 @@ import subprocess
 import redis as redis_py
 
 from .nodes import OPTIONS, Node, private_address, remove, settles
-from .processes import free_port
 from .wait import until
 
 SLOTS = 16384  # number of slots: https://redis.io/docs/reference/cluster-spec/ ("Key distribution model")
@@ -38,14 +37,11 @@ def hash_tag(key):
 
 class ClusterNode(Node):
     def __init__(self, *options, host, node_timeout_ms, within, tls):
-        # By default, the bus uses the port plus 10,000, which may be in use or above 65,535.
-        bus = free_port(host)
         super().__init__("--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf",
-                         "--cluster-node-timeout", node_timeout_ms, "--cluster-port", bus,
+                         "--cluster-node-timeout", node_timeout_ms,
                          "--cluster-announce-ip", host, "--cluster-replica-validity-factor", 0,
                          "--cluster-allow-replica-migration", "no", *OPTIONS, *options, host=host,
                          within=within, tls=tls)
-        self.bus = bus
         self.id = self.ask("CLUSTER", "MYID")
 
     def info(self):

@@ -174,6 +174,7 @@ class RedisServer(Process):
         self.program = program or redis_program()
         self.unix = self.dir / "redis.sock"
         self.host, self.port = host, port
+        self.bus = 0  # the port of a cluster node's bus
         self.start()
 
     def start(self):
@@ -181,13 +182,17 @@ class RedisServer(Process):
         for _ in range(5):
             port = self.port or free_port(self.host)
             listens = ("--port", 0, "--tls-port", port, *self.tls) if self.tls else ("--port", port)
+            bus = self.bus or free_port(self.host)
+            if "--cluster-enabled" in self.options:
+                # By default, the bus uses the port plus 10,000, which may be in use or above 65,535.
+                listens += ("--cluster-port", bus)
             self.spawn(self.program, *listens, "--bind", self.host,
                        "--unixsocket", self.unix, "--save", "", "--appendonly", "no",
                        "--enable-debug-command", "local",
                        "--dir", self.dir, *self.options)
             until(lambda: self.ready() or not self.running(), "redis-server to start")
             if self.running():
-                self.port = port
+                self.port, self.bus = port, bus
                 return
         raise RuntimeError(f"redis-server does not start:\n{self.log}")
 
