@@ -59,7 +59,7 @@ SHORT = pytest.mark.parametrize("calls", ["short"], indirect=True)
     ("free", ["SET", KEY, "v"], 4), ("mine", ["SET", KEY, "v"], 5),
     ("another's", ["SET", KEY, "v"], 2), ("free", ["INCR", KEY], 4),
     ("mine", ["EXPIRE", KEY, 10], 5), ("mine", ["PERSIST", KEY], 2),
-    ("mine", ["APPEND", KEY, "x"], 6), ("another's", ["APPEND", KEY, "x"], 2),
+    ("mine", ["APPEND", KEY, "x"], 7), ("another's", ["APPEND", KEY, "x"], 2),
     ("wrong type", ["RPUSH", KEY, "x"], 3),
 ])
 def test_no_script_calls_more_than_it_must(world, state, argv, most):

@@ -172,7 +172,7 @@ class ScriptCalls:
         lock = self.lock()
         command, number = self.pick(("EXPIRE", "7"), ("PEXPIRE", "700"), ("pexpire", "90000"), ("EXPIRE", "-1"),
                                     ("PEXPIREAT", self.now_us // 1000 + 800), ("EXPIREAT", "1"), ("PEXPIRE", "x"))
-        return ([lock, self.side_of_rule(lock)],
+        return ([lock, self.side_of_rule(lock), self.record(lock)],
                 [self.token(), self.lease(), self.lease(), self.pick("cut", ""), self.pick("foreign", ""),
                  command, number, *self.pick([], [], ["NX"], ["GT"], ["BAD"])])
 
@@ -255,7 +255,7 @@ class ScriptCalls:
 
     def persist(self):
         lock = self.lock()
-        return [lock, self.side_of_rule(lock)], [self.lease()]
+        return [lock, self.side_of_rule(lock), self.record(lock)], [self.lease()]
 
     def poll(self):
         (*keys, side), kind = self.of_kind()
@@ -328,7 +328,7 @@ class ScriptCalls:
     def write_(self):
         locks = self.locks()
         args = [arg for _ in locks for arg in (self.token(), self.lease(), self.lease(), self.pick("", "shared", "foreign"))]
-        return ([key for lock in locks for key in (lock, self.side_of_rule(lock))],
+        return ([key for lock in locks for key in (lock, self.side_of_rule(lock), self.record(lock))],
                 [len(locks), self.pick(2, 2, 3), *args, *self.write()])
 
     def call(self, name):

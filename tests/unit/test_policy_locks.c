@@ -301,7 +301,8 @@ TEST(by_value_a_condition_stands_for_the_owner)
 	policy_use(f, "[lock values]\npattern = v:*\nowner = value\n");
 	for (int read = 0; read < 2; read++) {
 		for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
-			snprintf(call, sizeof(call), "write 2 v:1 v:1 1 2 %s %s\n",
+			snprintf(call, sizeof(call),
+			         "write 3 v:1 v:1 hasp:fence:{v:1} 1 2 %s %s\n",
 			         read ? rows[i].token : rows[i].unread, rows[i].words);
 			assert_call(f, rows[i].words, call);
 		}

@@ -99,7 +99,7 @@ static enum rewrite_result rewrite_persist(const struct rewrite *rw)
 
 	if (rw->req->argc != 2)
 		return REWRITE_PASS;
-	rewrite_begin_single(rw, SCRIPT_PERSIST, 0, 1);
+	rewrite_begin_single(rw, SCRIPT_PERSIST, 1, 1);
 	resp_write_bulk_int(rw->out, rewrite_capped(rule, rule->lease_ms));
 	return REWRITE_CALL;
 }

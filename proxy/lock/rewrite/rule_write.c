@@ -96,12 +96,12 @@ static void write_write_call(const struct rewrite *rw, bool resp3)
 {
 	size_t nlocks = rewrite_count_locks(rw);
 
-	script_call_begin(rw->out, SCRIPT_WRITE, rw->opts, rw->nkeys + nlocks,
+	script_call_begin(rw->out, SCRIPT_WRITE, rw->opts, rw->nkeys + 2 * nlocks,
 	                  2 + 4 * nlocks + rw->req->argc);
 	for (size_t i = 0; i < rw->nkeys; i++)
 		if (rw->keys[i].rule)
 			rewrite_lock_keys(rw, rw->keys[i].rule, rw->req->argv[rw->keys[i].arg],
-			                  0);
+			                  1);
 	rewrite_unruled_keys(rw);
 
 	resp_write_bulk_int(rw->out, (long long)nlocks);

@@ -33,7 +33,7 @@ if not held then
 end
 if reply == 0 then
 	local note = mine and token .. (own and ' ~' .. own .. ' ' or ' ') .. held
-	enforce_lease(lock, side, note, tonumber(lease), tonumber(max_lease))
+	enforce_lease(lock, side, note, tonumber(lease), tonumber(max_lease), record)
 	return reply
 end
 if cut == 'cut' and redis.call('PTTL', lock) > tonumber(max_lease) then

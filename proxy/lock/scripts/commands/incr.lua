@@ -46,5 +46,6 @@ end
 if redis.call('PTTL', lock) == -1 then
 	redis.call('PEXPIRE', lock, lease)
 	redis.call('PEXPIRE', side, lease)
+	redis.call('PEXPIRE', record, lease)
 end
 return count

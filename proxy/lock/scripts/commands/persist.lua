@@ -2,14 +2,15 @@
 -- the rule does not concern other types.
 --
 -- KEYS[1]  lock
--- KEYS[2]  sidecar
+-- KEYS[2]  sidecar (owner = value: the lock itself)
+-- KEYS[3]  record
 --
 -- ARGV[1]  lease ms
 --
 -- returns  0 for a string; as Redis for other types
 -- layout   hasp's
 -- include client_error
-local lock, side = unpack(KEYS)
+local lock, side, record = unpack(KEYS)
 local lease = ARGV[1]
 -- break persist_locks: if true then
 if redis.call('TYPE', lock).ok ~= 'string' then
@@ -19,5 +20,6 @@ end
 if redis.call('PTTL', lock) == -1 then
 	redis.call('PEXPIRE', lock, lease)
 	redis.call('PEXPIRE', side, lease)
+	redis.call('PEXPIRE', record, lease)
 end
 return 0

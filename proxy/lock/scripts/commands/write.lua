@@ -1,6 +1,7 @@
 -- write: a write command without a script of its own, of which at least one key has a rule.
 --
--- KEYS     lock, sidecar for each of the n keys with a rule; then the other keys
+-- KEYS     lock, sidecar (owner = value: the lock itself), record for each of the n keys with a rule;
+--          then the other keys
 --
 -- ARGV[1]  n
 -- ARGV[2]  RESP version to run the command in
@@ -21,11 +22,11 @@ local n, resp = tonumber(ARGV[1]), ARGV[2]
 local first = 3 + 4 * n
 local command = ARGV[first]
 
--- Returns the facts about key `i` of those with a rule: lock, sidecar; token, lease ms, longest
--- lease ms, terms.
+-- Returns the facts about key `i` of those with a rule: lock, sidecar, record; token, lease ms,
+-- longest lease ms, terms.
 local function ruled_key(i)
-	local keys, args, at = KEYS, ARGV, 4 * i
-	return keys[2 * i - 1], keys[2 * i], args[at - 1], args[at], args[at + 1], args[at + 2]
+	local keys, args, k, at = KEYS, ARGV, 3 * i, 4 * i
+	return keys[k - 2], keys[k - 1], keys[k], args[at - 1], args[at], args[at + 1], args[at + 2]
 end
 
 -- DECR and DECRBY: how much they subtract.
@@ -43,7 +44,7 @@ local mine = {}
 -- The value of the last lock.
 local before
 for i = 1, n do
-	local lock, side, token, _, _, terms = ruled_key(i)
+	local lock, side, _, token, _, _, terms = ruled_key(i)
 	local own
 	before, mine[i], _, own = check_owner(lock, side, token, terms)
 	-- break write_by_anybody: if false then
@@ -77,7 +78,7 @@ if counting[name] and int_overflow(reply) then
 end
 
 for i = 1, n do
-	local lock, side, token, lease, max_lease, terms = ruled_key(i)
+	local lock, side, record, token, lease, max_lease, terms = ruled_key(i)
 	local held = get_string(lock)
 	-- break forget_owner: mine[i] = nil local note
 	local note = held and mine[i] and token .. ' ' .. held
@@ -85,7 +86,7 @@ for i = 1, n do
 		note = recount(side, token, terms, tonumber(before), reply)
 	end
 	if held then
-		enforce_lease(lock, side, note, tonumber(lease), tonumber(max_lease))
+		enforce_lease(lock, side, note, tonumber(lease), tonumber(max_lease), record)
 	end
 	if mine[i] and side ~= lock and not note then
 		redis.call('DEL', side)

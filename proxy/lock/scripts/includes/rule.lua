@@ -106,8 +106,9 @@ local function is_retaken(lock, side)
 end
 
 -- Gives a rule's lock an expiry of `lease` ms if it has none, and cuts an expiry longer than `max`
--- ms. Writes `note`, unless nil, to the sidecar (see check_owner()).
-local function enforce_lease(lock, side, note, lease, max)
+-- ms. Writes `note`, unless nil, to the sidecar (see check_owner()); then `record`, unless nil, gets
+-- the lock's expiry, too.
+local function enforce_lease(lock, side, note, lease, max, record)
 	local ttl = redis.call('PTTL', lock)
 	local want = ttl
 	-- break forget_lease: if false then
@@ -119,6 +120,9 @@ local function enforce_lease(lock, side, note, lease, max)
 	end
 	if want ~= ttl then
 		redis.call('PEXPIRE', lock, want)
+	end
+	if note and record then
+		redis.call('PEXPIRE', record, want)
 	end
 	if not note or side == lock then
 		return
