@@ -313,21 +313,23 @@ static bool take_block_line(struct node_conn *l, struct cluster_part *p, struct 
 	return taken;
 }
 
+/* True if the node refuses the DISCARD or UNWATCH that hasp has sent in place of the client's
+ * request. */
+static bool refuses_end(const struct cluster_part *p, struct slice line)
+{
+	return p->block && p->block->kind == BLOCK_PART_END && p->entry->merge &&
+	       !slice_starts(line, SLICE_LIT("+"));
+}
+
 static bool node_conn_on_line(void *owner, void *tag, struct slice line)
 {
 	struct node_conn *l = owner;
 	struct cluster_part *p = tag, *next = node_conn_part_behind(tag);
+	static const struct resp_reply refused = { .type = '-' };
 	char reason[256];
+	bool is_replay;
 
 	l->in_frame = l->in_push = false;
-	if (!p) {
-		/* The node refuses a session command that another node has accepted. */
-		snprintf(reason, sizeof(reason), "%.*s", (int)(line.n > 3 ? line.n - 3 : 0),
-		         line.p + 1);
-		node_conn_drop(l, reason);
-		node_conn_break(l, reason);
-		return false;
-	}
 	if (next && next->counts) {
 		next->uncounted = true;
 		return false;
@@ -335,6 +337,20 @@ static bool node_conn_on_line(void *owner, void *tag, struct slice line)
 	if (next) {
 		if (buf_len(&next->block->refused) == 0)
 			buf_append(&next->block->refused, line);
+		return false;
+	}
+	if (!p || refuses_end(p, line)) {
+		snprintf(reason, sizeof(reason), "%.*s", (int)(line.n > 3 ? line.n - 3 : 0),
+		         line.p + 1);
+		l->nsent -= p != NULL;
+		/* The node may keep the transaction or the watches: a new link has none. */
+		is_replay = l->replays_due > 0;
+		node_conn_drop(l, reason);
+		/* The node refuses a session command that another node has accepted. */
+		if (is_replay)
+			node_conn_break(l, reason);
+		if (p && l->session->flow != FLOW_CLOSED)
+			part_on_reply(p, &refused);
 		return false;
 	}
 	if (p->block ? take_block_line(l, p, line) : redirection_take(p, line))

@@ -90,8 +90,8 @@ void node_conns_free(struct cluster_session *s);
 void node_conn_write_part(struct node_conn *l, struct cluster_part *p);
 /* Writes the beginning of a long request; the caller writes the rest on the link. */
 void node_conn_write_stream(struct node_conn *l, struct cluster_part *p, struct slice bytes);
-/* Writes a command, and discards its reply. Does nothing unless the node connection is
- * ready. */
+/* Writes DISCARD or UNWATCH, and discards the reply. If that is an error, closes the link. Does
+ * nothing unless the node connection is ready. */
 void node_conn_write_discarded(struct node_conn *l, struct slice request);
 /* Writes a session command, and discards its reply. An error ends the session. */
 void node_conn_write_replay(struct node_conn *l, struct slice request);

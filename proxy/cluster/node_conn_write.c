@@ -54,7 +54,7 @@ void node_conn_write_discarded(struct node_conn *l, struct slice request)
 {
 	if (l->state != NODE_CONN_READY)
 		return;
-	link_expect(&l->user, LINK_DISCARD, NULL);
+	link_expect(&l->user, LINK_INTERCEPT | LINK_DISCARD, NULL);
 	link_queue(l->user.link, request);
 }
 

@@ -206,6 +206,16 @@ void node_hangs_up(struct cluster_fixture *f, size_t node)
 	turn_loop(f);
 }
 
+void assert_node_was_left(struct cluster_fixture *f, size_t node)
+{
+	time_t began = time(NULL);
+	char byte;
+
+	while (recv(f->nodes[node].fd, &byte, 1, MSG_DONTWAIT) != 0)
+		nap(f, began);
+	node_hangs_up(f, node);
+}
+
 void node_vanishes(struct cluster_fixture *f, size_t node)
 {
 	struct played_node *n = &f->nodes[node];

@@ -79,6 +79,8 @@ void assert_node_got_nothing(struct cluster_fixture *f, size_t node);
 void node_sends(struct cluster_fixture *f, size_t node, const char *text);
 /* The node closes the connection before the session has read anything from it. */
 void node_sends_unseen(struct cluster_fixture *f, size_t node, const char *text);
+/* Waits until the session has closed its connection to the node. */
+void assert_node_was_left(struct cluster_fixture *f, size_t node);
 void node_hangs_up(struct cluster_fixture *f, size_t node);
 /* The node stops listening. */
 void node_vanishes(struct cluster_fixture *f, size_t node);

@@ -244,6 +244,42 @@ TEST(discard_is_for_the_node_that_has_it)
 	assert_node_got_nothing(f, 0);
 }
 
+/* The refused connection would queue the client's later commands. */
+TEST(a_node_that_refuses_discard_gets_a_new_connection)
+{
+	struct cluster_fixture *f = *state;
+
+	assert_passes(f, 1, MULTI GET_FOO, 2, OK QUEUED);
+	client_sends(f, DISCARD, 1);
+	assert_node_got(f, 1, DISCARD);
+	node_sends(f, 1, "-NOPERM no\r\n");
+	assert_client_got(f, OK);
+	assert_node_was_left(f, 1);
+	client_sends(f, MULTI GET_FOO GET_BAR EXEC, 4);
+	assert_node_got(f, 1, MULTI GET_FOO DISCARD);
+	node_sends(f, 1, OK QUEUED "-NOPERM no\r\n");
+	assert_client_got(f, OK QUEUED CROSSSLOT EXECABORT);
+	assert_node_was_left(f, 1);
+	assert_passes(f, 1, GET_FOO, 1, ":1\r\n");
+}
+
+TEST(a_node_that_refuses_hasp_s_own_discard_gets_a_new_connection)
+{
+	struct cluster_fixture *f = *state;
+
+	client_sends(f, MULTI GET_FOO, 2);
+	assert_node_got(f, 1, MULTI GET_FOO);
+	node_sends(f, 1, OK MOVED);
+	assert_client_got(f, OK QUEUED);
+	assert_node_got(f, 1, DISCARD);
+	node_sends(f, 1, "-NOPERM no\r\n");
+	assert_node_was_left(f, 1);
+	client_sends(f, EXEC, 1);
+	assert_node_got(f, 2, MULTI GET_FOO EXEC);
+	node_sends(f, 2, OK QUEUED "*1\r\n:1\r\n");
+	assert_client_got(f, "*1\r\n:1\r\n");
+}
+
 /* The command is longer than a request that hasp may pass on in parts. */
 TEST(a_long_command_is_part_of_it)
 {
