@@ -49,6 +49,13 @@ static bool is_quiet(const struct client *c)
 	       !stream_has_input(&c->stream);
 }
 
+/* True if the client has hung up while its requests wait for the end of a pause. */
+static bool is_gone_in_pause(const struct client *c)
+{
+	return c->eof && c->state == CLIENT_PARKED_LINK && c->user.inflight == 0 &&
+	       (c->env->node->held & NODE_PAUSED) && !client_in_critical_section(c);
+}
+
 /* True if the client has just connected and not sent a byte: closing it now would reset its
  * first request, which is on its way. */
 static bool is_about_to_send(const struct client *c)
@@ -142,6 +149,10 @@ void drain_client(struct client *c)
 	HASP_ASSERT(c->env->phase == CLIENTS_DRAINING);
 	if (client_is_ending(c) || client_is_listener(c))
 		return;
+	if (is_gone_in_pause(c)) {
+		client_close(c, "hung up during a pause");
+		return;
+	}
 	how = hand_client_over(c);
 	if (how == LEAVES_NOW)
 		return;

@@ -262,6 +262,21 @@ def test_hasp_that_ends_serves_those_it_held_back(start, redis_server, console):
         assert c.read() == OK and c.at_end()
 
 
+@pytest.mark.parametrize("pooling", ["shared", "session"])
+def test_hasp_that_ends_does_not_wait_for_clients_that_hung_up(start, redis_server, console, pooling):
+    hasp = start(redis_server, drain_timeout="600s", pooling=pooling)
+    assert console().call("PAUSE") == OK
+    with hasp.connect() as before, hasp.connect() as after:
+        for c in before, after:
+            c.send(encode("SET", "k", "v"))
+        hasp.take_turn()
+        before.close()
+        hasp.signal(signal.SIGTERM)
+        until(lambda: " shutting_down " in hasp.log, "hasp to drain")
+    until(lambda: not hasp.running(), "hasp to leave")
+    assert not redis_server.client().exists("k")
+
+
 def test_it_is_not_ready_meanwhile(start, redis_server, console):
     hasp = start(redis_server, "[http]\nlisten = 127.0.0.1:0\n")
     where = re.search(r" listening_http address=(\S+)", hasp.log).group(1)
