@@ -37,7 +37,8 @@ struct quorum_user {
 	bool reenters;
 };
 
-/* Checks that every lock that a server lost has ended before the server votes again. */
+/* Checks that a server that has lost its data votes again only when the leases of the lost
+ * locks are over. */
 static void checks_quorum_delay(const struct quorum_user *u, const struct quorum_settings *q,
                                 struct faults *f)
 {

@@ -27,7 +27,7 @@ struct config *config_load(const char *path, struct buf *faults, struct buf *war
 struct config *config_with_password(struct config *c, char *password);
 
 /* Returns the password in the first line of `text`, without its line end; the caller frees it.
- * NULL: appends the fault to `why`. */
+ * If `text` is invalid, returns NULL and appends the fault to `why`. */
 char *config_read_password(struct slice text, struct buf *why);
 
 /* Returns the path of the file, or "defaults". */

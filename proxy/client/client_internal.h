@@ -394,7 +394,7 @@ struct context client_context_again(struct client *c, struct resp_view *view,
  * Redis is known to lack its script. */
 void client_rewrite_opts(const struct client *c, bool eval, struct rewrite_opts *opts);
 
-/* Closes the client because it exceeds a limit, and logs why. `nbytes`: of memory. */
+/* Closes the client because it exceeds a limit, and logs why. `nbytes`: memory that it uses. */
 void client_close_over(struct client *c, enum limit which, size_t nbytes);
 /* Checks the client's unread replies. Returns false if they exceeded the limit: the client is
  * closed. */
@@ -595,7 +595,7 @@ void exchange_on_reply(struct client *c, const struct resp_reply *reply, struct 
 
 /* Handles a command of the application's transaction that Redis refused to queue. */
 void exchange_refuse_queued(struct client *c);
-/* True if the reply to `current`, a guarded EXEC, goes to the client as it comes. */
+/* True if the client gets the reply to `current`, a guarded EXEC, unchanged. */
 bool exchange_forwards(const struct client *c);
 
 /* Returns how many replies to `current` are due; 0 if it is not in flight, or NULL. */

@@ -456,7 +456,8 @@ static struct op_action end_execution(const struct op_facts *f, const struct res
 {
 	struct guard_op *op = op_of(f);
 
-	/* After the application's own WATCH, a nil from EXEC shows that nothing was read. */
+	/* If the application sent a WATCH of its own, nil from EXEC is an answer: Redis ran no
+	 * command of the transaction. */
 	op->answered |= op->kind == GUARD_OP_WATCH_EXEC && reply->nil;
 	if (guard_steps_forward(op))
 		return end_transaction(f, SLICE_NONE, result_of(reply, captured), reply,

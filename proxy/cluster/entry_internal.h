@@ -70,7 +70,7 @@ struct cluster_part {
 	struct block_part
 		*block; /* the part's role in a transaction, or in WATCH; NULL: none */
 
-	/* The node that has the part, and the part's reply. */
+	/* Where the part was sent, and its reply. */
 	struct node_conn *node_conn; /* in PART_HELD and PART_SENT */
 	struct buf reply; /* the whole reply, if the entry has `merge` */
 	bool uncounted; /* (counts) the node refused the write before WAIT */

@@ -40,8 +40,9 @@ struct decision lock_decide_write(struct context *x);
  * the call may wait in line. */
 void lock_rewrite(struct context *x, struct pending_request *r, int64_t *wait_ms);
 
-/* True if the try `p` of an MLOCK would be the same under the present configuration as under
- * the one that decided about the MLOCK. Then the try keeps its locks and its place. */
+/* True if the MLOCK of the try `p` would be tried in the same way under the present
+ * configuration as under the one with which it began. Then the try keeps its locks and its
+ * place in the queue. */
 bool lock_multi_stays(struct context *x, const struct lock_request *p);
 
 /* True if a client waits for the lock of key `i` here, or may wait at another hasp process,

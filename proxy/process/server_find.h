@@ -13,7 +13,8 @@
 
 struct server_place {
 	struct address address;
-	const char *name; /* name in messages: HOST:PORT, or the master's name if not found */
+	const char *name; /* name in messages: HOST:PORT, or the master's name while its address
+	                     is unknown */
 	struct sentinel_answer answer; /* a sentinel's answer, to which `name` points */
 };
 

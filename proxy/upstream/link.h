@@ -109,8 +109,8 @@ struct link_ops {
 	void (*on_ready)(void *owner);
 	/* Called when no reply is due any more, if user.await_idle was set. May be NULL. */
 	void (*on_idle)(void *owner);
-	/* Called when the link has ended, and the user has left it; `inflight` of the user's
-	 * requests have no reply. link_close() does not call it. */
+	/* Called after the link has ended and has forgotten this user. `inflight`: how many of
+	 * the user's requests got no reply. link_close() does not call it. */
 	void (*on_down)(void *owner, enum link_end end, const char *reason, size_t inflight);
 };
 

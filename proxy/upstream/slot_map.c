@@ -12,7 +12,8 @@
 /* Limit of primaries in a map, because hasp connects to each, and a compromised node could name
  * any number. Redis supports clusters of about 1,000 nodes. */
 #define PRIMARIES_MAX 1000u
-/* Limit of importing nodes in the map, and of those that hasp looks up in one CLUSTER NODES. */
+/* Limit of importing nodes in the map, and of importing nodes that hasp looks up in one reply
+ * to CLUSTER NODES. */
 #define IMPORTING_MAX 100u
 
 void slot_map_init(struct slot_map *m, const struct slot_map_ops *ops, void *arg)

@@ -50,8 +50,8 @@ static bool is_under_locks(const struct guard_sums *g)
 	return outside * OUTSIDE_SHARE < g->written_back;
 }
 
-/* True if the values may be protected by a lock that another connection holds, which has the
- * writer's name or address. */
+/* True if a lock may protect the values although the writer does not hold it: another
+ * connection with the writer's name or address does. */
 static bool is_near_lock(const struct guard_sums *g)
 {
 	return g->near_lock > 0 && is_under_locks(g);

@@ -106,7 +106,8 @@ static uint64_t lock_released(const struct lock_sums *l)
 /* As UNRELEASED_SHARE, if more than one lock expires unreleased for each LATE_SHARE_OPEN late
  * holders. */
 #define LATE_SHARE_OPEN 4
-#define HELD_SHARE 0.5 /* holds longer than this fraction of the expiry come close to it */
+/* A lock that is held for more than this fraction of its expiry has nearly expired. */
+#define HELD_SHARE 0.5
 #define HELD_ENOUGH 10 /* fewer holds do not show how close to the expiry they come */
 /* If scripts set more than one lock in SCRIPT_SHARE, the section is for locks of scripts. */
 #define SCRIPT_SHARE 20

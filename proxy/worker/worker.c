@@ -24,7 +24,7 @@
 
 /* --- rounds ------------------------------------------------------------------------------- */
 
-/* Sends the round (client/client.h) to the next worker after number `at` that has not ended.
+/* Sends the round (client/client.h) to the next worker that still runs, counting from `at` + 1.
  * The worker that began the round is the last. */
 static void worker_round_pass(const struct worker_cmd *cmd, size_t at)
 {

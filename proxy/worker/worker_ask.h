@@ -28,7 +28,8 @@ struct topology;
 /* Seconds that a step should take at most. */
 #define WORKER_STEP_SECONDS 50e-6
 
-/* The parts of a worker that a step may read, and change as any callback of the loop may. */
+/* The parts of a worker that a step may use. As a step is a callback of the worker's loop, it
+ * may change them, too. */
 struct worker_view {
 	int number;
 	struct client_env *clients; /* has the configuration, holds and waiters, too */

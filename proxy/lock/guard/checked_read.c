@@ -15,7 +15,7 @@ struct checked_key {
 	size_t i; /* index among the command's keys */
 	size_t at, n; /* position and length of the key in `names` */
 	struct section_stats *stats;
-	bool known; /* the value ended, and `digest` is its digest */
+	bool known; /* hasp has read the whole value, and `digest` is its digest */
 	uint8_t ndigest; /* length of `digest`; 0: the key has no value */
 	char digest[SHA1_HEX + 1];
 };

@@ -292,7 +292,8 @@ long long voted_fence(const struct hold *hold);
 /* LOCK.EXTEND has succeeded, which never shortens the lease. hasp does not renew the hold any
  * more, unless its rule has `renew = yes`. */
 void voted_extend(struct hold *hold, double began, double good_until, int64_t lease_ms);
-/* Ends this worker's hold of the lock with `value`, if there is one: the lock is released. */
+/* The lock `key` that had this `value` has been released. Ends this worker's hold of it, if
+ * there is one. */
 void voted_end(struct holds *h, struct slice key, struct slice value);
 
 /* The connection has ended: forgets its holds. `release`: also releases the holds whose section

@@ -36,9 +36,9 @@ struct rewrite_opts {
 	char held; /* UNLOCK: the enum lock_kind of the lock that the client's own connection
 	            * has; 0: not known */
 	bool reentered; /* UNLOCK: that connection may have acquired the lock more than once */
-	/* UNLOCK, MUNLOCK: the acquisitions whose holds the client's own connection gives back.
-	 * Each is `TICKET LAST_FENCE,` or `TICKET,`, or only `,` if it is not known. They
-	 * have the order of the locks in the command. Empty: none is known. */
+	/* UNLOCK, MUNLOCK: for each lock, in the command's order, the acquisition that the
+	 * command releases, if this connection made it: `TICKET LAST_FENCE,` or `TICKET,`;
+	 * only `,` for another acquisition. Empty: this connection made none of them. */
 	struct slice given_back;
 	int64_t place; /* the earlier place in the queue; 0: none */
 	/* The tokens by which the client's own connection has the lock. The try does not wait

@@ -7,7 +7,7 @@
 -- ARGV[1]  token
 -- ARGV[2]  value
 -- ARGV[3]  expiry option: PX, EXAT, PXAT, KEEPTTL
--- ARGV[4]  its number (KEEPTTL: '')
+-- ARGV[4]  argument of the expiry option (KEEPTTL: '')
 -- ARGV[5]  form: SET, XX, GET, XXGET, GETSET
 -- ARGV[6]  lease ms
 -- ARGV[7]  longest lease ms

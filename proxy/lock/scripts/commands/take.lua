@@ -6,7 +6,7 @@
 --
 -- ARGV[1]  token
 -- ARGV[2]  value
--- ARGV[3]  number of the expiry option
+-- ARGV[3]  argument of the expiry option
 -- ARGV[4]  form: SETNX, SET, GET
 -- ARGV[5]  ticket
 -- ARGV[6]  expiry option: PX, EXAT, PXAT
@@ -14,7 +14,7 @@
 -- ARGV[8]  lease ms
 -- ARGV[9]  longest lease ms
 --
--- A short call ends after the ticket: the option is PX, and the lock not reentrant.
+-- A short call ends after the ticket. Then the option is PX, and the lock is not reentrant.
 --
 -- returns  the reply of Redis to that form: 1/0, OK/nil, nil/the old value
 -- layout   hasp's: the lock as the application stored it, the owner beside it

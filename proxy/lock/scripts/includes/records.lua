@@ -8,7 +8,8 @@ local function next_fence(counter)
 	-- break counted_fences: local now = { 0, 0 }
 	local now = redis.call('TIME')
 	local digits = now[1] .. ('00000' .. now[2]):sub(-6)
-	-- One command reads the counter and raises it, because the clock is ahead of most counters.
+	-- The clock is greater than most counters. So one command stores the clock and returns the
+	-- old counter.
 	local last = redis.pcall('SET', counter, digits, 'GET')
 	if type(last) == 'table' then
 		return last, last.err:find('^WRONGTYPE') ~= nil
