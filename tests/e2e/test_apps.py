@@ -63,8 +63,9 @@ def test_orders_direct_are_repeated(redis_server):
 
 def test_orders_through_hasp_are_placed_once_and_a_killed_worker_s_lock_expires(start_hasp):
     hasp = start_hasp(lock_rule())
-    result = run_app("orders.py", hasp.address, users=2, lease=6)
-    assert result["orders"] == result["users"]
+    for options in {"users": 2, "kill": "no", "lease": 3600}, {"users": 0, "lease": 2}:
+        result = run_app("orders.py", hasp.address, **options)
+        assert result["orders"] == result["users"]
 
 
 def test_orders_on_disconnect_release_frees_a_killed_worker_s_lock_at_once(start_hasp):

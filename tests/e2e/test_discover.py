@@ -86,12 +86,13 @@ def test_stock_is_oversold_by_stolen_and_expired_locks_and_its_file_cures_both(r
 
 
 def test_orders_have_one_pattern_for_all_users_and_losers_take_no_lock_away(run, enforced):
-    # A payment that outlived its lease would make hasp propose `renew`.
-    result, found = run("orders.py", users=3, lease=6)
+    options = {"users": 4, "kill": "no", "lease": 3600}
+    result, found = run("orders.py", **options)
     assert result["repeated"] > 0
-    assert found.sections == {"lock order": {"pattern": "lock:order:*", "owner": "connection", "mode": "observe"}}
+    assert found.sections == {
+        "lock order-user": {"pattern": "lock:order:user*", "owner": "connection", "mode": "observe"}}
     assert "removed another holder's lock" in found.text
-    result = run_app("orders.py", enforced(found).address, users=3, lease=6)
+    result = run_app("orders.py", enforced(found).address, **options)
     assert result["repeated"] == 0
 
 
