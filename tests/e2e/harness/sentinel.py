@@ -85,7 +85,7 @@ class Sentinels:
     of the sentinels' file. `within`: a command that runs them elsewhere. `tls`: options with which
     all of them accept only TLS, also from each other."""
 
-    def __init__(self, *options, sentinels=3, replicas=2, quorum=2, down_after_ms=1000,
+    def __init__(self, *options, sentinels=3, replicas=2, quorum=2, down_after_ms=3000,
                  failover_timeout_ms=3000, sentinel_options=(), within=(), tls=()):
         self.host = private_address()
         self.nodes, self.sentinels = [], []
