@@ -314,9 +314,9 @@ static bool cut_line(struct slice *rest, struct nodes_line *l)
 		return false;
 	for (struct slice flag; slice_cut(&word, ',', &flag);)
 		l->is_asked |= slice_eq(flag, SLICE_LIT("myself"));
+	/* Skip five words, from PRIMARY to STATE. */
 	for (int skipped = 0; skipped < 5; skipped++)
-		if (!slice_cut(&line, ' ', &word))
-			break;
+		(void)slice_cut(&line, ' ', &word);
 	l->slots = line;
 	word = l->host;
 	(void)slice_cut(&word, '@', &l->host);
