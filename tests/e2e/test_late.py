@@ -99,6 +99,26 @@ def test_lock_of_any_owner_whose_taking_was_never_answered_is_undone(start_hasp,
             until(lambda: not plain.exists(LOCK, "lock:other"), "the lock to be undone")
 
 
+@pytest.mark.parametrize("section, command", [
+    (rule(reentrant="refresh", lease="600s", on_disconnect="release"), ("SETNX", LOCK, "v")),
+    (verbs(reentrant="refresh", lease="600s", on_disconnect="release"), ("LOCK", LOCK))], ids=["rule", "verbs"])
+def test_lock_whose_refresh_was_never_answered_is_released_at_disconnect(start_hasp, redis_server, plain, section, command):
+    """Redis knows a later try of the owner than hasp."""
+    record = "hasp:fence:{%s}" % LOCK
+    with Relay(redis_server.address) as relay:
+        hasp = is_ready(start_hasp(section, upstream=relay.address), plain)
+        with hasp.connect() as one:
+            assert one.call(*command).startswith(b":")
+            first = plain.get(record)
+            relay.swallows = True
+            one.send(encode(*command))
+            until(lambda: plain.get(record) != first, "the lock to be refreshed")
+            relay.cut()
+            assert one.read().startswith(UNKNOWN)
+            relay.mend()
+        until(lambda: not plain.exists(LOCK), "the lock to be released")
+
+
 def test_undo_of_a_try_leaves_what_the_same_owner_has_taken(start_hasp, gates, plain):
     """Before the undo arrives, another connection of the same owner takes the lock with the same
     value."""

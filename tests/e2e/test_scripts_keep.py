@@ -307,6 +307,13 @@ def test_release_leaves_what_the_same_owner_has_taken_since(world, owner, kind):
     assert world.db.keys() == []
 
 
+def test_release_of_a_refreshed_lock_names_the_latest_try_or_none(world):
+    for ticket in "w-1", "w-2":
+        assert world.run("SETNX", KEY, "held", reentrant="refresh", ticket=ticket) == b":1\r\n"
+    assert world.release("r", KEY, ME, "w-1") == 0
+    assert world.release("r", KEY, ME, "-") == 1
+
+
 def test_release_takes_lock_and_sidecar(world):
     world.put("mine")
     assert world.release("r", KEY, ME) == 1

@@ -264,14 +264,13 @@ TEST(the_connection_s_end_releases_each_kind_of_lock_once)
 		const char *job;
 	} rows[] = {
 		{ NULL, LOCK_KIND_COUNT, 30000, "dequeue" KEYS "worker-1 0 h token \"\" undo" },
-		{ NULL, LOCK_KIND_TOKEN, 30000, "unlock" KEYS "token string worker-1" },
-		{ NULL, LOCK_KIND_LIMIT, 30000, "unlock" KEYS "token zset worker-1" },
+		{ NULL, LOCK_KIND_TOKEN, 30000, "unlock" KEYS "token string \"\"" },
+		{ NULL, LOCK_KIND_LIMIT, 30000, "unlock" KEYS "token zset \"\"" },
 		{ NULL, LOCK_KIND_SHARED, 30000,
 		  "dequeue" KEYS "worker-1 0 m token \"\" undo" },
 		{ NULL, LOCK_KIND_EXCLUSIVE, 30000,
 		  "dequeue" KEYS "worker-1 0 x token \"\" undo" },
-		{ &rule_by_connection, LOCK_KIND_RULE, 30000,
-		  "release" KEYS "token worker-1 0" },
+		{ &rule_by_connection, LOCK_KIND_RULE, 30000, "release" KEYS "token - 0" },
 		{ &rule_by_address, LOCK_KIND_RULE, 30000,
 		  "release" KEYS "token worker-1 30050" },
 		{ &rule_by_address, LOCK_KIND_RULE, 700, "release" KEYS "token worker-1 750" },

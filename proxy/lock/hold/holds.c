@@ -497,8 +497,16 @@ static void send_release(struct hold *hold, enum script_id script, struct buf *o
 	buf_clear(out);
 }
 
+/* Returns the only ticket that the record in Redis has. If the reply to a refresh of the lock
+ * was lost, the record has another one. */
+static struct slice latest_ticket(const struct hold *hold)
+{
+	return slice_str(hold->tickets[hold->ntickets - 1]);
+}
+
 /* Releases what this connection has acquired of the lock, by its tickets, and nothing that
- * other connections have acquired by the same token. */
+ * other connections have acquired by the same token. Names no ticket if no other connection
+ * can have that token. */
 static void hold_release(struct hold *hold)
 {
 	struct attempt t = { .id = hold_ident(hold) };
@@ -518,12 +526,11 @@ static void hold_release(struct hold *hold)
 		}
 		break;
 	case RELEASE_LAST_TRY:
-		/* The record in Redis has only the latest ticket. */
-		t.ticket = slice_str(hold->tickets[hold->ntickets - 1]);
+		t.ticket = hold->shared ? latest_ticket(hold) : SLICE_LIT("");
 		send_release(hold, rewrite_unlock(&out, &t.id, t.ticket, &opts), &out);
 		break;
 	case RELEASE_VALUE:
-		t.ticket = slice_str(hold->tickets[hold->ntickets - 1]);
+		t.ticket = hold->shared ? latest_ticket(hold) : slice_str(TICKET_NONE);
 		/* If another connection with the same token has taken the lock again at
 		 * another worker, more than this is left of the lease. */
 		if (hold->shared && !isinf(left))
