@@ -163,8 +163,9 @@ TEST(what_is_no_answer_changes_nothing)
 	assert_string_equal(gone, "");
 }
 
-/* Reads a map of `n` ranges, of one slot each or of all slots, each with another primary. */
-static int read_many(size_t n, bool overlap)
+/* Reads a map of `n` ranges, of one slot each or of all slots. Each of `primaries` has every
+ * so manieth range. */
+static int read_ranges(size_t n, size_t primaries, bool overlap)
 {
 	char *text = malloc(n * 64 + 64);
 	size_t len = (size_t)sprintf(text, "*%zu\r\n", n);
@@ -173,10 +174,16 @@ static int read_many(size_t n, bool overlap)
 	for (size_t i = 0; i < n; i++)
 		len += (size_t)sprintf(text + len,
 		                       "*3\r\n:%zu\r\n:%zu\r\n*2\r\n$1\r\nh\r\n:%zu\r\n",
-		                       overlap ? 0 : i, overlap ? 16383 : i, i % 2000 + 1);
+		                       overlap ? 0 : i, overlap ? 16383 : i, i % primaries + 1);
 	rc = read_slots(text);
 	free(text);
 	return rc;
+}
+
+/* Reads a map of ranges with a primary each. */
+static int read_many(size_t n, bool overlap)
+{
+	return read_ranges(n, 2000, overlap);
 }
 
 TEST(a_cluster_has_no_more_than_a_thousand_primaries)
@@ -188,6 +195,15 @@ TEST(a_cluster_has_no_more_than_a_thousand_primaries)
 	assert_int_equal(read_many(1000, false), 0);
 	assert_int_equal(map.nnodes, 1000);
 	assert_served(999, "h:1000");
+}
+
+TEST(each_slot_may_be_a_range)
+{
+	assert_int_equal(read_ranges(16384, 2, false), 0);
+	assert_int_equal(map.nnodes, 2);
+	assert_served(16382, "h:1");
+	assert_served(16383, "h:2");
+	assert_int_equal(read_ranges(16385, 2, false), -1);
 }
 
 TEST(a_slot_has_one_primary)
@@ -430,8 +446,8 @@ TEST(primaries_are_in_the_order_of_their_first_slots)
 TEST(what_is_no_address_is_no_node)
 {
 	static const char *const addresses[] = {
-		"[:1",      "[]:1",   "[::1:1", "*:1", "unix:1", "a b:1",
-		"a\r\nb:1", "\x80:1", ":1",     "a:",  "a:0",
+		"[:1", "[]:1", "[::1:1", "*:1",     "unix:1",   "a b:1", "a\r\nb:1", "\x80:1",
+		":1",  "a:",   "a:0",    "a:65536", "a:655350", "a:1/",  "a:1;",
 	};
 
 	for (size_t i = 0; i < sizeof(addresses) / sizeof(*addresses); i++)
@@ -446,4 +462,8 @@ TEST(what_is_no_address_is_no_node)
 	/* hasp does not read the bytes after the port. */
 	assert_non_null(slot_map_get(&map, slice_of("a:1:", 3)));
 	assert_string_equal(named[1], "a:1");
+	assert_non_null(slot_map_get(&map, SLICE_LIT("a:65535")));
+	assert_string_equal(named[2], "a:65535");
+	assert_non_null(slot_map_get(&map, SLICE_LIT("a:9080")));
+	assert_string_equal(named[3], "a:9080");
 }

@@ -317,6 +317,9 @@ TEST(keys_that_are_counted_are_found_by_their_specifications)
 		{ MOVABLE("0", "*2\r\n" SPEC("1", KEYNUM("1")) SPEC("3", KEYNUM("1"))),
 		  { 0 },
 		  true },
+		{ MOVABLE("0", "*1\r\n" SPEC("1", KEYNUM_STEP("1", "32767"))), { 0 }, false },
+		{ MOVABLE("0", "*1\r\n" SPEC("1", KEYNUM_STEP("1", "32768"))), { 0 }, true },
+		{ MOVABLE("0", "*1\r\n" SPEC("-1", KEYNUM("1"))), { 0 }, true },
 		{ MOVABLE("0", "*0\r\n"), { 0 }, true },
 	};
 	struct fixture *f = *state;
