@@ -394,7 +394,7 @@ const struct option table_options[] = {
 	  .help = "When the owner locks again: fail as Redis does (no), or succeed with a new expiry (refresh)." },
 	{ SECTION_LOCK, "foreign_del", OPTION_ENUM, IN_RULE(foreign_del),
 	  .def = "refuse", .choices = FOREIGN_MODES, .reloadable = true,
-	  .help = "With owner = value: DEL or EXPIRE by a connection that neither stored nor read the value." },
+	  .help = "With owner = value: what hasp does with DEL or EXPIRE from a connection that neither stored nor read the value." },
 	{ SECTION_LOCK, "mode", OPTION_ENUM, IN_RULE(mode),
 	  .def = "enforce", .choices = RULE_MODES, .reloadable = true,
 	  .help = "enforce acts; observe changes nothing, and logs what enforce would prevent: try it first." },
