@@ -586,6 +586,16 @@ static void lock_as(struct fixture *f)
 	succeed(f, lock_request_new(f->holds, &call, &key, 1, &terms));
 }
 
+TEST(an_unlock_names_the_last_fence_also_of_a_lock_that_was_taken_again)
+{
+	struct fixture *f = *state;
+
+	lock_as(f);
+	fake_redis_advance(&f->redis, 10);
+	lock_as(f);
+	assert_named(f, "worker-1 39999001,");
+}
+
 TEST(a_hold_is_named_for_a_second_if_hasp_was_stopped_when_its_lease_ended)
 {
 	struct fixture *f = *state;

@@ -50,9 +50,14 @@ static bool holds_other_side(const struct hold *hold, const struct lock_request 
 }
 
 /* Copies to *was the lease of a hold that ends because its owner has taken the lock again. Of
- * several, keeps the one that ends last. */
+ * several, keeps the one that ends last, and when hasp first read the latest fencing token. */
 static void remember_lease(const struct hold *hold, struct hold_lease *was)
 {
+	if (hold->fence > was->fence ||
+	    (hold->fence == was->fence && hold->fenced_at < was->fenced_at)) {
+		was->fence = hold->fence;
+		was->fenced_at = hold->fenced_at;
+	}
 	if (hold->good_until <= was->good_until)
 		return;
 	was->good_until = hold->good_until;
@@ -154,6 +159,7 @@ static void apply_taken(struct holds *h, struct hold_owner *o, const struct lock
 	hold->closes = p->closes;
 	hold->learnt_at = now;
 	hold->fence = r->type == ':' ? r->integer : 0;
+	hold->fenced_at = hold->fence == was.fence ? was.fenced_at : now;
 	if (p->max_hold_ms)
 		hold->hold_until = p->sent_at + (double)p->max_hold_ms / 1000;
 	hold_add_ticket(hold, p->ticket);

@@ -63,6 +63,7 @@ struct hold {
 	int64_t lease_ms;
 	double since; /* when the connection got the lock; a refresh does not change that */
 	double learnt_at; /* when Redis last answered that the connection has the lock */
+	double fenced_at; /* when hasp first read `fence` in a reply */
 	double good_until; /* when the lease may be over; INFINITY: not known */
 	double hold_until; /* when hasp stops the renewal; 0: never */
 	float slack; /* seconds by which the lease may have begun later than assumed */
@@ -86,6 +87,8 @@ struct hold {
 struct hold_lease {
 	double since; /* the fields are those of the hold; 0: there was none */
 	double good_until;
+	double fenced_at;
+	long long fence;
 	int64_t lease_ms;
 	bool leased, renewed;
 	bool renewing; /* a renewal is under way */

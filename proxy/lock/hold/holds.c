@@ -403,7 +403,7 @@ static const struct hold *find_ended(const struct hold_owner *o, int db, struct 
  * if the token of the hold or the end of its lease is not known. */
 static long long last_fence(const struct hold *hold)
 {
-	double least_us = (hold->good_until - hold->learnt_at) * 1e6 - 1000;
+	double least_us = (hold->good_until - hold->fenced_at) * 1e6 - 1000;
 
 	if (!hold->fence || isinf(hold->good_until))
 		return 0;
