@@ -558,18 +558,23 @@ TEST(memory_of_holds_is_that_of_those_there_are)
 
 /* --- an UNLOCK that comes late ---------------------------------------------------------- */
 
-/* Checks which acquisition an UNLOCK of "a" by one of several connections names. */
-static void assert_named(struct fixture *f, const char *named)
+/* Checks which acquisition an UNLOCK of `key` by one of several connections names. */
+static void assert_named_of(struct fixture *f, const char *key, const char *named)
 {
 	struct buf out = BUF_INIT;
 
-	hold_given_back(f->holds, &f->owner, 0, SLICE_LIT("a"), SLICE_LIT("token"), &out);
+	hold_given_back(f->holds, &f->owner, 0, slice_str(key), SLICE_LIT("token"), &out);
 	assert_true(slice_is(buf_slice(&out), named));
 	buf_release(&out);
 }
 
-/* LOCK a PX LEASE_MS AS token. */
-static void lock_as(struct fixture *f)
+static void assert_named(struct fixture *f, const char *named)
+{
+	assert_named_of(f, "a", named);
+}
+
+/* LOCK name PX LEASE_MS AS token. */
+static void lock_name_as(struct fixture *f, const char *name)
 {
 	static const struct verbs verbs = { .lease_ms = LEASE_MS,
 		                            .on_disconnect = DISCONNECT_RELEASE };
@@ -581,9 +586,14 @@ static void lock_as(struct fixture *f)
 		                  .leased = true,
 		                  .lease_ms = LEASE_MS,
 		                  .ticket = SLICE_LIT("worker-1") };
-	struct slice key = SLICE_LIT("a");
+	struct slice key = slice_str(name);
 
 	succeed(f, lock_request_new(f->holds, &call, &key, 1, &terms));
+}
+
+static void lock_as(struct fixture *f)
+{
+	lock_name_as(f, "a");
 }
 
 TEST(an_unlock_names_the_last_fence_also_of_a_lock_that_was_taken_again)
@@ -612,6 +622,24 @@ TEST(a_hold_is_named_for_a_second_if_hasp_was_stopped_when_its_lease_ended)
 	fake_redis_advance(&f->redis, 1);
 	assert_named(f, ",");
 	assert_int_equal(holds_nbytes(f->holds), 0);
+}
+
+/* A client may hold many locks, and send UNLOCK for each. */
+TEST(only_the_latest_256_ended_holds_are_named)
+{
+	struct fixture *f = *state;
+	char key[8];
+
+	for (int i = 0; i < 257; i++) {
+		snprintf(key, sizeof(key), "%d", i);
+		lock_name_as(f, key);
+		f->redis.now += 0.001;
+	}
+	f->redis.now += LEASE + 0.5;
+	fake_redis_advance(&f->redis, 0);
+	assert_named_of(f, "0", ",");
+	assert_named_of(f, "1", "worker-1 29999001,");
+	assert_named_of(f, "256", "worker-1 29999001,");
 }
 
 /* --- batches ---------------------------------------------------------------------------- */

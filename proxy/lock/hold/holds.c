@@ -24,6 +24,8 @@
 /* For how many seconds after such a stop an UNLOCK names the hold. By then hasp has read each
  * UNLOCK that came in time. */
 #define NAMED_SECONDS 1
+/* How many of these holds of a connection, the latest ones, an UNLOCK may name. */
+#define ENDED_SEARCHED_MAX 256
 
 struct holds *holds_new(struct timers *timers, struct script_jobs *script_jobs)
 {
@@ -391,9 +393,14 @@ enum lock_kind hold_own_kind(const struct hold_owner *o, int db, struct slice ke
 static const struct hold *find_ended(const struct hold_owner *o, int db, struct slice key,
                                      struct slice token)
 {
-	list_each (const struct hold, hold, &o->ended, node)
+	unsigned left = ENDED_SEARCHED_MAX;
+
+	list_each_back (const struct hold, hold, &o->ended, node) {
 		if (is_of_lock(hold, db, key) && slice_eq(hold_token(hold), token))
 			return hold;
+		if (--left == 0)
+			break;
+	}
 	return NULL;
 }
 
