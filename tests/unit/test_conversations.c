@@ -85,10 +85,10 @@ static void converse(struct clients_fixture *f, const struct step *steps, size_t
 			while (recv(f->fds[0], &byte, 1, MSG_DONTWAIT) < 0)
 				played_server_step(&s);
 		/* Neither side gets more than the steps say. */
-		if (p->what == REDIS_GETS || p->what == CLIENT_GETS) {
-			assert_true(recv(f->fds[0], &byte, 1, MSG_DONTWAIT) <= 0);
+		if (p->what == REDIS_GETS || p[1].what == END)
 			assert_true(s.fd < 0 || recv(s.fd, &byte, 1, MSG_DONTWAIT) <= 0);
-		}
+		if (p->what == CLIENT_GETS || p[1].what == END)
+			assert_true(recv(f->fds[0], &byte, 1, MSG_DONTWAIT) <= 0);
 	}
 	played_server_fini(&s);
 }
@@ -272,6 +272,30 @@ TEST_WITH(redis_answers_an_invalid_request, clients_set_up_session, clients_tear
 	};
 
 	converse_in_pieces(state, steps);
+}
+
+TEST(each_request_that_is_passed_counts_once)
+{
+	static const struct step steps[] = {
+		{ CLIENT_SENDS, GET SET },
+		SHARED_LINK_OPENS,
+		{ REDIS_GETS, GET SET },
+		{ REDIS_SENDS, ":1\r\n+OK\r\n" },
+		{ CLIENT_GETS, ":1\r\n+OK\r\n" },
+		{ CLIENT_SENDS, GET GET "PING\r\n" },
+		{ REDIS_GETS, GET GET },
+		{ REDIS_SENDS, ":2\r\n:3\r\n" },
+		{ REDIS_GETS, "PING\r\n" },
+		{ REDIS_SENDS, "+PONG\r\n" },
+		{ CLIENT_GETS, ":2\r\n:3\r\n+PONG\r\n" },
+		{ END, NULL },
+	};
+	struct clients_fixture *f = *state;
+
+	converse(f, steps, 4096);
+	assert_int_equal(f->env.counters.commands[COMMAND_PASSED].n, 5);
+	assert_int_equal(f->env.counters.commands[COMMAND_REWRITTEN].n, 0);
+	assert_int_equal(f->env.counters.commands[COMMAND_REFUSED].n, 0);
 }
 
 TEST(replies_that_are_due_reach_a_client_that_has_hung_up)

@@ -282,6 +282,14 @@ TEST(a_key_that_its_name_calls_a_lock_may_be_taken_by_GETSET)
 	assert_told(f, "\n;[lock names]\n");
 }
 
+TEST(a_section_has_the_words_of_its_pattern)
+{
+	struct fixture *f = *state;
+
+	swap_names(f, "mutex:aZ09_lock.zA90");
+	assert_told(f, "\n;[lock aZ09-zA90]\n");
+}
+
 TEST(other_keys_that_GETSET_sets_are_values)
 {
 	struct fixture *f = *state;

@@ -402,6 +402,32 @@ TEST(only_what_may_release_a_lock_is_noted_as_a_release)
 	holds_set_releases(f->env.holds, NULL);
 }
 
+TEST(a_release_is_noted_by_all_bytes_of_its_lock)
+{
+	static struct release_board board;
+	static const struct {
+		const char *key, *token;
+	} rows[] = {
+		{ "xlock:orders:17", "worker:4711/23" }, { "lock:orders:18", "worker:4711/23" },
+		{ "lock:orders:17", "xorker:4711/23" },  { "lock:orders:17", "worker:4711/24" },
+		{ "lock:orders:1", "7worker:4711/23" },  { "lock:orders:17w", "orker:4711/23" },
+		{ "lock:Orders:17", "worker:4711/23" },  { "k", "worker:4711/23" },
+	};
+	struct slice key = SLICE_LIT("lock:orders:17"), token = SLICE_LIT("worker:4711/23");
+
+	release_board_note(&board, 3, key, token, 12.5);
+	assert_true(release_board_at(&board, 3, key, token) == 12.5);
+	assert_true(release_board_at(&board, 2, key, token) == 0);
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++)
+		assert_true(release_board_at(&board, 3, slice_str(rows[i].key),
+		                             slice_str(rows[i].token)) == 0);
+	/* The note of another command is kept. */
+	release_board_forget(&board, 3, key, token, 12);
+	assert_true(release_board_at(&board, 3, key, token) == 12.5);
+	release_board_forget(&board, 3, key, token, 12.5);
+	assert_true(release_board_at(&board, 3, key, token) == 0);
+}
+
 static void assert_followed(struct policy_fixture *f, const char *words, bool followed)
 {
 	decide(f, words);

@@ -37,6 +37,26 @@ TEST(a_view_has_the_arguments_that_are_there)
 	request_args_fini(&args);
 }
 
+TEST(a_view_ends_with_its_request)
+{
+	static const char *const requests[] = {
+		"*1\r\n$1\r\na\r\n$1\r\nb\r\n",
+		"*1\r\n$1\r\na\r\n*1\r\n$1\r\nb\r\n",
+		"*1\r\n$1\r\na\r\n\r\n",
+	};
+	struct request_args args = { 0 };
+
+	for (size_t i = 0; i < sizeof(requests) / sizeof(*requests); i++) {
+		bool whole;
+		struct resp_view view = request_view(&args, requests[i], strlen(requests[i]),
+		                                     &whole);
+		assert_true(whole);
+		assert_int_equal(view.argc, 1);
+		assert_true(slice_eq(view.argv[0], S("a")));
+	}
+	request_args_fini(&args);
+}
+
 TEST(views_can_share_their_memory)
 {
 	struct request_args args = { 0 };
