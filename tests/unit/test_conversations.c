@@ -316,6 +316,39 @@ TEST(replies_that_are_due_reach_a_client_that_has_hung_up)
 	converse_in_pieces(state, steps);
 }
 
+/* hasp closes a client in time that has got only errors, and has not logged in. */
+TEST_WITH(a_reply_that_is_no_error_is_a_success, clients_set_up_session, clients_tear_down)
+{
+	static const struct {
+		const char *replies;
+		bool success;
+	} rows[] = {
+		{ "-NOAUTH no\r\n", false },
+		{ "-NOAUTH no\r\n-NOAUTH +yes\r\n", false },
+		{ "-NOAUTH no\r\n+PONG\r\n", true },
+		{ "+PONG\r\n-NOAUTH no\r\n", true },
+		{ "$2\r\n-a\r\n:1\r\n", true },
+	};
+	static const size_t sizes[] = { 4096, 1, 7 };
+
+	for (size_t i = 0; i < 3 * sizeof(rows) / sizeof(*rows); i++) {
+		const char *replies = rows[i / 3].replies;
+		const struct step steps[] = {
+			{ CLIENT_SENDS, GET GET },
+			{ REDIS_GETS, GET GET },
+			{ REDIS_SENDS, replies },
+			{ CLIENT_GETS, replies },
+			{ END, NULL },
+		};
+		struct clients_fixture *f;
+		clients_tear_down(state);
+		assert_int_equal(clients_set_up_session(state), 0);
+		f = *state;
+		converse(f, steps, sizes[i % 3]);
+		assert_int_equal(f->clients[0]->saw_success, rows[i / 3].success);
+	}
+}
+
 /* The login of the next shared link selects the database. */
 TEST(a_database_is_selected_on_a_shared_link_of_its_own)
 {

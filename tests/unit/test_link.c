@@ -132,6 +132,22 @@ TEST_WITH(a_link_can_be_closed_while_it_connects, set_up, tear_down)
 
 /* --- sending ---------------------------------------------------------------- */
 
+TEST(only_a_user_that_found_the_link_full_hears_that_it_is_not)
+{
+	struct link_fixture *f = *state;
+	char got[8];
+
+	f->ndrained = 0;
+	for (int i = 0; i < 2; i++) {
+		link_queue(f->link, SLICE_LIT("PING\r\n"));
+		assert_false(link_is_full(f->link));
+		settle(f);
+		assert_int_equal(server_reads(f, got, sizeof(got)), 6);
+		assert_int_equal(link_pending(f->link), 0);
+		assert_int_equal(f->ndrained, 0);
+	}
+}
+
 TEST(what_the_server_does_not_read_waits)
 {
 	struct link_fixture *f = *state;
