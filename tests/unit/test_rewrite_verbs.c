@@ -34,6 +34,18 @@ TEST(test_the_layout_chooses_the_script)
 	assert_true(out_has("$2\r\nno\r\n"));
 }
 
+/* A try does not wait for the end of a token by which its own connection has the lock. */
+TEST(test_tokens_of_the_connection_come_last)
+{
+	const struct slice tokens[] = { SLICE_LIT("one"), SLICE_LIT("two") };
+
+	rewrite_verbs_as("LOCK k", VERB_LOCK, verbs(REENTRANT_COUNT),
+	                 (struct rewrite_opts){ .own = tokens, .nown = 2 });
+	assert_calls(SCRIPT_LOCK_COUNT,
+	             "5 k hasp:fence:{k} hasp:queue:{k} hasp:fence hasp:owner:{k} \"\" " TOKEN
+	             " 30000 \"\" \"\" 0 \"\" one two");
+}
+
 TEST(test_errors_name_the_configured_verb)
 {
 	rewrite_verbs("LOCK.EXTEND k PX 0", VERB_EXTEND, verbs(REENTRANT_COUNT));
