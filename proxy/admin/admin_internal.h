@@ -4,12 +4,9 @@
  *
  *   admin.c             start and end of the thread; accepts connections
  *   console.c           a connection: bytes in, bytes out
- *   console_command.c   the table of commands; the login and other commands of client libraries
+ *   console_command.c   the table of commands; login; KILL; the commands of client libraries
  *   console_show.c      SHOW
- *   console_locks.c     SHOW LOCKS, GUARDS and WAITERS
  *   console_unlock.c    UNLOCK
- *   console_totals.c    SHOW STATS, NODES and LINKS
- *   console_clients.c   SHOW CLIENTS and KILL
  *   console_pause.c     PAUSE, RESUME, RECONNECT, RELOAD, DRAIN and SHUTDOWN
  *   console_state.c     the state of a connection
  *   admin_post.c        messages to the admin thread; jobs, which run on threads of their own
@@ -64,7 +61,7 @@ struct rows {
 	size_t n; /* number of rows begun so far */
 	size_t left; /* number of columns that the last row still lacks */
 	struct buf bytes; /* the rows, without the array's header */
-	const char *unknown; /* after a console_show_fn returned false, the reason; NULL: a
+	const char *unknown; /* after a show_fn returned false, the reason; NULL: a
 	                      * worker did not answer */
 };
 
@@ -254,22 +251,6 @@ void console_show(struct console *c, const struct resp_view *req, struct buf *ou
 /* Returns argument number `i` of SHOW, counted from 0, and its help text; NULL: there are no
  * more. */
 const char *console_show_name(size_t i, const char **help);
-/* Writes the rows. Returns false if they are not known; see rows.unknown. */
-typedef bool console_show_fn(const struct show_env *env, struct rows *rows);
-
-/* --- console_locks.c --- */
-
-console_show_fn console_show_locks, console_show_guards, console_show_waiters;
-
-/* --- console_totals.c --- */
-
-console_show_fn console_show_stats, console_show_nodes, console_show_links;
-
-/* --- console_clients.c --- */
-
-console_show_fn console_show_clients;
-/* KILL CLIENT id */
-void console_kill(struct console *c, const struct resp_view *req, struct buf *out);
 
 /* --- console_unlock.c --- */
 

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include <stdint.h>
+#include <stdio.h>
 
 #include "admin/admin_internal.h"
 #include "base/clock.h"
 #include "base/quote.h"
+#include "client/client.h"
+#include "commands/args.h"
 #include "resp/write.h"
 
 struct console_command {
@@ -147,6 +150,63 @@ static void run_command(struct console *c, const struct resp_view *req, struct b
 	(void)c;
 	(void)req;
 	resp_write_array(out, 0);
+}
+
+/* --- KILL --- */
+
+struct kill {
+	uint64_t id;
+	char by[128];
+};
+
+static bool kill_client(const struct worker_view *w, void *arg, struct worker_answer *a)
+{
+	const struct kill *k = arg;
+	char reason[160];
+
+	if (client_list_worker(k->id) != w->number)
+		return true;
+	snprintf(reason, sizeof(reason), "killed by %s", k->by);
+	(void)client_list_kill(w->clients, k->id, reason, &a->out);
+	return true;
+}
+
+static void kill_by_id(const struct show_env *env, const void *arg, struct buf *out)
+{
+	const struct kill *k = arg;
+	struct worker_answers answers;
+	size_t n = workers_ask(env->shared, kill_client, k, sizeof(*k), CONSOLE_ASK_MS,
+	                       &answers);
+
+	for (size_t i = 0; i < answers.n; i++) {
+		struct slice client = buf_slice(&answers.v[i].out);
+
+		if (client.n == 0)
+			continue;
+		buf_puts(out, "+OK\r\n");
+		log_info("console command=\"KILL CLIENT %lld\" client=%s by=\"%s\"",
+		         (long long)k->id, QUOTE(client), k->by);
+	}
+	if (buf_len(out) == 0 && n < answers.n)
+		buf_puts(out, "-ERR not all workers answered\r\n");
+	else if (buf_len(out) == 0)
+		buf_printf(out, "-ERR no client has the id %lld\r\n", (long long)k->id);
+	worker_answers_fini(&answers);
+}
+
+/* KILL CLIENT id */
+static void console_kill(struct console *c, const struct resp_view *req, struct buf *out)
+{
+	struct kill k = { 0 };
+	int64_t id;
+
+	if (!slice_is(req->argv[1], "client") || !args_integer(req->argv[2], &id) || id < 0) {
+		buf_puts(out, "-ERR syntax error; expected KILL CLIENT id\r\n");
+		return;
+	}
+	k.id = (uint64_t)id;
+	snprintf(k.by, sizeof(k.by), "%s", c->peer);
+	console_job_begin(c, kill_by_id, &k, sizeof(k));
 }
 
 /* --- the table --- */

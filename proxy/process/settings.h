@@ -1,14 +1,28 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * settings: loads the configuration for the process, checks it with the help of the Redis that
- * it names, and prints its faults.
+ * settings: parses the command line, loads the configuration for the process, checks it with
+ * the help of the Redis that it names, and prints its faults.
  */
 #ifndef HASP_PROCESS_SETTINGS_H
 #define HASP_PROCESS_SETTINGS_H
 
+#include <stdbool.h>
+
 #include "base/buf.h"
 #include "config/types.h"
-#include "process/cmdline.h"
+
+struct cmdline {
+	const char *file; /* path of the ini file; NULL: all settings have their defaults */
+	bool test; /* check the file and exit */
+	bool quiet; /* with `test`: print only faults */
+	bool strict; /* with `test`: warnings are faults */
+	const char *discover; /* HOST:PORT of the Redis to watch; NULL: no --discover */
+	int verbose; /* number of levels to log more */
+};
+
+/* Fills `o`, which must be all zero; its strings point into `argv`, or are constants. Returns
+ * -1 to continue, else the exit status. */
+int cmdline_parse(struct cmdline *o, int argc, char **argv) __attribute__((warn_unused_result));
 
 /* Loads the file of the command line, or the settings of `hasp --discover`: the server that it
  * names, one worker, no rules. Appends a line for each problem to `faults` or `warnings`. If

@@ -148,7 +148,7 @@ struct quorum_op *quorum_op_new(struct quorum *q, const struct quorum_ask *ask);
 void quorum_op_start(struct quorum_op *op);
 void quorum_op_cancel(struct quorum_op *op);
 
-/* --- quorum_holds.c ----------------------------------------------------------------------- */
+/* --- clients' locks ----------------------------------------------------------------------- */
 
 /* Makes the quorum renew and release the locks in `h` that it granted; `closes`: see struct
  * voters. */

@@ -6,8 +6,8 @@
  *   quorum_releases.c   frees locks at all servers, until each has confirmed it
  *   quorum_values.c     the values that servers store under a lock's key
  *   quorum_ops.c        one request: its tries and steps
- *   quorum_holds.c      renews and releases clients' locks
- *   quorum.c            creates and frees a quorum; handles connections and answers
+ *   quorum.c            creates and frees a quorum; handles connections and answers; renews and
+ *                       releases clients' locks
  */
 #ifndef HASP_QUORUM_QUORUM_INTERNAL_H
 #define HASP_QUORUM_QUORUM_INTERNAL_H

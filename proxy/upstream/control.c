@@ -1,19 +1,192 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "upstream/control_internal.h"
+#include "upstream/control.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/buf.h"
 #include "base/fatal.h"
+#include "base/list.h"
 #include "base/log.h"
 #include "base/quote.h"
+#include "upstream/decode.h"
+#include "upstream/own_conn.h"
 
 #define CONTROL_RETRY_SECONDS 0.1
 /* control_is_silent() is true when an answer has been due for this long. */
 #define SILENT_SECONDS 1.0
 /* Seconds between two checks of the eviction policy, which an operator may change. */
 #define EVICTION_SECONDS 60.0
+
+/* A request in flight, or held until its database is selected. */
+struct control_request {
+	control_fn *fn; /* NULL: ignore the reply */
+	void *arg;
+	int db; /* the database for the request */
+	struct buf held; /* the request's bytes, until hasp sends it */
+	struct list node; /* in `requests` or `held` */
+};
+
+struct control {
+	struct control_opts opts;
+	struct own_conn conn; /* closed between two tries */
+	struct retry retry;
+	struct list requests; /* in flight, oldest first */
+	struct list held; /* requests that wait, the first for its database to be selected */
+	bool selecting; /* SELECT for the first of `held` is in flight */
+	int db; /* the database that Redis has selected */
+	char *address; /* address of the last try; the configured one may have changed */
+	struct loop_timer check; /* starts the checks; stopped if the delay is 0 */
+	/* Runs while an answer is due; at its end, health is SILENT. */
+	struct loop_timer silence;
+	enum control_health health; /* only control_set_health() writes it */
+	enum server_role role;
+	bool checking; /* a check is in flight */
+	double asked_at; /* clock when the check, or the try to connect, began */
+	struct metrics_histogram latency; /* response times of the server at `address` */
+	char *error; /* the first error of the connection; NULL: none that matters */
+	bool login_failed; /* `error` is the reply to AUTH */
+	bool busy; /* Redis answered the last PING with LOADING, BUSY or MASTERDOWN */
+	bool introduced; /* control_introduce() was called for this link */
+	bool up; /* logged in, and Redis has answered COMMAND */
+	double eviction_asked_at; /* clock when INFO memory was last sent */
+	char evicts[EVICTION_POLICY_MAX]; /* the eviction policy; empty: none */
+	bool too_old; /* hasp does not support the server's version */
+	bool in_cluster; /* the server is a node of a cluster */
+};
+
+/* --- requests ------------------------------------------------------------------------------
+ *
+ * A request for another database than the selected one, and all later requests, wait until
+ * Redis has selected that database:
+ *
+ *   control_call() --> in flight, in `requests` --reply--> fn()
+ *             `------> `held` --SELECT--^
+ */
+
+/* Calls the request's `fn` with the reply, and frees the request. NULL: no reply will come. */
+static void control_calls_end(struct control_request *req, const redisReply *reply)
+{
+	control_fn *fn = req->fn;
+	void *arg = req->arg;
+
+	list_remove(&req->node);
+	buf_release(&req->held);
+	free(req);
+	if (fn)
+		fn(arg, reply);
+}
+
+static struct control_request *control_first(const struct list *l)
+{
+	return list_first(l, struct control_request, node);
+}
+
+/* Calls control_calls_end() with NULL for all requests, because the connection has ended. */
+static void control_calls_fail(struct control *c)
+{
+	struct control_request *req;
+
+	while ((req = control_first(&c->requests)) || (req = control_first(&c->held)))
+		control_calls_end(req, NULL);
+}
+
+static struct control_request *control_request_new(int db, control_fn *fn, void *arg)
+{
+	struct control_request *req = xcalloc(1, sizeof(*req));
+
+	req->fn = fn;
+	req->arg = arg;
+	req->db = db;
+	list_init(&req->node);
+	return req;
+}
+
+static void control_send_request(struct control *c, struct control_request *req,
+                                 struct slice bytes)
+{
+	list_append(&c->requests, &req->node);
+	own_conn_send(&c->conn, bytes, 1, req);
+}
+
+void control_ask(struct control *c, const char *const *argv, size_t n, control_fn *fn,
+                 void *arg)
+{
+	struct control_request *req = control_request_new(c->db, fn, arg);
+
+	list_append(&c->requests, &req->node);
+	own_conn_send_words(&c->conn, argv, n, req);
+}
+
+size_t control_inflight(const struct control *c)
+{
+	size_t nheld = 0;
+
+	list_each (const struct control_request, req, &c->held, node)
+		nheld++;
+	return c->conn.user.inflight + nheld;
+}
+
+static void control_on_select(void *arg, const redisReply *reply);
+
+/* Sends the held requests for the selected database, and selects the next one. */
+static void control_go_on(struct control *c)
+{
+	struct control_request *req;
+	char number[16];
+
+	if (!c->up || c->selecting)
+		return;
+	while ((req = control_first(&c->held)) && req->db == c->db) {
+		list_remove(&req->node);
+		control_send_request(c, req, buf_slice(&req->held));
+		buf_release(&req->held);
+	}
+	if (!req)
+		return;
+	c->selecting = true;
+	snprintf(number, sizeof(number), "%d", req->db);
+	control_ask(c, (const char *[]){ "SELECT", number }, 2, control_on_select, c);
+}
+
+/* Handles the reply to SELECT. If it is an error, fails all requests for that database, because
+ * they must not run in another one. */
+static void control_on_select(void *arg, const redisReply *reply)
+{
+	struct control *c = arg;
+	struct control_request *req = control_first(&c->held);
+	int db;
+
+	HASP_ASSERT(req);
+	db = req->db;
+	if (reply && reply->type != REDIS_REPLY_ERROR) {
+		c->db = db;
+	} else {
+		/* A callback may make another call. */
+		while ((req = control_first(&c->held)) && req->db == db)
+			control_calls_end(req, reply);
+	}
+	c->selecting = false;
+	control_go_on(c);
+}
+
+int control_call(struct control *c, int db, struct slice request, control_fn *fn, void *arg)
+{
+	struct control_request *req;
+
+	if (!c->up)
+		return -1;
+	req = control_request_new(db, fn, arg);
+	if (db == c->db && list_empty(&c->held)) {
+		control_send_request(c, req, request);
+		return 0;
+	}
+	buf_append(&req->held, request);
+	list_append(&c->held, &req->node);
+	control_go_on(c);
+	return 0;
+}
 
 static void control_on_reply(void *owner, void *tag, redisReply **reply)
 {

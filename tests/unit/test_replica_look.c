@@ -4,7 +4,7 @@
  */
 #include <string.h>
 
-#include "lock/ack/replica_look.h"
+#include "lock/ack/replica_acks.h"
 #include "tests/unit/testing.h"
 
 static struct attempt try_of(enum lock_kind kind)

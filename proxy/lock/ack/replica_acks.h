@@ -23,10 +23,13 @@
 #ifndef HASP_LOCK_ACK_REPLICA_ACKS_H
 #define HASP_LOCK_ACK_REPLICA_ACKS_H
 
+#include <hiredis/hiredis.h>
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/buf.h"
 #include "base/timers.h"
+#include "lock/model/key_names.h"
 #include "lock/rewrite/rewrite.h"
 #include "lock/scripts/script_job.h"
 #include "upstream/topology.h"
@@ -59,5 +62,11 @@ struct replica_ask *replica_ask_new(struct replica_acks *all, const struct attem
                                     void *arg);
 /* Cancels the question: `fn` does not run; the caller releases the lock. NULL is allowed. */
 void replica_ask_cancel(struct replica_ask *a);
+
+/* Appends the command that checks whether a server has the lock that a try has got. */
+void replica_look_write(const struct attempt *t, enum key_naming naming, struct buf *out);
+/* True if the reply (NULL: there was none) shows that the try's owner has the lock, and, if
+ * Redis stores the ticket, that the owner has the lock by this try. */
+bool replica_look_shows(const struct attempt *t, const redisReply *reply);
 
 #endif
