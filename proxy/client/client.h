@@ -37,7 +37,7 @@
 #include "base/list.h"
 #include "base/log.h"
 #include "base/metrics.h"
-#include "lock/events/event.h"
+#include "lock/events/stats.h"
 #include "net/mailbox.h"
 #include "net/stream.h"
 #include "policy/context.h"

@@ -6,7 +6,7 @@
 #include "client/client_internal.h"
 
 #include "base/clock.h"
-#include "lock/events/event.h"
+#include "lock/events/stats.h"
 
 /* True if `line` is one of hasp's errors about guards, and is about `key`. */
 static bool is_about(struct slice line, struct slice key)

@@ -85,6 +85,11 @@ void loop_timer_start(struct loop_timer *t, double seconds)
 	ev_timer_start(t->loop, &t->watcher);
 }
 
+bool loop_timer_is_running(const struct loop_timer *t)
+{
+	return ev_is_active(&t->watcher);
+}
+
 void loop_timer_repeat(struct loop_timer *t, double seconds)
 {
 	if (loop_timer_is_running(t) && t->watcher.repeat == seconds)

@@ -30,11 +30,7 @@ void loop_timer_start(struct loop_timer *t, double seconds);
 void loop_timer_repeat(struct loop_timer *t, double seconds);
 /* Stops the timer. Does nothing if it does not run. */
 void loop_timer_stop(struct loop_timer *t);
-
-static inline bool loop_timer_is_running(const struct loop_timer *t)
-{
-	return ev_is_active(&t->watcher);
-}
+bool loop_timer_is_running(const struct loop_timer *t);
 
 struct loop_timers {
 	struct timers timers;

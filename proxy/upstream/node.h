@@ -110,11 +110,6 @@ void node_leave(struct node *n, const char *no_server_reason, const char *reason
  * renewals, but with NODE_PAUSED alone all its calls. Requests in flight go on. node_move() and
  * node_leave() end NODE_LEAVING. */
 void node_freeze(struct node *n, enum node_freeze why, bool held);
-/* True if hasp itself sends only renewals to the node. */
-static inline bool node_is_still(const struct node *n)
-{
-	return n->held & (NODE_LEAVING | NODE_AT_REST);
-}
 /* Logs hasp's own connections in again, because links.user or links.password has changed. */
 void node_log_in(struct node *n);
 

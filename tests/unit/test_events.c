@@ -2,7 +2,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lock/events/event.h"
 #include "lock/events/stats.h"
 #include "tests/unit/log_fixture.h"
 #include "tests/unit/testing.h"

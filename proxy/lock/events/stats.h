@@ -7,6 +7,14 @@
  *   worker --stats_add()--> section_stats of this worker --`-- stats_each() --> log, metrics
  *
  * A section is identified by its kind and name. A reload keeps its numbers.
+ *
+ * Also writes the log line for a lock that a section has refused, released or lost:
+ *
+ *   lock_refused mode=enforce lock=NAME key="..." by="127.0.0.1:4711 shop" holder="..." ...
+ *
+ * The format and the limit are those of mode = observe: each worker writes at most ten lines in
+ * ten seconds for each event of each section, and the next line counts the suppressed ones. The
+ * line omits unknown facts, and quotes all texts that peers have written.
  */
 #ifndef HASP_LOCK_EVENTS_STATS_H
 #define HASP_LOCK_EVENTS_STATS_H
@@ -18,6 +26,7 @@
 #include "base/buf.h"
 #include "base/log.h"
 #include "base/metrics.h"
+#include "base/slice.h"
 #include "base/top_keys.h"
 
 enum stats_kind { STATS_LOCK, STATS_GUARD, STATS_VERBS, STATS_QUORUM };
@@ -156,5 +165,43 @@ bool stats_field_counts(enum stats_field what, enum stats_kind kind);
 
 /* Appends a log line with its sums for each section. */
 void stats_report(struct stats *s, struct buf *out);
+
+/* --- events ------------------------------------------------------------------------------ */
+
+struct event_facts {
+	int db; /* LOCK_DB_QUORUM: the line names no database */
+	struct slice key;
+	struct slice by, holder; /* clients: "127.0.0.1:4711 name"; empty: not known */
+	double held, waited; /* seconds; negative: not known */
+	double read_ago; /* seconds since `by` read the key; negative: not known */
+	const char *reason; /* why a lock was lost; NULL: none */
+};
+#define EVENT_FACTS_INIT                                                                       \
+	{                                                                                      \
+		.held = -1, .waited = -1, .read_ago = -1                                       \
+	}
+
+/* The arguments of event_log(), for a caller that logs later. */
+struct event_to_log {
+	const struct section_stats *stats;
+	enum lock_event event;
+	double at; /* time of the event, by clock_now() */
+	uint32_t suppressed; /* from event_is_logged() */
+	struct event_facts facts;
+};
+
+/* True if hasp must log the event. Call it once for each event, before you gather its facts,
+ * and pass *suppressed on to event_log(). `s` NULL: false. A lost lock is logged even if its
+ * section logs nothing else. `now`: seconds, in all calls by the same clock. */
+bool event_is_logged(struct section_stats *s, enum lock_event e, double now,
+                     uint32_t *suppressed);
+void event_log(const struct section_stats *s, enum lock_event e,
+               const struct event_facts *facts, uint32_t suppressed);
+
+/* True if the event's line has a hint about the configuration. */
+bool event_has_hint(enum lock_event e, const struct event_facts *facts);
+
+/* True if `seconds` is long enough to be logged. `limit_ms` 0: never. */
+bool event_is_long(double seconds, int64_t limit_ms);
 
 #endif

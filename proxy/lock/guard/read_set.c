@@ -7,7 +7,7 @@
 
 #include "base/fatal.h"
 #include "base/freelist.h"
-#include "lock/events/event.h"
+#include "lock/events/stats.h"
 #include "lock/model/lock_id.h"
 
 struct read_sets {

@@ -19,7 +19,7 @@
 #include "base/log.h"
 #include "base/map.h"
 #include "base/timers.h"
-#include "lock/events/event.h"
+#include "lock/events/stats.h"
 #include "lock/hold/holds.h"
 #include "lock/model/lock_id.h"
 #include "lock/model/owner.h"

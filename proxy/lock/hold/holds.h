@@ -23,7 +23,6 @@
 #include "base/list.h"
 #include "base/timers.h"
 #include "config/types.h"
-#include "lock/events/event.h"
 #include "lock/events/stats.h"
 #include "lock/hold/release_board.h"
 #include "lock/hold/seen_values.h"

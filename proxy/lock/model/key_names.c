@@ -18,7 +18,11 @@ static const struct slice prefixes[] = {
 
 /* The bytes between the prefix and the key, and after the key. */
 #define BEFORE_MAX (SLOT_TAG_LEN + 2)
+
+/* The space that a name needs while it is written, in bytes, besides the key. */
+#define KEY_NAME_SPACE ((size_t)20)
 _Static_assert(PREFIX_LEN + BEFORE_MAX + 1 <= KEY_NAME_SPACE, "all names fit");
+
 struct affixes {
 	char before[BEFORE_MAX];
 	unsigned char nbefore;
@@ -152,6 +156,11 @@ static char *put_slot_name(char *p, enum key_naming naming, struct slice name, s
 	return resp_put_end(p + name.n + ntag);
 }
 
+size_t key_names_space(struct slice key, size_t n)
+{
+	return n * (RESP_BULK_SPACE + KEY_NAME_SPACE + key.n);
+}
+
 char *key_names_put_bulks(char *p, enum key_naming naming, struct slice key,
                           const enum key_name *kinds, size_t n)
 {
@@ -167,6 +176,20 @@ char *key_names_put_bulks(char *p, enum key_naming naming, struct slice key,
 		else
 			p = put_bulks(p, &a, key, &kinds[i], 1);
 	return p;
+}
+
+void key_names_write_bulks(struct buf *out, enum key_naming naming, struct slice key,
+                           const enum key_name *kinds, size_t n)
+{
+	char *p = buf_reserve(out, key_names_space(key, n));
+
+	buf_added_to(out, key_names_put_bulks(p, naming, key, kinds, n));
+}
+
+void key_names_write_bulk(struct buf *out, enum key_naming naming, enum key_name kind,
+                          struct slice key)
+{
+	key_names_write_bulks(out, naming, key, &kind, 1);
 }
 
 /* Returns the affixes of the name of a guard's queue. The guard's name takes the place of the

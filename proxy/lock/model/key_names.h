@@ -64,27 +64,14 @@ void key_names_write(struct buf *out, enum key_naming naming, enum key_name kind
  * bytes. They take at most key_names_space() bytes. */
 char *key_names_put_bulks(char *p, enum key_naming naming, struct slice key,
                           const enum key_name *kinds, size_t n);
-/* The space that a name needs while it is written, in bytes, besides the key. */
-#define KEY_NAME_SPACE ((size_t)20)
-static inline size_t key_names_space(struct slice key, size_t n)
-{
-	return n * (RESP_BULK_SPACE + KEY_NAME_SPACE + key.n);
-}
+size_t key_names_space(struct slice key, size_t n);
 
 /* Appends these names. */
-static inline void key_names_write_bulks(struct buf *out, enum key_naming naming,
-                                         struct slice key, const enum key_name *kinds, size_t n)
-{
-	char *p = buf_reserve(out, key_names_space(key, n));
-
-	buf_added_to(out, key_names_put_bulks(p, naming, key, kinds, n));
-}
+void key_names_write_bulks(struct buf *out, enum key_naming naming, struct slice key,
+                           const enum key_name *kinds, size_t n);
 /* Appends one name as a RESP bulk. */
-static inline void key_names_write_bulk(struct buf *out, enum key_naming naming,
-                                        enum key_name kind, struct slice key)
-{
-	key_names_write_bulks(out, naming, key, &kind, 1);
-}
+void key_names_write_bulk(struct buf *out, enum key_naming naming, enum key_name kind,
+                          struct slice key);
 
 /* Writes the name of the queue of the key's guard, as a RESP bulk of at most two names' space,
  * to `p`, and returns its end. */

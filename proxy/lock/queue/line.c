@@ -62,7 +62,7 @@ void line_listen(struct line *l, bool on)
 	if (l->listening == on || !prefix || !l->at->node)
 		return;
 	l->listening = on;
-	write_redisson_channel(&channel, prefix, line_key(l));
+	write_redisson_channel(&channel, prefix, l->by_key.key);
 	if (on)
 		subscriber_add(l->at->node->subscriber, buf_slice(&channel));
 	else

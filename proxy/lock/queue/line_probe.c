@@ -71,7 +71,7 @@ static void line_on_probe(const struct probe *p, const struct probe_answer *a)
 void line_probe(struct line *l)
 {
 	struct waiter *w = line_first(l);
-	struct attempt t = { .id = { .kind = l->kind, .key = line_key(l) } };
+	struct attempt t = { .id = { .kind = l->kind, .key = l->by_key.key } };
 	struct probe *p;
 
 	if (l->probing != LINE_UNPROBED) {
@@ -91,7 +91,7 @@ void line_probe(struct line *l)
 	p = probe_new(l->all, w ? w->ticket : "", line_on_probe);
 	p->nsent = w ? w->nsent : 0;
 	p->db = l->db;
-	buf_append(&p->key, line_key(l));
+	buf_append(&p->key, l->by_key.key);
 	probe_check(l->all, l->db, &t, 0, 0, p);
 }
 
@@ -208,7 +208,7 @@ static bool is_due(struct waiters *all, struct list *node, double now)
 /* Returns the slot of the line's lock; 0 outside clusters. */
 static uint16_t slot_of_line(const struct line *l)
 {
-	return key_names_slot(script_jobs_naming(l->all->script_jobs), line_key(l));
+	return key_names_slot(script_jobs_naming(l->all->script_jobs), l->by_key.key);
 }
 
 /* True if recheck.lua can check the line for its first waiter `w`. The script cannot see which
@@ -245,7 +245,7 @@ static void gather(struct waiters *all, int db, double now, struct recheck *r,
 		list_append(&r->lines, &l->recheck);
 		l->recheck_at = INFINITY;
 		l->recheck_slot = (uint8_t)r->n;
-		places[r->n++] = (struct lock_place){ line_key(l), w->place, w->limit };
+		places[r->n++] = (struct lock_place){ l->by_key.key, w->place, w->limit };
 	}
 }
 

@@ -21,6 +21,17 @@
 
 #include "base/fatal.h"
 
+/* The greatest time in ms, place or fencing token: Lua's numbers are exact up to here. */
+#define NUMBER_MAX (INT64_C(1) << 53)
+
+bool probe_cut_number(struct slice *s, int64_t min, int64_t *n)
+{
+	struct slice word;
+
+	return slice_cut(s, ' ', &word) && args_integer(word, n) && *n >= min &&
+	       *n <= NUMBER_MAX;
+}
+
 struct probe *probe_new(struct waiters *all, const char *ticket,
                         void (*on_answer)(const struct probe *, const struct probe_answer *))
 {
@@ -101,9 +112,9 @@ bool grant_parse(struct grant *g, struct slice s)
 
 	if (slice_starts(s, SLICE_LIT("- ")))
 		s = slice_of(s.p + 2, s.n - 2);
-	else if (!cut_number(&s, 1, &fence))
+	else if (!probe_cut_number(&s, 1, &fence))
 		return false;
-	if (!cut_number(&s, 0, &g->ms) || s.n != SHA1_HEX)
+	if (!probe_cut_number(&s, 0, &g->ms) || s.n != SHA1_HEX)
 		return false;
 	g->fence = fence;
 	memcpy(g->proof, s.p, SHA1_HEX);

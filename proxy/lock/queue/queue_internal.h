@@ -148,11 +148,6 @@ struct line {
 	char key[]; /* bytes of the lock's key */
 };
 
-static inline struct slice line_key(const struct line *l)
-{
-	return l->by_key.key;
-}
-
 enum probe_outcome { PROBE_UNKNOWN, PROBE_QUEUED, PROBE_GRANTED, PROBE_GONE };
 
 /* Redis' answer about a waiter and its lock. */
@@ -174,17 +169,6 @@ struct probe {
 	double sent_at; /* by the timers' clock */
 	bool check_if_late; /* the script begins the lease of a grant again */
 };
-
-/* The greatest time in ms, place or fencing token: Lua's numbers are exact up to here. */
-#define NUMBER_MAX (INT64_C(1) << 53)
-/* Cuts the next word from *s. Returns false if it is no number from `min` to NUMBER_MAX. */
-static inline bool cut_number(struct slice *s, int64_t min, int64_t *n)
-{
-	struct slice word;
-
-	return slice_cut(s, ' ', &word) && args_integer(word, n) && *n >= min &&
-	       *n <= NUMBER_MAX;
-}
 
 /* --- queue_node.c --- */
 
@@ -248,6 +232,8 @@ void line_linger(struct line *l);
 
 /* --- probe.c --- */
 
+/* Cuts the next word from *s. Returns false if it is no number from `min` to 2^53. */
+bool probe_cut_number(struct slice *s, int64_t min, int64_t *n);
 struct probe *probe_new(struct waiters *all, const char *ticket,
                         void (*on_answer)(const struct probe *, const struct probe_answer *));
 /* Asks poll.lua about `t`; the script may hand the lock over. lease_ms > 0: if `t` has the

@@ -108,7 +108,7 @@ struct attempt waiter_try(const struct waiter *w)
 {
 	return (struct attempt){
 		.id = { .kind = w->kind,
-		        .key = line_key(w->line),
+		        .key = w->line->by_key.key,
 		        .token = token_slice(w->token) },
 		.value = slice_of(w->token->bytes, w->stores_token ? w->token->n : 0),
 		.ticket = slice_str(w->ticket),
@@ -274,7 +274,7 @@ void waiter_probed(struct waiter *w, const struct probe *p, const struct probe_a
 static bool is_proved(const struct waiter *w, const struct grant *g)
 {
 	return grant_is_proved(g, script_jobs_proofs(w->all->script_jobs), w->line->db,
-	                       line_key(w->line), w->ticket);
+	                       w->line->by_key.key, w->ticket);
 }
 
 /* The message `g` says that the waiter has had the lock since g->ms of Redis' time. */
@@ -464,11 +464,11 @@ static int read_queued(struct waiter *w, struct slice line, int64_t *held_ms)
 
 	if (!slice_cut(&line, '\r', &rest) || !slice_cut(&rest, ' ', &word))
 		return -1;
-	if (!cut_number(&rest, 0, &w->place) || !cut_number(&rest, 0, &w->redis_ms) ||
-	    rest.n == 0)
+	if (!probe_cut_number(&rest, 0, &w->place) ||
+	    !probe_cut_number(&rest, 0, &w->redis_ms) || rest.n == 0)
 		return -1;
 	/* (The lease of a lock that was taken past hasp may be longer.) */
-	if (!cut_number(&rest, -2, held_ms))
+	if (!probe_cut_number(&rest, -2, held_ms))
 		*held_ms = -1;
 	return 0;
 }

@@ -205,7 +205,7 @@ void waiters_rerouted(struct waiters *all)
 {
 	map_each (&all->by_key, node) {
 		struct line *l = container_of(node, struct line, by_key);
-		struct queue_node *at = queue_node_of(all, line_key(l));
+		struct queue_node *at = queue_node_of(all, l->by_key.key);
 		if (at != l->at)
 			line_move(l, at);
 	}

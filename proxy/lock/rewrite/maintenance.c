@@ -4,7 +4,6 @@
  */
 #include "lock/scripts/script_call.h"
 #include "lock/rewrite/rewrite_internal.h"
-#include "lock/rewrite/verb_internal.h"
 #include "lock/model/key_names.h"
 #include "resp/write.h"
 

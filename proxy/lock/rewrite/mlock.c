@@ -8,7 +8,7 @@
 
 #include "commands/args.h"
 #include "lock/model/key_names.h"
-#include "lock/rewrite/verb_internal.h"
+#include "lock/rewrite/rewrite_internal.h"
 #include "lock/scripts/script_call.h"
 #include "resp/write.h"
 

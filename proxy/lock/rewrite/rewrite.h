@@ -48,11 +48,8 @@ struct lock_key {
 	               * knows no value */
 };
 
-/* The kind of the locks of a rule. */
-static inline enum lock_kind rewrite_rule_kind(const struct rule *rule)
-{
-	return rule->owner == OWNER_VALUE ? LOCK_KIND_VALUE : LOCK_KIND_RULE;
-}
+/* Returns the kind of the locks of a rule. */
+enum lock_kind rewrite_rule_kind(const struct rule *rule);
 
 /* The effect of a successful reply on the first key's lock (for DROPS: on all the keys'
  * locks). */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * rewrite_internal: shared by the files that rewrite commands under a [lock] rule: rule_take.c
- * (commands that take a lock), rule.c (the others that have a script of their own) and
- * rule_write.c (any other write).
+ * rewrite_internal: shared by the files that rewrite commands under a [lock] rule (rule.c; and
+ * rule_write.c, any write that has no script of its own), and by those that make the calls of
+ * the verbs (verb.c, for one lock; mlock.c, for several).
  */
 #ifndef HASP_LOCK_REWRITE_REWRITE_INTERNAL_H
 #define HASP_LOCK_REWRITE_REWRITE_INTERNAL_H
@@ -42,21 +42,13 @@ static inline void rewrite_write_max_lease(struct buf *out, const struct rule *r
 		buf_append(out, SLICE_LIT("$16\r\n1000000000000000\r\n"));
 }
 
+/* --- rule_write.c --- */
+
 /* Returns `ms`, capped by the rule's limit. Without a limit any `ms` passes: Redis may have to
  * answer an error. */
-static inline int64_t rewrite_capped(const struct rule *rule, int64_t ms)
-{
-	if (rule->max_lease_ms && ms > rule->max_lease_ms)
-		return rule->max_lease_ms;
-	return ms;
-}
-
-static inline bool rewrite_has_sidecar(const struct rule *rule)
-{
-	return rule->owner != OWNER_VALUE;
-}
-
-/* --- rule_write.c --- */
+int64_t rewrite_capped(const struct rule *rule, int64_t ms);
+/* True if the lock has a key with its owner. */
+bool rewrite_has_sidecar(const struct rule *rule);
 
 /* The application lets the lock end at the date `ms`, or (not `absolute`) in `ms`. */
 void rewrite_ends(struct lock_call *call, bool absolute, int64_t ms);
@@ -96,13 +88,50 @@ void rewrite_shared(const struct rewrite *rw, const struct rule *rule);
 /* Appends the command's keys that have no rule. */
 void rewrite_unruled_keys(const struct rewrite *rw);
 
-/* --- rule_take.c --- */
+/* --- verbs --- */
 
-enum rewrite_result rewrite_set(const struct rewrite *rw);
-enum rewrite_result rewrite_setnx(const struct rewrite *rw);
-enum rewrite_result rewrite_msetnx(const struct rewrite *rw);
-enum rewrite_result rewrite_setex(const struct rewrite *rw);
-enum rewrite_result rewrite_getset(const struct rewrite *rw);
-enum rewrite_result rewrite_incr(const struct rewrite *rw);
+struct verb_args {
+	struct slice time; /* after PX or EX; p is NULL: none */
+	bool seconds;
+	struct slice wait; /* after WAIT; p is NULL: none */
+	struct slice owner; /* after AS; p is NULL: none */
+	struct slice limit; /* after LIMIT; p is NULL: none */
+	enum lock_kind side; /* LOCK_KIND_SHARED, LOCK_KIND_EXCLUSIVE; 0: neither */
+};
+
+/* --- verb.c --- */
+
+const char *verb_name(enum verb verb, const struct verbs *verbs);
+bool verb_arity_ok(enum verb verb, size_t argc);
+
+/* Parses the options from argv[first] on into *a, which is all zero. Returns NULL, or the
+ * error. */
+const char *verb_parse_options(enum verb verb, const struct resp_view *req, size_t first,
+                               struct verb_args *a);
+
+/* Appends the call of a script that answers the error `text 'name' command`, or only `text` if
+ * `name` is NULL. */
+void verb_write_error(struct buf *out, const struct rewrite_opts *opts, struct lock_call *call,
+                      const char *text, const char *name);
+
+/* Sets the lease that the client asks for, or the default. Returns false if the client's is
+ * wrong, after writing the error. */
+bool verb_lease(struct buf *out, enum verb verb, const struct verbs *verbs,
+                const struct verb_args *a, const struct rewrite_opts *opts,
+                struct lock_call *call);
+
+/* Sets how long the try may wait. Returns false if the client's time is wrong, after writing
+ * an error like BLPOP's. */
+bool verb_wait(struct buf *out, const struct verb_args *a, const struct rewrite_opts *opts,
+               struct lock_call *call);
+
+/* Returns the type of a verbs' lock in Redis, for the scripts; for a read-write lock, the
+ * side. */
+const char *verb_layout_type(enum lock_kind kind);
+enum lock_kind verb_lock_kind(const struct verbs *verbs);
+/* Writes the argument that names the i-th acquisition of opts->given_back. */
+void verb_write_given_back(struct buf *out, const struct rewrite_opts *opts, size_t i);
+/* Sets call->owner if there is AS, and call->shared_owner. */
+void verb_owner(const struct verbs *verbs, const struct verb_args *a, struct lock_call *call);
 
 #endif

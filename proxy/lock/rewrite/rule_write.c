@@ -9,6 +9,18 @@
 #include "lock/rewrite/rewrite_internal.h"
 #include "resp/write.h"
 
+int64_t rewrite_capped(const struct rule *rule, int64_t ms)
+{
+	if (rule->max_lease_ms && ms > rule->max_lease_ms)
+		return rule->max_lease_ms;
+	return ms;
+}
+
+bool rewrite_has_sidecar(const struct rule *rule)
+{
+	return rule->owner != OWNER_VALUE;
+}
+
 char *rewrite_put_lock_keys(char *p, const struct rewrite *rw, const struct rule *rule,
                             struct slice key, size_t nmore)
 {

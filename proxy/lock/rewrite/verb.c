@@ -11,7 +11,6 @@
 #include "commands/args.h"
 #include "lock/scripts/script_call.h"
 #include "lock/rewrite/rewrite_internal.h"
-#include "lock/rewrite/verb_internal.h"
 #include "lock/model/key_names.h"
 #include "resp/write.h"
 
