@@ -11,8 +11,8 @@
  *
  * libmicrohttpd serves each connection on a thread, so a slow reply delays no other.
  * http_connections.h bounds the number of connections and how long a peer may take; a
- * connection's memory is bounded, too. hasp sends replies that name keys only if the header
- * Host is allowed, and writes each at most twice a second, however many pages are open.
+ * connection's memory is bounded, too. hasp sends replies that name keys only to hosts that
+ * http_host.c allows, and writes each at most twice a second, however many pages are open.
  */
 #ifndef HASP_ADMIN_HTTP_H
 #define HASP_ADMIN_HTTP_H

@@ -20,7 +20,7 @@ extern const char http_page_text[];
 /* The page's placeholder for the nonce: the browser runs only scripts that have it. */
 #define HTTP_PAGE_NONCE "@NONCE@"
 
-/* --- http.c --- */
+/* --- http_host.c --- */
 
 /* Checks the header Host (NULL: there was none). A foreign page in an operator's browser can
  * give its own name hasp's address (DNS rebinding), and could then read hasp's replies. It

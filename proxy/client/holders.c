@@ -21,7 +21,7 @@
 #include "base/fatal.h"
 #include "base/glob.h"
 #include "commands/args.h"
-#include "lock/hold/held.h"
+#include "lock/hold/holds.h"
 #include "policy/lock.h"
 #include "resp/write.h"
 

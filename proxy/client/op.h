@@ -10,7 +10,7 @@
 #include "lock/ack/replica_acks.h"
 #include "lock/hold/holds.h"
 #include "lock/queue/waiters.h"
-#include "resp/view.h"
+#include "resp/request.h"
 #include "session/pending.h"
 #include "session/transaction.h"
 

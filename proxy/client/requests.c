@@ -17,8 +17,8 @@
 #include "commands/command.h"
 #include "config/match.h"
 #include "policy/classifier.h"
-#include "policy/reserved_keys.h"
-#include "policy/session_commands.h"
+#include "policy/context.h"
+#include "policy/dispatch.h"
 #include "policy/watched.h"
 
 /* --- requests that have only to be passed ------------------------------------------------- */

@@ -24,7 +24,7 @@
 #include "base/buf.h"
 #include "cluster/plan.h"
 #include "commands/command.h"
-#include "resp/view.h"
+#include "resp/request.h"
 
 /* The state of a block. Only block.c writes it. */
 enum block_state {

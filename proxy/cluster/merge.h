@@ -12,7 +12,7 @@
 
 #include "base/buf.h"
 #include "base/slice.h"
-#include "resp/view.h"
+#include "resp/request.h"
 
 /* A request whose keys are in several slots, as one request for each slot: Redis refuses a
  * request for several slots, even if one node serves them all. The keys of each slot keep their

@@ -11,7 +11,7 @@
 
 #include "cluster/merge.h"
 #include "commands/command.h"
-#include "resp/view.h"
+#include "resp/request.h"
 
 enum plan_kind {
 	PLAN_HOME, /* the client's home node: the request names no key */

@@ -20,7 +20,7 @@
 
 #include "base/buf.h"
 #include "base/slice.h"
-#include "resp/view.h"
+#include "resp/request.h"
 
 struct scan_cursor {
 	uint64_t at; /* the cursor of Redis; 0: SCAN begins at this node */

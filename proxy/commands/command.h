@@ -16,7 +16,7 @@
 #include <stdint.h>
 
 #include "base/slice.h"
-#include "resp/view.h"
+#include "resp/request.h"
 
 enum {
 	COMMAND_WRITE = 1 << 0,

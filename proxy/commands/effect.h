@@ -13,7 +13,7 @@
 #include "commands/args.h"
 #include "commands/command.h"
 #include "resp/reply.h"
-#include "resp/view.h"
+#include "resp/request.h"
 
 struct effect {
 	enum effect_act act;

@@ -10,6 +10,7 @@
 #define HASP_POLICY_CONTEXT_H
 
 #include "commands/command.h"
+#include "config/match.h"
 #include "config/types.h"
 #include "lock/guard/guard_op.h"
 #include "lock/hold/holds.h"
@@ -227,5 +228,35 @@ struct decision context_guard(struct pending_request *r, struct guard_op *op);
 
 /* Decides to answer the command with `error`, and writes that to env->rewritten. */
 struct decision context_refuse(struct context *x, const char *error);
+
+/* --- hasp's own keys ------------------------------------------------------------------------
+ *
+ * The keys `hasp:*` store owners, waiters and the last fencing token. Clients may read them,
+ * but hasp refuses their writes, by a command or by a script that names them. (Against scripts
+ * that write keys without naming them, restrict the permissions of Redis' users.) If hasp keeps
+ * no locks, keys of that name belong to the application.
+ */
+
+/* The error that answers a write of these keys. */
+extern const char reserved_keys_error[];
+
+/* True if the configuration in force protects these keys. */
+bool reserved_keys_are_protected(const struct policy_env *env);
+
+/* True if the request, with `args` after its name, might write a reserved key:
+ * reserved_keys_are_written() decides. */
+static inline bool reserved_keys_are_named(const struct slice *args, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (match_is_own(args[i]))
+			return true;
+	return false;
+}
+
+/* True if the command of a whole request writes a reserved key. */
+bool reserved_keys_are_written(const struct context *x);
+
+/* True if the command, of which only the beginning has come, writes no reserved key. */
+bool reserved_keys_are_untouched(const struct context *x);
 
 #endif

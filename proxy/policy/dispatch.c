@@ -5,10 +5,9 @@
 #include "commands/learn.h"
 #include "policy/classifier.h"
 #include "policy/lock.h"
-#include "policy/reserved_keys.h"
+#include "policy/context.h"
 #include "policy/policy_internal.h"
 #include "policy/quorum_rule.h"
-#include "policy/session_commands.h"
 #include "policy/watched.h"
 
 /* --- writes in another database -------------------------------------------------------- */

@@ -53,4 +53,20 @@ bool dispatch_queue_plain(const struct policy_env *env, struct session *s, struc
 struct decision dispatch_early(struct context *x, const struct resp_view *beginning,
                                struct command_info *what, bool is_name_long);
 
+/* --- session_commands.c ------------------------------------------------------------------ */
+
+/* All functions are for commands with command_info_is_session() only. */
+
+/* Returns DEFER, or PASS and how to handle the reply; then it changes the session. */
+struct decision session_command_decide(struct context *x);
+
+/* Returns the link that the command needs. */
+enum route session_command_route(const struct command_info *what, const struct resp_view *req);
+
+/* Returns true for AUTH, and for HELLO with AUTH: see pending_logs_in(). */
+bool session_command_logs_in(const struct command_info *what, const struct resp_view *req);
+
+/* True if a transaction queues the command instead of running it at once. */
+bool session_command_is_queued(const struct command_info *what);
+
 #endif

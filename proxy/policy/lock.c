@@ -13,7 +13,7 @@
 #include "config/match.h"
 #include "lock/hold/holds.h"
 #include "lock/rewrite/guard.h"
-#include "policy/reserved_keys.h"
+#include "policy/context.h"
 #include "resp/write.h"
 
 /* The longest pattern of LOCK.LIST, in bytes, because hasp matches it against many keys. */

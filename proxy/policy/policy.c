@@ -16,7 +16,7 @@
 #include "lock/queue/waiters.h"
 #include "policy/classifier.h"
 #include "policy/lock.h"
-#include "policy/reserved_keys.h"
+#include "policy/context.h"
 #include "policy/watched.h"
 #include "session/pending.h"
 

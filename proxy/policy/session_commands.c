@@ -1,5 +1,10 @@
-/* SPDX-License-Identifier: BSD-3-Clause */
-#include "policy/session_commands.h"
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * session_commands: the commands that change the state of a connection (database, user, name,
+ * protocol, transaction, subscriptions), or the form in which Redis replies. hasp passes them
+ * unchanged, and records their effects in the session.
+ */
+#include "policy/dispatch.h"
 
 #include <stdlib.h>
 #include <string.h>

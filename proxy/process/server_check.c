@@ -6,7 +6,7 @@
 #include "base/fatal.h"
 #include "base/quote.h"
 #include "config/config.h"
-#include "lock/scripts/script.h"
+#include "lock/scripts/script_call.h"
 #include "lock/scripts/script_commands.h"
 #include "resp/write.h"
 #include "upstream/decode.h"

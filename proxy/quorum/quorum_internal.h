@@ -16,7 +16,7 @@
 #include "base/list.h"
 #include "base/log.h"
 #include "base/timers.h"
-#include "lock/scripts/script.h"
+#include "lock/scripts/script_call.h"
 #include "quorum/quorum.h"
 
 struct quorum_peer {

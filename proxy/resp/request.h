@@ -15,7 +15,12 @@
 
 #include "base/buf.h"
 #include "base/slice.h"
-#include "resp/view.h"
+
+/* The arguments of one request, as slices of the bytes that were received. */
+struct resp_view {
+	size_t argc; /* >= 1, unless the request is empty or no argument has arrived */
+	const struct slice *argv; /* argc slices; a request_args has them */
+};
 
 enum resp_result {
 	RESP_OK, /* a whole frame */

@@ -1,5 +1,10 @@
-/* SPDX-License-Identifier: BSD-3-Clause */
-#include "worker/admission.h"
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * admission: the sockets on which a worker listens. Accepts clients, up to max_clients of all
+ * workers together, and sends an error to further clients. Reads the PROXY header first on
+ * connections of load balancers in proxy_protocol.
+ */
+#include "worker/worker_internal.h"
 
 #include <errno.h>
 #include <stdatomic.h>

@@ -12,21 +12,26 @@
  *   worker_live.c       the locks and waiters of all workers, by worker_ask.c
  *   worker_handover.c   gives clients to the next hasp, and takes them from the previous one
  *   worker_pause.c      holds requests back while Redis is restarted
+ *   admission.c         the sockets on which a worker listens
  */
 #ifndef HASP_WORKER_WORKER_INTERNAL_H
 #define HASP_WORKER_WORKER_INTERNAL_H
 
 #include <ev.h>
+#include <stddef.h>
 
+#include "base/list.h"
+#include "base/log.h"
+#include "client/client.h"
 #include "cluster/cluster.h"
 #include "lock/scripts/script_job.h"
+#include "net/listen.h"
 #include "net/loop_timers.h"
 #include "net/mailbox.h"
 #include "net/resolve.h"
 #include "net/stream.h"
 #include "net/watch.h"
 #include "upstream/topology.h"
-#include "worker/admission.h"
 #include "worker/worker.h"
 
 /* Size of the buffers into which replies and requests are read. 256 KB was fastest for values
@@ -40,6 +45,21 @@ enum worker_pause {
 	WORKER_PAUSING,
 	WORKER_PAUSED,
 	WORKER_RESUMING,
+};
+
+struct listener;
+
+/* The admission of one worker's clients. */
+struct admission {
+	struct client_env *clients;
+	_Atomic long *nclients; /* number of clients of all workers */
+	const struct listen_entry *entries; /* still valid after admission_close() */
+	size_t nentries;
+	struct listener *listeners;
+	size_t nlisteners;
+	struct list headers; /* connections whose PROXY header has not come yet */
+	/* Limits of the log lines max_clients, accept_failed and proxy_protocol_failed. */
+	struct log_limit full, exhausted, refused;
 };
 
 struct worker {
@@ -107,6 +127,22 @@ struct worker_cmd {
 
 /* Sends a copy of `cmd`, and sets its first two members. From any thread. */
 void worker_send_cmd(struct worker *w, struct worker_cmd cmd);
+
+/* --- admission.c ----------------------------------------------------------------------------
+ */
+
+/* Takes the listening sockets `fds`, and owns them; `entries`: the entry of `listen` for which
+ * each was opened. The entries, `clients` and `nclients` must outlive `a`. Counts each admitted
+ * client in *nclients; client_env.on_gone() must subtract it. */
+void admission_open(struct admission *a, struct client_env *clients, _Atomic long *nclients,
+                    const int *fds, const struct listen_entry *entries, size_t nfds);
+
+/* Returns the entry of `listen` with this text, for a client that another process admitted;
+ * NULL: there is none. */
+const char *admission_listener(const struct admission *a, struct slice listener);
+
+/* Closes the listeners: accepts no more clients. May be called again. */
+void admission_close(struct admission *a);
 
 /* --- worker_topology.c -------------------------------------------------------------------- */
 

@@ -19,7 +19,7 @@
 #include "base/fatal.h"
 #include "client/client.h"
 #include "lock/guard/read_set.h"
-#include "lock/hold/held.h"
+#include "lock/hold/holds.h"
 #include "lock/model/lock_id.h"
 #include "lock/model/owner.h"
 #include "lock/queue/waiters.h"

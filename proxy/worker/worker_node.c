@@ -10,7 +10,7 @@
 #include "commands/learn.h"
 #include "lock/guard/check_commands.h"
 #include "lock/hold/holds.h"
-#include "lock/scripts/script.h"
+#include "lock/scripts/script_call.h"
 #include "lock/scripts/script_commands.h"
 #include "policy/policy.h"
 #include "resp/write.h"

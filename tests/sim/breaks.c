@@ -14,7 +14,7 @@
 #include "lock/guard/read_set.h"
 #include "lock/hold/hold_internal.h"
 #include "lock/queue/queue_internal.h"
-#include "lock/scripts/script.h"
+#include "lock/scripts/script_call.h"
 #include "lock/scripts/script_job.h"
 #include "policy/context.h"
 #include "quorum/quorum_internal.h"

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/fatal.h"
-#include "lock/scripts/script.h"
+#include "lock/scripts/script_call.h"
 
 /* 2026-01-01, and a machine that has run for a while. */
 #define DATE_AT_BEGIN (INT64_C(1767225600) * SECOND)

@@ -18,7 +18,7 @@
 #include <stddef.h>
 
 #include "base/timers.h"
-#include "lock/scripts/script.h"
+#include "lock/scripts/script_call.h"
 #include "lock/scripts/script_job.h"
 #include "upstream/subscriber.h"
 

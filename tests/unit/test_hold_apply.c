@@ -6,7 +6,7 @@
 
 #include <stdio.h>
 
-#include "lock/hold/held.h"
+#include "lock/hold/holds.h"
 #include "lock/hold/hold_internal.h"
 #include "tests/unit/fake_jobs.h"
 #include "tests/unit/hold_fixture.h"

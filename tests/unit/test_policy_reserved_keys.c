@@ -3,7 +3,7 @@
  * Tests that clients cannot write hasp's own keys, where hasp keeps locks.
  */
 
-#include "policy/reserved_keys.h"
+#include "policy/context.h"
 #include "tests/unit/inifile.h"
 #include "tests/unit/policy_fixture.h"
 #include "tests/unit/testing.h"

@@ -4,7 +4,7 @@
 #include <ctype.h>
 
 #include "lock/model/proof.h"
-#include "lock/scripts/script.h"
+#include "lock/scripts/script_call.h"
 #include "resp/request.h"
 #include "tests/unit/testing.h"
 

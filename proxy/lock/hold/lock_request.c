@@ -23,7 +23,6 @@
 
 #include "base/fatal.h"
 #include "commands/args.h"
-#include "lock/model/lease.h"
 
 /* How long hasp tries to undo a call at most. */
 #define UNDO_SECONDS 3600.0

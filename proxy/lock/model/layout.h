@@ -62,6 +62,10 @@ struct lock_layout {
 #define LOCK_LAYOUTS (LOCK_KIND_EXCLUSIVE + 1)
 extern const struct lock_layout lock_layouts[LOCK_LAYOUTS];
 
+/* If more than this share of a lock's lease is over when hasp could report the lock, hasp first
+ * asks Redis whether the owner still has the lock, and begins the lease again. */
+#define LEASE_STALE_SHARE 0.1
+
 static inline const struct lock_layout *layout_of(enum lock_kind kind)
 {
 	return &lock_layouts[kind];

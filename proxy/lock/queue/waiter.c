@@ -27,7 +27,6 @@
 #include <string.h>
 
 #include "base/fatal.h"
-#include "lock/model/lease.h"
 
 /* If Redis takes longer than this to remove a waiter from the queue, hasp answers the client
  * before Redis replies. */

@@ -22,7 +22,7 @@
 #include "lock/model/layout.h"
 #include "lock/scripts/script_call.h"
 #include "resp/reply.h"
-#include "resp/view.h"
+#include "resp/request.h"
 
 /* A key of a command, and the section that matches it, in any mode. */
 struct command_key {

@@ -299,7 +299,7 @@ write_c() {
 		 *
 		 * Made by embed.sh out of the Lua files: do not edit.
 		 */
-		#include "lock/scripts/script.h"
+		#include "lock/scripts/script_call.h"
 
 		#include "base/fatal.h"
 

@@ -17,7 +17,27 @@
 #include "base/buf.h"
 #include "base/slice.h"
 #include "lock/model/key_names.h"
-#include "lock/scripts/script.h"
+
+/* The Lua scripts. The build makes script.c, with their texts as C strings, from the files in
+ * lock/scripts/commands. */
+enum script_id {
+#define SCRIPT(id, file) SCRIPT_##id,
+#include "lock/scripts/scripts.def"
+#undef SCRIPT
+	SCRIPT_COUNT
+};
+
+/* Length of each script's `evalsha`. */
+#define SCRIPT_EVALSHA_LEN (sizeof("$7\r\nEVALSHA\r\n$40\r\n") - 1 + 40 + 2)
+
+struct script {
+	const char *name; /* the file's name without .lua */
+	struct slice text;
+	struct slice sha; /* 40 hex digits */
+	struct slice evalsha; /* EVALSHA and `sha`, as two bulks */
+};
+
+const struct script *script_get(enum script_id id);
 
 /* The form of the call on the wire. */
 struct rewrite_opts {

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/fatal.h"
-#include "lock/scripts/script.h"
+#include "lock/scripts/script_call.h"
 #include "resp/write.h"
 
 /* More names than the scripts call. */

@@ -28,7 +28,6 @@
 #include "base/slice.h"
 #include "base/timers.h"
 #include "lock/model/proof.h"
-#include "lock/scripts/script.h"
 #include "lock/scripts/script_call.h"
 #include "upstream/topology.h"
 
