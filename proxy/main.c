@@ -29,7 +29,6 @@
 #include "base/log.h"
 #include "config/config.h"
 #include "net/descriptors.h"
-#include "process/inherited_fds.h"
 #include "process/listeners.h"
 #include "process/password_command.h"
 #include "process/server_check.h"

@@ -2,7 +2,7 @@
  *
  * upgrade: starts another hasp, which takes over from this one: the same command line, but a
  * new binary if the file was replaced. The new hasp inherits the listening sockets, so that
- * connections in their backlogs stay; see inherited_fds.h.
+ * connections in their backlogs stay; see process/listeners.h.
  *
  *   old: start -> poll ... -> UPGRADE_READY: stop accepting, give channels, drain
  *                          -> UPGRADE_FAILED: go on as before

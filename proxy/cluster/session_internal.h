@@ -12,15 +12,12 @@
  *                              ^ replies of later entries wait for their turn
  *
  *   cluster.c           all sessions of a worker
- *   cluster_session.c   takes requests; backpressure; beginning and end
- *   session_stream.c    long requests, forwarded while they arrive
- *   routing.c           turns a request into an entry
- *   session_command.c   commands that change the session, on all of its links
- *   block_exchange.c    transactions
- *   pubsub.c            subscriptions: requests; replies are in pubsub_replies.c
- *   wide.c              requests for several nodes: split, sent to all, SCAN
- *   dispatch.c          the node of a part; parts that no node has taken
- *   redirection.c       MOVED, ASK, TRYAGAIN, CLUSTERDOWN, also in transactions
+ *   cluster_session.c   takes requests, long ones as they arrive; backpressure; beginning and
+ * end routing.c           turns a request into an entry session_command.c   commands that
+ * change the session, on all of its links block_exchange.c    transactions pubsub.c
+ * subscriptions: requests; replies are in pubsub_replies.c wide.c              requests for
+ * several nodes: split, sent to all, SCAN dispatch.c          the node of a part; parts that no
+ * node has taken redirection.c       MOVED, ASK, TRYAGAIN, CLUSTERDOWN, also in transactions
  *   node_conn.c         a session's links to the nodes; node_conn_write.c writes on them
  *   entry.c             entries, parts, and the order of the replies
  *   session_out.c       bytes for the virtual link; the session's state; which links are read
@@ -125,7 +122,7 @@ struct cluster_session {
 	bool starved; /* the link has requests that the session did not take */
 	bool shut; /* the client has shut its side down */
 
-	/* session_stream.c */
+	/* long requests */
 	struct request_scan scan; /* in STREAMING, GATHERING */
 	struct node_conn *stream_node_conn; /* in STREAMING, RAW; NULL: drop the stream */
 	/* (STREAMING) The part that keeps the request's bytes; NULL: none. */
@@ -219,17 +216,6 @@ struct stream_peer *session_connect(struct link_env *env, struct link *l,
 /* Frees a session that is FLOW_CLOSED. */
 void session_free(struct cluster_session *s);
 
-/* --- session_stream.c --------------------------------------------------------------------- */
-
-/* Forwards the beginning of a long request, as far as it has arrived: `scan` has seen `used`
- * bytes of it. Returns how many bytes it has forwarded. */
-size_t session_begin_stream(struct cluster_session *s, const char *p, size_t n,
-                            const struct request_scan *scan, size_t used);
-/* Forwards more of a long request. Returns how many bytes it has forwarded. */
-size_t session_stream_on(struct cluster_session *s, const char *p, size_t n);
-/* Refuses an argument that is too long for Redis, before the request is whole, as Redis does.
- * Returns `used`. */
-size_t session_refuse_bulk(struct cluster_session *s, size_t used);
 /* Call this before a request that Redis refuses by an error and then closes the connection.
  * False: the request must wait, because the close would lose replies of other nodes. */
 bool session_is_last_to_answer(struct cluster_session *s);

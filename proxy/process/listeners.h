@@ -12,11 +12,46 @@
 #ifndef HASP_PROCESS_LISTENERS_H
 #define HASP_PROCESS_LISTENERS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
+#include "base/buf.h"
 #include "config/types.h"
 #include "net/listen.h"
-#include "process/inherited_fds.h"
+
+/* --- inherited sockets ----------------------------------------------------------------------
+ *
+ * The listening sockets that this process was started with. They come
+ *
+ *   from systemd    by socket activation, sd_listen_fds(3): systemd keeps the sockets when
+ *                   hasp ends; their addresses show their purpose
+ *   from a hasp     that is being upgraded: HASP_LISTEN_FDS has a word for each socket, as
+ *                   FD:plain|tls|console|http:own|lent:ENTRY, with spaces between the words
+ */
+
+struct inherited_fds_socket {
+	int fd;
+	bool taken; /* an entry has taken the socket, and owns `fd` */
+	bool lent; /* systemd owns the socket, too, so a unix socket's file stays */
+	struct listen_entry entry; /* the entry at the old hasp; address NULL: from systemd */
+};
+
+/* All zero: no sockets. */
+struct inherited_fds {
+	char *text; /* memory of the entries' addresses; NULL: none */
+	struct inherited_fds_socket *sockets;
+	size_t n;
+};
+
+/* Takes the sockets in HASP_LISTEN_FDS, else those in LISTEN_FDS. Removes these variables,
+ * which are not for processes that hasp starts. Returns 0; -1, with the reason logged, if a
+ * descriptor is not a listening stream socket. */
+int inherited_fds_take(struct inherited_fds *h) __attribute__((warn_unused_result));
+
+/* Frees the list. Closes no socket. */
+void inherited_fds_free(struct inherited_fds *h);
+
+/* --- listeners ------------------------------------------------------------------------ */
 
 #define LISTENERS_WORKERS_MAX 64 /* largest value of `workers` */
 /* Most sockets at one address, which may be a name of several; also most unix sockets. */

@@ -4,8 +4,7 @@
  *
  *   worker.c            beginning and end, the loop, the commands of other threads; a client's
  *                       questions to all workers
- *   worker_topology.c   the worker's Redis servers
- *   worker_node.c       a node that comes up, moves or changes
+ *   worker_topology.c   the worker's Redis servers; a node that comes up, moves or changes
  *   worker_quorum.c     the quorum that has the locks of verbs, or of rules
  *   workers.c           the state that workers share; sends commands, and the primary's address
  *   worker_ask.c        questions of other threads to all workers
@@ -128,8 +127,7 @@ struct worker_cmd {
 /* Sends a copy of `cmd`, and sets its first two members. From any thread. */
 void worker_send_cmd(struct worker *w, struct worker_cmd cmd);
 
-/* --- admission.c ----------------------------------------------------------------------------
- */
+/* --- admission.c ---------------------------------------------------------------------- */
 
 /* Takes the listening sockets `fds`, and owns them; `entries`: the entry of `listen` for which
  * each was opened. The entries, `clients` and `nclients` must outlive `a`. Counts each admitted
@@ -160,6 +158,14 @@ bool worker_topology_is_asked(const struct worker *w);
 void worker_topology_stop(struct worker *w);
 /* Call it after worker_topology_stop(), when no code calls a node any more. */
 void worker_topology_free(struct worker *w);
+/* Stores the health of the best node in shared->upstream. */
+void worker_node_note_health(struct worker *w);
+/* Checks whether the guards of a changed configuration work with Redis' commands. */
+void worker_node_recheck_guards(struct worker *w);
+/* Asks Redis about unknown commands that clients have sent. Call this when
+ * unknown_commands_is_due(). If hasp's own connections are down, these commands pass
+ * unchanged. */
+void worker_node_query_unknown_commands(struct worker *w);
 
 /* --- worker_quorum.c ---------------------------------------------------------------------- */
 
@@ -195,18 +201,5 @@ void worker_handover_take(struct worker *w, struct worker_cmd *cmd);
 void worker_handover_refuse(struct worker *w);
 /* As worker_hand_over(). */
 void worker_handover_give(struct worker *w, struct worker_cmd *cmd);
-
-/* --- worker_node.c ------------------------------------------------------------------------ */
-
-extern const struct node_ops worker_node_ops;
-
-/* Stores the health of the best node in shared->upstream. */
-void worker_node_note_health(struct worker *w);
-/* Checks whether the guards of a changed configuration work with Redis' commands. */
-void worker_node_recheck_guards(struct worker *w);
-/* Asks Redis about unknown commands that clients have sent. Call this when
- * unknown_commands_is_due(). If hasp's own connections are down, these commands pass
- * unchanged. */
-void worker_node_query_unknown_commands(struct worker *w);
 
 #endif

@@ -184,8 +184,7 @@ void stats_report(struct stats *s, struct buf *out)
 	stats_each(s, report_section, out);
 }
 
-/* --- events --------------------------------------------------------------------------------
- */
+/* --- events --------------------------------------------------------------------------- */
 
 /* Log lines in 10 seconds, for each event of each section. */
 #define EVENT_BURST 10

@@ -501,8 +501,7 @@ static enum rewrite_result rewrite_incr(const struct rewrite *rw)
 	return REWRITE_CALL;
 }
 
-/* --- all commands ---------------------------------------------------------------------------
- */
+/* --- all commands --------------------------------------------------------------------- */
 
 enum lock_kind rewrite_rule_kind(const struct rule *rule)
 {
