@@ -29,7 +29,7 @@ BREAKS = {
     "places": "last_first never_renew limit_more",
     "sides": "trust_late_grants forget_undo keep_at_disconnect stay_in_line "
              "release_twice writer_beside_readers readers_pass",
-    "circles": "blind_to_circles cry_wolf nobody_owns waiters_own take_held keep_parts keep_lost_place",
+    "circles": "blind_to_circles cry_wolf nobody_guards nobody_owns waiters_own take_held keep_parts keep_lost_place",
     "guards": "write_unchecked finish_unchecked grant_unchecked check_ignored trust_swallowed trust_unchecked",
     "quorums": "minority_wins least_fence forget_votes young_votes",
     "majorities": "endless_votes forget_votes",

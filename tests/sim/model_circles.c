@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * model_circles: clients that have one lock and ask for another, in any order, by verbs and by
- * rules, so that they wait for each other in circles; and clients that take two locks by MLOCK.
- * One of each circle is told DEADLOCK, and no other; nobody waits to the end, and nobody
- * without a lock is told.
+ * model_circles: clients that have one lock and ask for another, in any order, by verbs, by
+ * rules and by guarded reads, so that they wait for each other in circles; and clients that
+ * take two locks by MLOCK. One of each circle is told DEADLOCK, and no other; nobody waits to
+ * the end, and nobody without a lock is told.
  *
  *   idle --> asks for the first --> asks for the second --> works --> releases --> idle
  *                  '-- both by MLOCK ------------------------^
@@ -17,17 +17,27 @@
 #include "tests/sim/models.h"
 
 #define WALKERS 5
-#define KEYS 5
+#define KEYS 7
 #define THINK_MOST (300 * MS)
 #define WORK_MOST (150 * MS)
 #define WAIT_MS 20000
 #define SHORT_WAIT_MS 300
+/* No guard is renewed, so a guard's lease must not end a circle before a wait does. */
+#define GUARD_LEASE (25 * SECOND)
 /* hasp's answer may arrive after the circle that it reports has ended by itself. */
 #define ON_THE_WAY (200 * MS)
 
-static const char *const names[KEYS] = { "rule:a", "rule:b", "verb:a", "verb:b", "place:a" };
+/* For a guard, the name of its lock in Redis; the key that clients read is in the braces. */
+static const char *const names[KEYS] = { "rule:a",
+	                                 "rule:b",
+	                                 "verb:a",
+	                                 "verb:b",
+	                                 "place:a",
+	                                 "hasp:guard:{mine:a}",
+	                                 "hasp:guard:{mine:b}" };
 #define FIRST_VERB 2
 #define PLACE 4 /* a semaphore of one place */
+#define FIRST_GUARD 5
 
 enum walker_state { WALKER_IDLE, WALKER_ASKS, WALKER_THINKS, WALKER_WORKS, WALKER_RELEASES };
 
@@ -47,7 +57,20 @@ static struct simulation *simulation;
 
 static bool is_verb(int key)
 {
-	return key >= FIRST_VERB;
+	return key >= FIRST_VERB && key < FIRST_GUARD;
+}
+
+static bool is_guard(int key)
+{
+	return key >= FIRST_GUARD;
+}
+
+/* The key that commands and hasp's errors name. */
+static const char *shown(int key)
+{
+	static const char *const guarded[] = { "mine:a", "mine:b" };
+
+	return is_guard(key) ? guarded[key - FIRST_GUARD] : names[key];
 }
 
 static void think(struct walker *w)
@@ -58,8 +81,8 @@ static void think(struct walker *w)
 
 /* --- asking ------------------------------------------------------------------------------- */
 
-/* Records the try with its name in Redis: the value of a rule's lock, or the owner of
- * MLOCK's. */
+/* Records the try with its name in Redis: the value of a rule's lock, the owner of MLOCK's, or
+ * the connection that has a guard. */
 static void note_try(struct walker *w, int i, int wait_ms)
 {
 	struct try t = { .key = names[w->keys[i]],
@@ -67,27 +90,33 @@ static void note_try(struct walker *w, int i, int wait_ms)
 		         .hasp = &simulation_hasp(simulation, w->number)->machine,
 		         .limit = 1,
 		         .is_verb = is_verb(w->keys[i]),
-		         .is_named = w->takes_both || !is_verb(w->keys[i]),
-		         .is_renewed = true,
+		         .is_named = w->takes_both || w->keys[i] < FIRST_VERB,
+		         .is_renewed = !is_guard(w->keys[i]),
 		         .ends_with_connection = true,
-		         .is_rechecked = true,
+		         .is_rechecked = !is_guard(w->keys[i]),
 		         .is_fair = !w->takes_both,
 		         .wait_us = wait_ms * MS,
-		         .lease_us = 5 * SECOND };
+		         .lease_us = is_guard(w->keys[i]) ? GUARD_LEASE : 5 * SECOND };
 
-	snprintf(t.who, sizeof(t.who), "c%zu.%zu.", w->number, w->serial);
+	if (is_guard(w->keys[i]))
+		snprintf(t.who, sizeof(t.who), ".%d:%d/", w->app.machine.number,
+		         sock_port(w->app.sock));
+	else
+		snprintf(t.who, sizeof(t.who), "c%zu.%zu.", w->number, w->serial);
 	w->tries[i] = history_ask(&t);
 }
 
 static void ask(struct walker *w, int i)
 {
-	const char *key = names[w->keys[i]];
+	const char *key = shown(w->keys[i]);
 
 	w->state = WALKER_ASKS;
 	note_try(w, i, WAIT_MS);
 	if (is_verb(w->keys[i]))
 		app_call(&w->app, "LOCK %s%s WAIT %d", key,
 		         w->keys[i] == PLACE ? " LIMIT 1" : "", WAIT_MS);
+	else if (is_guard(w->keys[i]))
+		app_call(&w->app, "GET %s", key);
 	else
 		app_call(&w->app, "SET %s %s NX", key, w->tries[i]->who);
 }
@@ -134,6 +163,8 @@ static void release(struct walker *w)
 		history_release(w->tries[0]);
 		app_call(&w->app, "MUNLOCK 2 %s %s AS %s", names[w->keys[0]], names[w->keys[1]],
 		         w->tries[0]->who);
+	} else if (is_guard(w->keys[i])) {
+		app_call(&w->app, "SET %s x", shown(w->keys[i]));
 	} else {
 		app_call(&w->app, "%s %s", is_verb(w->keys[i]) ? "UNLOCK" : "DEL",
 		         names[w->keys[i]]);
@@ -156,6 +187,8 @@ static void on_released(struct walker *w, const redisReply *r)
 			continue;
 		if (r->type == REDIS_REPLY_INTEGER)
 			history_released(w->tries[i], r->integer == (both ? 2 : 1));
+		else if (r->type == REDIS_REPLY_STATUS)
+			history_released(w->tries[i], true);
 		else
 			history_fail_try(w->tries[i], r->str ? r->str : "nil");
 		w->tries[i] = NULL;
@@ -187,7 +220,7 @@ static bool others_wait(const struct walker *w)
 static void check_told(struct walker *w, const char *error)
 {
 	for (int i = 0; i < KEYS; i++)
-		if (strstr(error, names[i]))
+		if (strstr(error, shown(i)))
 			w->circle |= 1u << i;
 	for (int i = 0; i < WALKERS; i++) {
 		const struct walker *o = &walkers[i];
@@ -202,9 +235,10 @@ static void check_told(struct walker *w, const char *error)
 static void on_refused(struct walker *w, const redisReply *r)
 {
 	int last = w->tries[1] ? 1 : 0;
-	bool deadlock = r->type == REDIS_REPLY_ERROR && strncmp(r->str, "DEADLOCK ", 9) == 0;
+	bool deadlock = r->type == REDIS_REPLY_ERROR && strncmp(r->str, "DEADLOCK ", 9) == 0,
+	     in_vain = r->type != REDIS_REPLY_ERROR || strncmp(r->str, "LOCKED ", 7) == 0;
 
-	if (r->type == REDIS_REPLY_ERROR && !deadlock) {
+	if (!in_vain && !deadlock) {
 		for (int i = 0; i < 2; i++)
 			if (w->tries[i])
 				history_fail_try(w->tries[i], r->str);
@@ -242,7 +276,8 @@ static void on_reply(struct app *c, const redisReply *r)
 	if (w->state == WALKER_RELEASES)
 		on_released(w, r);
 	else if (w->state == WALKER_ASKS &&
-	         (r->type == REDIS_REPLY_ERROR || r->type == REDIS_REPLY_NIL))
+	         (r->type == REDIS_REPLY_ERROR ||
+	          (r->type == REDIS_REPLY_NIL && !is_guard(w->keys[w->tries[1] ? 1 : 0]))))
 		on_refused(w, r);
 	else if (w->state == WALKER_ASKS)
 		on_granted(w, r);
@@ -321,7 +356,7 @@ static void end(void)
 
 static bool may_stay(struct slice key)
 {
-	return slice_eq(key, SLICE_LIT("hasp:fence"));
+	return slice_eq(key, SLICE_LIT("hasp:fence")) || slice_starts(key, SLICE_LIT("mine:"));
 }
 
 /* clang-format off */
@@ -331,7 +366,9 @@ static bool may_stay(struct slice key)
 		.about = about_, \
 		.ini = "[verbs]\nreentrant = " reentrant "\nlease = 5s\non_disconnect = release\n" \
 		       "[lock rule]\npattern = rule:*\nlease = 5s\nwait = 20s\n" \
-		       "renew = unleased\non_disconnect = release\n", \
+		       "renew = unleased\non_disconnect = release\n" \
+		       "[guard mine]\npattern = mine:*\nacquire_on = GET\nlease = 25s\n" \
+		       "wait = 20s\n", \
 		/* A circle through several hasps ends when a wait does. */ \
 		.nhasps = 1, \
 		.nworkers = 2, \

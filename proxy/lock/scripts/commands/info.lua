@@ -74,6 +74,7 @@ if kind == 'r' and layout == 'string' then
 	owner = parse_side(get_string(side), owner)
 elseif kind == 'g' then
 	-- (See guarded_key().)
+	-- break nobody_guards: owner = false
 	owner = owner:match('^%S+')
 end
 local waiters = redis.pcall('ZCARD', queue)
