@@ -272,6 +272,8 @@ static void undo(void *arg, struct pending_request *r, int db)
 {
 	struct client *c = arg;
 
+	if (!is_cut_off(c))
+		hold_release_refreshed(&c->locks->holds, r->lock_request, db);
 	lock_request_undo(r->lock_request, db);
 	r->lock_request = NULL;
 	if (r->guard_op)

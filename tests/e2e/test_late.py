@@ -99,9 +99,13 @@ def test_lock_of_any_owner_whose_taking_was_never_answered_is_undone(start_hasp,
             until(lambda: not plain.exists(LOCK, "lock:other"), "the lock to be undone")
 
 
+REFRESHED = {"reentrant": "refresh", "lease": "600s", "on_disconnect": "release"}
+
+
 @pytest.mark.parametrize("section, command", [
-    (rule(reentrant="refresh", lease="600s", on_disconnect="release"), ("SETNX", LOCK, "v")),
-    (verbs(reentrant="refresh", lease="600s", on_disconnect="release"), ("LOCK", LOCK))], ids=["rule", "verbs"])
+    (rule(**REFRESHED), ("SETNX", LOCK, "v")), (rule(owner="address", **REFRESHED), ("SETNX", LOCK, "v")),
+    (rule(owner="value", **REFRESHED), ("SETNX", LOCK, "v")), (verbs(**REFRESHED), ("LOCK", LOCK)),
+    (verbs(**REFRESHED), ("LOCK", LOCK, "AS", "me"))], ids=["connection", "address", "value", "LOCK", "AS"])
 def test_lock_whose_refresh_was_never_answered_is_released_at_disconnect(start_hasp, redis_server, plain, section, command):
     """Redis knows a later try of the owner than hasp."""
     record = "hasp:fence:{%s}" % LOCK

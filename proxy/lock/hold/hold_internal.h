@@ -30,6 +30,8 @@
 #define TICKETS_KEPT 16
 /* The ticket of a lock that a client's own script took: release.lua does not look for it. */
 #define TICKET_NONE "-"
+/* How far Redis' clock may get ahead of hasp's within a lease, in ms. */
+#define RELEASE_SLACK_MS 50
 
 /* Whether hasp renews a hold. renewal.c has the diagram. */
 enum hold_state {
@@ -291,6 +293,11 @@ bool hold_is_renewed(const struct hold *hold);
 void hold_set_value(struct hold *hold, struct slice value);
 void hold_release_voted(struct hold *hold);
 void hold_free_voted(struct hold *hold);
+/* Releases a lock whose record in Redis has only the ticket of the latest try, unless that is
+ * another one than `ticket` (empty: any), or more than `most_ms` is left of the lease (0: any
+ * time). Tries to until `until`; 0: for as long as it takes. */
+void hold_release_try(const struct hold *hold, struct slice ticket, int64_t most_ms,
+                      double until);
 /* hold_add_ticket() counts one more LOCK, with this ticket; hold_remove_ticket() one UNLOCK. */
 void hold_add_ticket(struct hold *hold, struct slice ticket);
 void hold_remove_ticket(struct hold *hold);

@@ -14,8 +14,6 @@
 
 /* Space for a hold with an id of usual length. */
 #define SMALL_SIZE (sizeof(struct hold) + 32)
-/* How far Redis' clock may get ahead of hasp's within a lease, in ms. */
-#define RELEASE_SLACK_MS 50
 /* How long after the lease hasp goes on trying to release a hold of a shared owner. */
 #define SHARED_RELEASE_SECONDS 3600
 /* If a connection has no more holds than this, hasp searches its list before the table. */
@@ -492,62 +490,71 @@ void hold_release_voted(struct hold *hold)
 	v->release(v->arg, lock_id_key(hold->by_id.key), voted_value(hold), hold->lease_ms);
 }
 
-static void send_release(struct hold *hold, enum script_id script, struct buf *out)
+/* Sends the script, and tries to until `until`; 0: for as long as it takes. */
+static void send_release(const struct hold *hold, enum script_id script, struct buf *out,
+                         double until)
 {
-	/* When the lease is over, there is nothing left to release, unless another connection
-	 * of the owner has begun the lease again, while hasp could not send the release. */
-	double longer = hold->shared && layout_of(hold->kind)->counts ? SHARED_RELEASE_SECONDS
-	                                                              : 0;
-	double until = isinf(hold->good_until) ? 0 : hold->good_until + longer;
-
 	script_job_run(hold_table(hold)->script_jobs, lock_id_db(hold->by_id.key), script,
 	               buf_slice(out), until, NULL, NULL);
 	buf_clear(out);
 }
 
-/* Returns the only ticket that the record in Redis has. If the reply to a refresh of the lock
- * was lost, the record has another one. */
-static struct slice latest_ticket(const struct hold *hold)
+void hold_release_try(const struct hold *hold, struct slice ticket, int64_t most_ms,
+                      double until)
 {
-	return slice_str(hold->tickets[hold->ntickets - 1]);
+	struct lock_ident id = hold_ident(hold);
+	struct rewrite_opts opts = script_jobs_opts(hold_table(hold)->script_jobs,
+	                                            lock_id_db(hold->by_id.key));
+	struct buf out = BUF_INIT;
+	enum script_id script =
+		layout_of(hold->kind)->release == RELEASE_VALUE
+			? rewrite_release(&out, &id, ticket.n ? ticket : slice_str(TICKET_NONE),
+	                                  most_ms, &opts)
+			: rewrite_unlock(&out, &id, ticket, &opts);
+
+	send_release(hold, script, &out, until);
+	buf_release(&out);
 }
 
-/* Releases what this connection has acquired of the lock, by its tickets, and nothing that
- * other connections have acquired by the same token. Names no ticket if no other connection
- * can have that token. */
-static void hold_release(struct hold *hold)
+static void release_each_try(const struct hold *hold, double until)
 {
 	struct attempt t = { .id = hold_ident(hold) };
 	struct rewrite_opts opts = script_jobs_opts(hold_table(hold)->script_jobs,
 	                                            lock_id_db(hold->by_id.key));
 	struct buf out = BUF_INIT;
-	double left = hold->good_until - timers_now(hold_table(hold)->timers) + hold->slack;
-	int64_t most_ms = 0;
 
-	switch (layout_of(hold->kind)->release) {
-	case RELEASE_NOT:
-		break;
-	case RELEASE_EACH_TRY:
-		for (unsigned i = 0; i < hold->ntickets; i++) {
-			t.ticket = slice_str(hold->tickets[i]);
-			send_release(hold, rewrite_dequeue(&out, &t, true, &opts), &out);
-		}
-		break;
-	case RELEASE_LAST_TRY:
-		t.ticket = hold->shared ? latest_ticket(hold) : SLICE_LIT("");
-		send_release(hold, rewrite_unlock(&out, &t.id, t.ticket, &opts), &out);
-		break;
-	case RELEASE_VALUE:
-		t.ticket = hold->shared ? latest_ticket(hold) : slice_str(TICKET_NONE);
-		/* If another connection with the same token has taken the lock again at
-		 * another worker, more than this is left of the lease. */
-		if (hold->shared && !isinf(left))
-			most_ms = left > 0 ? (int64_t)(left * 1000) + RELEASE_SLACK_MS : 1;
-		send_release(hold, rewrite_release(&out, &t.id, t.ticket, most_ms, &opts),
-		             &out);
-		break;
+	for (unsigned i = 0; i < hold->ntickets; i++) {
+		t.ticket = slice_str(hold->tickets[i]);
+		send_release(hold, rewrite_dequeue(&out, &t, true, &opts), &out, until);
 	}
 	buf_release(&out);
+}
+
+/* Releases what this connection has acquired of the lock, by its tickets, and nothing that
+ * other connections have acquired by the same token. Names no ticket if no other connection
+ * can have that token: if the reply to a refresh was lost, the record has another one. */
+static void hold_release(struct hold *hold)
+{
+	enum lock_release how = layout_of(hold->kind)->release;
+	double left = hold->good_until - timers_now(hold_table(hold)->timers) + hold->slack;
+	/* When the lease is over, there is nothing left to release, unless another connection
+	 * of the owner has begun the lease again, while hasp could not send the release. */
+	double longer = hold->shared && layout_of(hold->kind)->counts ? SHARED_RELEASE_SECONDS
+	                                                              : 0;
+	double until = isinf(hold->good_until) ? 0 : hold->good_until + longer;
+	int64_t most_ms = 0;
+
+	/* If another connection with the same token has taken the lock again at another
+	 * worker, more than this is left of the lease. */
+	if (hold->shared && !isinf(left))
+		most_ms = left > 0 ? (int64_t)(left * 1000) + RELEASE_SLACK_MS : 1;
+	if (how == RELEASE_EACH_TRY)
+		release_each_try(hold, until);
+	else if (how != RELEASE_NOT)
+		hold_release_try(hold,
+		                 hold->shared ? slice_str(hold->tickets[hold->ntickets - 1])
+		                              : SLICE_LIT(""),
+		                 most_ms, until);
 }
 
 static bool is_good(const struct hold *hold, double now)

@@ -298,6 +298,10 @@ void voted_end(struct holds *h, struct slice key, struct slice value);
 /* The connection has ended: forgets its holds. `release`: also releases the holds whose section
  * has on_disconnect = release; other locks end with their leases. */
 void hold_owner_end(struct hold_owner *o, bool release);
+/* Call this before hold_owner_end() for a call whose reply never comes. If the call refreshes a
+ * lock that is to be released at disconnect, Redis may know only that try: releases the lock by
+ * its ticket, too. */
+void hold_release_refreshed(const struct hold_owner *o, const struct lock_request *p, int db);
 
 /* --- facts about holds, for SHOW and logs
  * ------------------------------------------------------ */

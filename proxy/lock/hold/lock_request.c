@@ -553,6 +553,23 @@ void lock_request_undo(struct lock_request *p, int db)
 	lock_request_free(p);
 }
 
+void hold_release_refreshed(const struct hold_owner *o, const struct lock_request *p, int db)
+{
+	for (; o->n && db >= 0 && p; p = p->next) {
+		const struct hold *hold = hold_find(o->table, o, true, db, p->keys[0],
+		                                    p->token);
+
+		if (hold && hold->shared && hold->release && p->ticket.n &&
+		    effect_terms[p->effect].holds && hold->kind == p->kind &&
+		    slice_eq(hold_token(hold), p->token) &&
+		    (layout_of(hold->kind)->release == RELEASE_LAST_TRY ||
+		     layout_of(hold->kind)->release == RELEASE_VALUE))
+			hold_release_try(hold, p->ticket,
+			                 p->lease_ms ? p->lease_ms + RELEASE_SLACK_MS : 0,
+			                 lock_request_until(p));
+	}
+}
+
 size_t lock_request_nbytes(const struct lock_request *p)
 {
 	size_t nbytes = 0;
