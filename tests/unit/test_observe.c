@@ -163,6 +163,37 @@ TEST(lost_updates_are_counted)
 	}
 }
 
+TEST(a_client_s_oldest_read_is_forgotten_for_its_129th)
+{
+	static const struct {
+		int nothers; /* keys that A reads after the first */
+		const char *first, *last; /* counts after A wrote the first, and the last */
+	} rows[] = {
+		{ 127, "unread_writes=1 stale_writes=1 lost_updates=1",
+		  "unread_writes=2 stale_writes=2 lost_updates=2" },
+		{ 128, "unread_writes=2 stale_writes=0 lost_updates=0",
+		  "unread_writes=3 stale_writes=1 lost_updates=1" },
+		{ 300, "unread_writes=2 stale_writes=0 lost_updates=0",
+		  "unread_writes=3 stale_writes=1 lost_updates=1" },
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		struct fixture f;
+		char key[24];
+		begin(&f, ROOMY);
+		play(&f, "rA");
+		for (int n = 0; n < rows[i].nothers; n++) {
+			snprintf(key, sizeof(key), "stock:o%d", n);
+			play_on(&f, "rA", slice_str(key));
+		}
+		play(&f, "wB wA");
+		assert_has(report(&f), rows[i].first);
+		play_on(&f, "wB wA", slice_str(key));
+		assert_has(report(&f), rows[i].last);
+		end(&f);
+	}
+}
+
 /* Clients write the value that they read, plus one, in any order. */
 TEST(lost_updates_are_what_a_sum_is_short_of)
 {
