@@ -57,9 +57,6 @@ static struct node *pick_default_node(struct cluster *c, enum node_health *healt
 /* Chooses another home node if the present one does not answer, and the session can leave it.
  * `moves`: parts in flight may move, too. Returns true if the caller must dispatch parts that
  * wait for a link to the old home again. */
-/* Chooses another home node if the present one does not answer, and the session can leave it.
- * `moves`: parts in flight may move, too. Returns true if the caller must dispatch parts that
- * wait for a link to the old home again. */
 static bool leave_default_node(struct cluster_session *s, bool moves)
 {
 	struct cluster *c = s->cluster;
