@@ -10,7 +10,8 @@
 
 #include "watch/key_pattern.h"
 
-/* --- numbers, times and keys for people ----------------------------------------------------- */
+/* --- numbers, times and keys for people -----------------------------------------------------
+ */
 
 const char *words_number(struct words *w, uint64_t n)
 {
@@ -125,7 +126,6 @@ bool discovery_lock_is_proposed(const struct finding *f)
 		return false;
 	return verdict_is_harmed(&f->lock) || (f->nothers == 0 && is_at_risk(&f->lock));
 }
-
 
 static void put_lock_use(struct buf *out, const struct finding *f)
 {
