@@ -90,7 +90,8 @@ static inline bool slice_cut(struct slice *s, char end, struct slice *out)
 static inline bool slice_starts(struct slice a, struct slice prefix)
 {
 	return a.n >= prefix.n &&
-	       memcmp(a.p, prefix.p, prefix.n) == 0; /* NOLINT(clang-analyzer-core.*) */
+	       (prefix.n == 0 ||
+	        memcmp(a.p, prefix.p, prefix.n) == 0); /* NOLINT(clang-analyzer-core.*) */
 }
 
 #endif
