@@ -9,7 +9,7 @@ from harness.campaigns import UNTIL_FOUND, campaign, until_found
 
 
 def test_clients_do_not_notice_that_slots_move():
-    status, output = campaign("cluster", "--seconds", 15, "--clients", 30, "--kinds", "migrate,reshard")
+    status, output = campaign("cluster", "--seconds", 8, "--clients", 15, "--kinds", "migrate,reshard")
     assert status == 0, output[-6000:]
 
 

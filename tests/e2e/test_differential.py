@@ -25,14 +25,14 @@ def try_tester(tmp_path, *args):
 
 
 def test_hasp_cannot_be_told_from_redis(tmp_path):
-    status, output = differential(tmp_path, "--streams", 300, "--minimise", 5,
-                                  "--seconds", 25, "--stop-after", 2)
+    status, output = differential(tmp_path, "--streams", 150, "--minimise", 5,
+                                  "--seconds", 13, "--stop-after", 2)
     assert status == 0, output[-4000:]
 
 
 def test_hasp_that_discovers_cannot_be_told_from_redis(tmp_path):
-    status, output = differential(tmp_path, "--discover", "--streams", 150, "--minimise", 5,
-                                  "--seconds", 15, "--stop-after", 2)
+    status, output = differential(tmp_path, "--discover", "--streams", 80, "--minimise", 5,
+                                  "--seconds", 8, "--stop-after", 2)
     assert status == 0, output[-4000:]
 
 
@@ -66,8 +66,8 @@ def test_difference_can_be_replayed_in_its_shortest_form(tmp_path):
 
 
 def test_keys_of_a_cluster_may_be_anywhere(tmp_path):
-    status, output = differential(tmp_path, "--cluster", 3, "--kinds", "anywhere,types,wide", "--streams", 60,
-                                  "--seconds", 20)
+    status, output = differential(tmp_path, "--cluster", 3, "--kinds", "anywhere,types,wide", "--streams", 30,
+                                  "--seconds", 10)
     assert status == 0, output[-4000:]
 
 
@@ -76,7 +76,7 @@ def test_keys_of_a_cluster_may_be_anywhere(tmp_path):
 def test_a_cluster_cannot_be_told_from_redis(tmp_path, primaries):
     status, output = differential(tmp_path, "--cluster", primaries, "--kinds",
                                   "mixed,session,transaction,pubsub,reply_modes,scripts,inline,broken,half_close",
-                                  "--streams", 80, "--minimise", 5, "--seconds", 20, "--stop-after", 2)
+                                  "--streams", 40, "--minimise", 5, "--seconds", 10, "--stop-after", 2)
     assert status == 0, output[-4000:]
 
 
@@ -89,7 +89,7 @@ def test_tester_tells_a_cluster_from_redis(tmp_path, primaries):
 
 
 def test_rules_do_what_the_model_says(tmp_path):
-    status, output = differential(tmp_path, "--rules", "--streams", 150, "--seconds", 15, "--stop-after", 2)
+    status, output = differential(tmp_path, "--rules", "--streams", 80, "--seconds", 8, "--stop-after", 2)
     assert status == 0, output[-4000:]
 
 

@@ -9,7 +9,7 @@ from harness.campaigns import UNTIL_FOUND, campaign, until_found
 
 
 def test_clients_notice_a_delay():
-    status, output = campaign("failover", "--times", 1, "--clients", 30)
+    status, output = campaign("failover", "--times", 1, "--clients", 15)
     assert status == 0, output[-6000:]
 
 

@@ -9,7 +9,7 @@ from harness.campaigns import UNTIL_FOUND, campaign, until_found
 
 
 def test_honest_clients_come_to_no_harm():
-    status, output = campaign("hostile", "--seconds", 5)
+    status, output = campaign("hostile", "--seconds", 3)
     assert status == 0, output[-6000:]
 
 
