@@ -110,6 +110,8 @@ static void on_next(struct event *e)
 	}
 	loops_each(&p->machine, is_running, &nover);
 	if (nover < p->nworkers) {
+		if (world_now() + DRAIN_LOOK_US >= p->closes_at)
+			machine_disturb(&p->machine, 2 * DRAIN_LOOK_US);
 		world_schedule_in(&p->next, DRAIN_LOOK_US);
 		return;
 	}
@@ -139,6 +141,7 @@ void process_leave(struct process *p, int64_t down_us)
 	for (size_t i = 0; i < p->nworkers; i++)
 		worker_drain(p->shared.workers[i]);
 	p->down_us = down_us;
+	p->closes_at = world_now() + p->config->drain_timeout_ms * MS;
 	world_schedule_in(&p->next, DRAIN_LOOK_US);
 	world_enter(before);
 }

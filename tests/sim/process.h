@@ -25,6 +25,7 @@ struct process {
 	bool is_up;
 	uint64_t starts;
 	struct event next; /* it starts again, or has drained */
+	int64_t closes_at; /* if it drains: when it closes the clients that are left */
 	int64_t down_us; /* time from the end to the next start; -1: there is none */
 };
 
