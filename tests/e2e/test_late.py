@@ -105,7 +105,9 @@ REFRESHED = {"reentrant": "refresh", "lease": "600s", "on_disconnect": "release"
 @pytest.mark.parametrize("section, command", [
     (rule(**REFRESHED), ("SETNX", LOCK, "v")), (rule(owner="address", **REFRESHED), ("SETNX", LOCK, "v")),
     (rule(owner="value", **REFRESHED), ("SETNX", LOCK, "v")), (verbs(**REFRESHED), ("LOCK", LOCK)),
-    (verbs(**REFRESHED), ("LOCK", LOCK, "AS", "me"))], ids=["connection", "address", "value", "LOCK", "AS"])
+    (verbs(**REFRESHED), ("LOCK", LOCK, "AS", "me")),
+    (verbs(**REFRESHED), ("MLOCK", 2, "lock:0", LOCK, "AS", "me"))],
+    ids=["connection", "address", "value", "LOCK", "AS", "MLOCK"])
 def test_lock_whose_refresh_was_never_answered_is_released_at_disconnect(start_hasp, redis_server, plain, section, command):
     """Redis knows a later try of the owner than hasp."""
     record = "hasp:fence:{%s}" % LOCK

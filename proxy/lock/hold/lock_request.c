@@ -553,10 +553,10 @@ void lock_request_undo(struct lock_request *p, int db)
 	lock_request_free(p);
 }
 
-void hold_release_refreshed(const struct hold_owner *o, const struct lock_request *p, int db)
+static void release_refreshed(const struct hold_owner *o, const struct lock_request *p, int db)
 {
-	for (; o->n && db >= 0 && p; p = p->next) {
-		const struct hold *hold = hold_find(o->table, o, true, db, p->keys[0],
+	for (size_t i = 0; i < (p->parts ? p->nkeys : 1); i++) {
+		const struct hold *hold = hold_find(o->table, o, true, db, p->keys[i],
 		                                    p->token);
 
 		if (hold && hold->shared && hold->release && p->ticket.n &&
@@ -568,6 +568,12 @@ void hold_release_refreshed(const struct hold_owner *o, const struct lock_reques
 			                 p->lease_ms ? p->lease_ms + RELEASE_SLACK_MS : 0,
 			                 lock_request_until(p));
 	}
+}
+
+void hold_release_refreshed(const struct hold_owner *o, const struct lock_request *p, int db)
+{
+	for (; o->n && db >= 0 && p; p = p->next)
+		release_refreshed(o, p, db);
 }
 
 size_t lock_request_nbytes(const struct lock_request *p)
