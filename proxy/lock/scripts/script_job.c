@@ -100,13 +100,13 @@ static struct node *script_job_node(const struct script_job *job)
 	return t->only ? t->only : topology_node(t, script_job_key(job));
 }
 
-/* Returns the queue of the node; NULL: it has none. */
 /* True if hasp itself sends only renewals to the node. */
 static bool node_is_still(const struct node *n)
 {
 	return n->held & (NODE_LEAVING | NODE_AT_REST);
 }
 
+/* Returns the queue of the node; NULL: it has none. */
 static struct job_queue *queue_find(const struct script_jobs *all, const struct node *at)
 {
 	list_each (struct job_queue, q, &all->queues, in_all)
