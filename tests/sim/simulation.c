@@ -98,6 +98,9 @@ static void run(struct simulation *s, const struct model *model, bool quiet_worl
 		history_fail("hangs: %s", model->who_hangs());
 		return;
 	}
+	/* A Redis that is paused may still get commands of a hasp that was killed. */
+	if (world_now() < s->redis.machine.paused_until)
+		world_run(s->redis.machine.paused_until, NULL, NULL);
 	world_run(world_now() + REST_SECONDS * SECOND, NULL, NULL);
 	if (model->check)
 		model->check(s);
