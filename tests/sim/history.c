@@ -718,9 +718,12 @@ void history_fail_try(struct try *t, const char *why)
 		history_fail("failed: %s with %s: %s", t->who, t->key, why);
 }
 
-void history_circle(const struct try *t)
+void history_circle(const struct try *t, int64_t lease_us)
 {
-	if (!is_disturbed(t, t->sent))
+	bool may_wait_for_dead = t->hasp->died_at >= 0 &&
+	                         t->hasp->died_at + lease_us >= t->sent;
+
+	if (!is_disturbed(t, t->sent) && !may_wait_for_dead)
 		history_fail("circle: %s waited for %s to the end", t->who, t->key);
 }
 

@@ -252,7 +252,7 @@ static void on_refused(struct walker *w, const redisReply *r)
 		check_told(w, r->str);
 	for (int i = w->takes_both ? 0 : last; i <= last; i++) {
 		if (!deadlock && w->tries[i]->wait_us == WAIT_MS * MS)
-			history_circle(w->tries[i]);
+			history_circle(w->tries[i], GUARD_LEASE);
 		over(w, i, history_give_up);
 	}
 	release(w);
