@@ -62,6 +62,11 @@ void rewrite_begin_single(const struct rewrite *rw, enum script_id id, size_t nm
 char *rewrite_open_single(const struct rewrite *rw, enum script_id id, size_t nmore,
                           size_t nargs, size_t space);
 
+/* Begins the call for a command with several keys, of which some have a rule. KEYS are lock,
+ * sidecar and record of each of these, then the other keys. ARGV begins with the number of
+ * locks, which this writes; one argument, `nargs` of each lock, and the command must follow. */
+void rewrite_begin_several(const struct rewrite *rw, enum script_id id, size_t nargs);
+
 /* Writes a call that checks the owner, and runs the command as it came. */
 enum rewrite_result rewrite_write(const struct rewrite *rw);
 
@@ -79,10 +84,6 @@ const struct lock_key *rewrite_first_lock(const struct rewrite *rw);
  * owner = value, the lock stands in place of the sidecar, which does not exist. */
 void rewrite_lock_keys(const struct rewrite *rw, const struct rule *rule, struct slice key,
                        size_t nmore);
-/* Writes these KEYS to `p`, and returns the end of the bytes. They take at most
- * key_names_space() bytes for all of them. */
-char *rewrite_put_lock_keys(char *p, const struct rewrite *rw, const struct rule *rule,
-                            struct slice key, size_t nmore);
 /* Appends "shared" if several connections can have the same token under the rule, else "". */
 void rewrite_shared(const struct rewrite *rw, const struct rule *rule);
 /* Appends the command's keys that have no rule. */

@@ -433,17 +433,7 @@ static enum rewrite_result rewrite_getset(const struct rewrite *rw)
 /* Writes the call as scripts/commands/msetnx.lua reads it. */
 static void write_msetnx_call(const struct rewrite *rw)
 {
-	size_t nlocks = rewrite_count_locks(rw);
-
-	script_call_begin(rw->out, SCRIPT_MSETNX, rw->opts, rw->nkeys + 2 * nlocks,
-	                  2 + 2 * nlocks + rw->req->argc);
-	for (size_t i = 0; i < rw->nkeys; i++)
-		if (rw->keys[i].rule)
-			rewrite_lock_keys(rw, rw->keys[i].rule, rw->req->argv[rw->keys[i].arg],
-			                  1);
-	rewrite_unruled_keys(rw);
-
-	resp_write_bulk_int(rw->out, (long long)nlocks);
+	rewrite_begin_several(rw, SCRIPT_MSETNX, 2);
 	resp_write_bulk(rw->out, rw->opts->ticket);
 	for (size_t i = 0; i < rw->nkeys; i++) {
 		if (!rw->keys[i].rule)

@@ -21,8 +21,10 @@ bool rewrite_has_sidecar(const struct rule *rule)
 	return rule->owner != OWNER_VALUE;
 }
 
-char *rewrite_put_lock_keys(char *p, const struct rewrite *rw, const struct rule *rule,
-                            struct slice key, size_t nmore)
+/* Writes the KEYS of rewrite_lock_keys() to `p`, and returns the end of the bytes. They take at
+ * most key_names_space() bytes for all of them. */
+static char *put_lock_keys(char *p, const struct rewrite *rw, const struct rule *rule,
+                           struct slice key, size_t nmore)
 {
 	static const enum key_name names[] = { KEY_NAME_OWNER, KEY_NAME_FENCE, KEY_NAME_QUEUE };
 	bool has_sidecar = rewrite_has_sidecar(rule);
@@ -39,7 +41,7 @@ void rewrite_lock_keys(const struct rewrite *rw, const struct rule *rule, struct
 {
 	char *p = buf_reserve(rw->out, key_names_space(key, 2 + nmore));
 
-	buf_added_to(rw->out, rewrite_put_lock_keys(p, rw, rule, key, nmore));
+	buf_added_to(rw->out, put_lock_keys(p, rw, rule, key, nmore));
 }
 
 char *rewrite_open_single(const struct rewrite *rw, enum script_id id, size_t nmore,
@@ -53,7 +55,7 @@ char *rewrite_open_single(const struct rewrite *rw, enum script_id id, size_t nm
 	rw->call->script = id;
 	rw->call->key = key;
 	rw->call->owner = k->token;
-	return rewrite_put_lock_keys(p, rw, k->rule, key, nmore);
+	return put_lock_keys(p, rw, k->rule, key, nmore);
 }
 
 void rewrite_begin_single(const struct rewrite *rw, enum script_id id, size_t nmore,
@@ -103,20 +105,24 @@ void rewrite_shared(const struct rewrite *rw, const struct rule *rule)
 	resp_write_bulk_if(rw->out, rule->owner != OWNER_CONNECTION, "shared");
 }
 
-/* Writes the call as scripts/commands/write.lua reads it. */
-static void write_write_call(const struct rewrite *rw, bool resp3)
+void rewrite_begin_several(const struct rewrite *rw, enum script_id id, size_t nargs)
 {
 	size_t nlocks = rewrite_count_locks(rw);
 
-	script_call_begin(rw->out, SCRIPT_WRITE, rw->opts, rw->nkeys + 2 * nlocks,
-	                  2 + 4 * nlocks + rw->req->argc);
+	script_call_begin(rw->out, id, rw->opts, rw->nkeys + 2 * nlocks,
+	                  2 + nargs * nlocks + rw->req->argc);
 	for (size_t i = 0; i < rw->nkeys; i++)
 		if (rw->keys[i].rule)
 			rewrite_lock_keys(rw, rw->keys[i].rule, rw->req->argv[rw->keys[i].arg],
 			                  1);
 	rewrite_unruled_keys(rw);
-
 	resp_write_bulk_int(rw->out, (long long)nlocks);
+}
+
+/* Writes the call as scripts/commands/write.lua reads it. */
+static void write_write_call(const struct rewrite *rw, bool resp3)
+{
+	rewrite_begin_several(rw, SCRIPT_WRITE, 4);
 	resp_write_bulk_str(rw->out, resp3 ? "3" : "2");
 	for (size_t i = 0; i < rw->nkeys; i++) {
 		const struct rule *rule = rw->keys[i].rule;
