@@ -13,6 +13,7 @@
 --
 -- returns  the count
 -- layout   hasp's
+-- include add_lease
 -- include client_error
 -- include hasp_error
 -- include int_overflow
@@ -43,9 +44,5 @@ if side ~= lock then
 		redis.call('SET', side, note, 'KEEPTTL')
 	end
 end
-if redis.call('PTTL', lock) == -1 then
-	redis.call('PEXPIRE', lock, lease)
-	redis.call('PEXPIRE', side, lease)
-	redis.call('PEXPIRE', record, lease)
-end
+add_lease(lock, side, record, lease)
 return count

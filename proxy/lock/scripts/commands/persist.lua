@@ -9,6 +9,7 @@
 --
 -- returns  0 for a string; as Redis for other types
 -- layout   hasp's
+-- include add_lease
 -- include client_error
 local lock, side, record = unpack(KEYS)
 local lease = ARGV[1]
@@ -17,9 +18,5 @@ if redis.call('TYPE', lock).ok ~= 'string' then
 	local reply = redis.pcall('PERSIST', lock)
 	return type(reply) == 'table' and client_error(reply, 'PERSIST') or reply
 end
-if redis.call('PTTL', lock) == -1 then
-	redis.call('PEXPIRE', lock, lease)
-	redis.call('PEXPIRE', side, lease)
-	redis.call('PEXPIRE', record, lease)
-end
+add_lease(lock, side, record, lease)
 return 0

@@ -105,6 +105,15 @@ local function is_retaken(lock, side)
 	return ttl == -1 or math.abs(ttl - redis.call('PTTL', side)) > 1000
 end
 
+-- Gives a rule's lock, its sidecar and its record an expiry of `lease` ms if the lock has none.
+local function add_lease(lock, side, record, lease)
+	if redis.call('PTTL', lock) == -1 then
+		redis.call('PEXPIRE', lock, lease)
+		redis.call('PEXPIRE', side, lease)
+		redis.call('PEXPIRE', record, lease)
+	end
+end
+
 -- Gives a rule's lock an expiry of `lease` ms if it has none, and cuts an expiry longer than `max`
 -- ms. Writes `note`, unless nil, to the sidecar (see check_owner()); then `record`, unless nil, gets
 -- the lock's expiry, too.
