@@ -26,7 +26,8 @@
 
 /* Forward a request while it arrives if it is longer than this, in bytes. */
 #define STREAM_FROM ((size_t)16 * 1024)
-/* Do not keep a request that is longer than this, in bytes: a redirection then fails it. */
+/* hasp does not keep a request that is longer than this, in bytes: if the node redirects such a
+ * request, it fails. */
 #define STREAM_KEPT_MAX ((size_t)8 * 1024 * 1024)
 /* Send a request to the home node if its first bytes, this many, contain no key. */
 #define STREAM_KEY_MAX ((size_t)128 * 1024)
@@ -102,7 +103,9 @@ static bool is_node_conn_ready(struct cluster_session *s, struct node_conn *l)
 	return l->state == NODE_CONN_READY;
 }
 
-bool session_is_last_to_answer(struct cluster_session *s)
+/* Call this before a request that Redis refuses by an error and then closes the connection.
+ * False: the request must wait, because the close would lose replies of other nodes. */
+static bool is_last_to_answer(struct cluster_session *s)
 {
 	if (list_empty(&s->entries))
 		return true;
@@ -151,7 +154,7 @@ static size_t session_begin_stream(struct cluster_session *s, const char *p, siz
 	/* Shared links take only complete requests. */
 	if (s->shares || (n < STREAM_FROM && !is_refused))
 		return 0;
-	if (is_refused && !session_is_last_to_answer(s))
+	if (is_refused && !is_last_to_answer(s))
 		return 0;
 	view = request_view(&c->args, p, n, &whole);
 	if (routing_needs_whole(s, &view)) {
@@ -221,7 +224,7 @@ static size_t session_pass_bad(struct cluster_session *s, const char *p, size_t 
 {
 	struct cluster_entry *e;
 
-	if (!session_is_last_to_answer(s))
+	if (!is_last_to_answer(s))
 		return 0;
 	e = entry_begin_one(s, -1, NULL, slice_of(p, used));
 	e->ends = true;

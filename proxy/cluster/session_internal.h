@@ -216,10 +216,6 @@ struct stream_peer *session_connect(struct link_env *env, struct link *l,
 /* Frees a session that is FLOW_CLOSED. */
 void session_free(struct cluster_session *s);
 
-/* Call this before a request that Redis refuses by an error and then closes the connection.
- * False: the request must wait, because the close would lose replies of other nodes. */
-bool session_is_last_to_answer(struct cluster_session *s);
-
 /* --- session_out.c ------------------------------------------------------------------------ */
 
 void session_set_flow(struct cluster_session *s, enum cluster_flow flow);

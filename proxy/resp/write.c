@@ -62,11 +62,6 @@ void resp_write_array(struct buf *out, size_t n)
 	write_header(out, '*', n);
 }
 
-void resp_write_bulk_header(struct buf *out, size_t n)
-{
-	write_header(out, '$', n);
-}
-
 void resp_write_bulk_int(struct buf *out, long long v)
 {
 	char *p = buf_reserve(out, RESP_BULK_INT_SPACE);

@@ -97,8 +97,6 @@ static inline void resp_write_bulk_if(struct buf *out, bool on, const char *word
 	else
 		buf_append(out, SLICE_LIT("$0\r\n\r\n"));
 }
-/* Appends `$n\r\n`: n bytes and a CRLF must follow. */
-void resp_write_bulk_header(struct buf *out, size_t n);
 void resp_write_bulk_int(struct buf *out, long long v);
 
 /* Appends a whole request: an array of `n` bulks. */
