@@ -114,15 +114,22 @@ TEST(watched_keys_decide_the_node)
 	assert_node_got_nothing(f, 0);
 }
 
-TEST(a_command_that_was_redirected_is_queued_elsewhere)
+/* Node 1 redirects the first command of a transaction, and hasp discards the transaction there.
+ */
+static void transaction_is_redirected(struct cluster_fixture *f)
 {
-	struct cluster_fixture *f = *state;
-
 	client_sends(f, MULTI GET_FOO, 2);
 	assert_node_got(f, 1, MULTI GET_FOO);
 	node_sends(f, 1, OK MOVED);
 	assert_client_got(f, OK QUEUED);
 	assert_node_got(f, 1, DISCARD);
+}
+
+TEST(a_command_that_was_redirected_is_queued_elsewhere)
+{
+	struct cluster_fixture *f = *state;
+
+	transaction_is_redirected(f);
 	client_sends(f, GET_FOO, 1);
 	assert_node_got(f, 2, MULTI GET_FOO GET_FOO);
 	node_sends(f, 2, OK QUEUED QUEUED);
@@ -267,11 +274,7 @@ TEST(a_node_that_refuses_hasp_s_own_discard_gets_a_new_connection)
 {
 	struct cluster_fixture *f = *state;
 
-	client_sends(f, MULTI GET_FOO, 2);
-	assert_node_got(f, 1, MULTI GET_FOO);
-	node_sends(f, 1, OK MOVED);
-	assert_client_got(f, OK QUEUED);
-	assert_node_got(f, 1, DISCARD);
+	transaction_is_redirected(f);
 	node_sends(f, 1, "-NOPERM no\r\n");
 	assert_node_was_left(f, 1);
 	client_sends(f, EXEC, 1);
