@@ -26,7 +26,8 @@ struct stats;
 struct unknown_commands;
 struct waiters;
 
-/* If a connection has a lock by more tokens than this, its commands do not wait for that. */
+/* If a connection holds a lock under more tokens than this, its commands do not wait for the
+ * lock. */
 #define OWN_TOKENS_MAX 64
 
 /* The worker owns it. */

@@ -84,7 +84,8 @@ struct pending_request {
 		} subscribe; /* SUBSCRIBE and its kin */
 		struct list queued; /* EXEC: the queued requests that it runs */
 	};
-	/* The meaning of the reply for locks, guards and watched keys. Opaque to this room: */
+	/* What the reply means for locks, guards and watched keys. This folder only keeps the
+	 * pointers: */
 	struct guard_op *guard_op; /* GUARD, EXEC; NULL: none */
 	struct lock_request *lock_request; /* LOCK; NULL: none */
 	struct command_sample *command_sample; /* NULL: none */

@@ -131,8 +131,8 @@ struct guard_sums {
 	uint64_t stale; /* stale writes outside any lock */
 	uint64_t under_lock; /* writes by a client that held one lock from read to write */
 	uint64_t stale_under_lock; /* stale writes among `under_lock` */
-	uint64_t near_lock; /* writes by a client whose lock ended after the read, or whose
-	                     * address or name another lock's holder has */
+	uint64_t near_lock; /* writes by a client whose lock ended after the read, or that has
+	                     * the same address or name as the holder of another lock */
 	uint64_t stale_near_lock; /* stale writes among `near_lock` */
 	uint64_t reread; /* writes by a client that had read the value several times */
 	uint64_t in_turn; /* writes outside any lock that are not stale, after another client's
@@ -172,8 +172,8 @@ struct key_group {
 	uint64_t nscripted; /* calls of scripts on keys that were not used as locks */
 	uint64_t nread, nwritten; /* values read, values written */
 	uint64_t nmissed; /* reads that found no value */
-	uint64_t hopped; /* writes by a client that had not read the key, when one with its
-	                  * address or name had */
+	uint64_t hopped; /* writes by a client that had not read the key, although another
+	                  * client with the same address or name had read it */
 	uint64_t raced; /* times that a client set a key that another one had set since this
 	                 * client had found none */
 	uint64_t refilled; /* times that a client read a list, deleted it and filled it again */
@@ -529,8 +529,9 @@ bool tracker_lock_seized(const struct tracker_act *a, struct key *k, uint64_t va
                          int64_t lease_ms);
 /* True if the pattern has the word lock, locks or mutex. */
 bool verdict_says_lock(struct slice pattern);
-/* True if a client counted to 1 and closed its connection, and others counted on: they wait for
- * a lock that no client will release, or they only count. */
+/* True if a client raised the counter to 1 and closed its connection, and others raised it
+ * further. Either they wait for a lock that no client will release, or the key is a plain
+ * counter. */
 bool verdict_was_left(const struct lock_sums *l);
 /* True if only INCR sets the key, and a connection that had counted to 1 counted on: a counter
  * that is deleted now and then, or the lock of a pool. */

@@ -88,8 +88,8 @@ void history_change_refused(struct try *t);
 /* The answer was an error, or the connection ended: the try may have got the lock. */
 void history_fail_try(struct try *t, const char *why);
 bool history_has(const struct try *t); /* Redis has the lock for the try now */
-/* The try has waited to the end, though no holder keeps a lock for long: it was in a circle, or
- * it waited for a lock that a killed hasp had left behind, for `lease_us` at most. */
+/* The try has waited to the end, though no holder keeps a lock for long. This is a fault,
+ * unless a killed hasp may have left a lock behind, which stays for at most `lease_us`. */
 void history_circle(const struct try *t, int64_t lease_us);
 void history_give_up(struct try *t); /* the client has gone while it waited or held */
 void history_release(struct try *t); /* the release is sent now */

@@ -184,7 +184,7 @@ TEST(a_client_without_state_shares_its_link)
 	converse_in_pieces(state, steps);
 }
 
-/* Nobody else uses the shared link, so it becomes the client's own. */
+/* The client is the only user of the shared link, so it may keep that link for itself. */
 TEST(a_subscriber_takes_the_shared_link_over)
 {
 	static const struct step steps[] = {

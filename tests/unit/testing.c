@@ -12,7 +12,7 @@
 #define MAX_FILES 200
 #define MAX_TESTS 4000
 
-/* A source file, whose tests stand one behind the other in `tests`. */
+/* A source file, whose tests follow each other in `tests`. */
 struct file {
 	const char *path;
 	const struct CMUnitTest *tests;

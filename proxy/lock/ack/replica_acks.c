@@ -31,7 +31,7 @@ struct replica_acks {
 	struct timers *timers;
 	struct topology *topology;
 	struct script_jobs *script_jobs;
-	struct list lines; /* a line for each connection that has questions */
+	struct list lines; /* an ack_line for each connection that has questions */
 	struct log_limit failures; /* limits the log line replicas_ack */
 };
 

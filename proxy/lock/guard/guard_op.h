@@ -208,8 +208,8 @@ unsigned guard_op_write_next(struct guard_op *op, struct buf *out,
 bool guard_op_tried(struct guard_op *op, const struct resp_reply *reply);
 /* Handles `+GRANTED ...`: the owner has the guards. */
 void guard_op_granted(struct guard_op *op, struct slice line);
-/* Handles a script's error. If the error says that a key's guard was lost, earlier reads of the
- * key have ended. */
+/* Handles a script's error. If the error says that a key's guard was lost, what the connection
+ * has read of the key before does not count any more. */
 void guard_op_refused(struct guard_op *op, struct slice line);
 /* Handles `+QUEUED place now held i`: the operation waits for the guard of key i. Writes the
  * try for its waiter, with the guard's name in `name`, and the guard's lease. Returns false if

@@ -293,9 +293,10 @@ bool hold_is_renewed(const struct hold *hold);
 void hold_set_value(struct hold *hold, struct slice value);
 void hold_release_voted(struct hold *hold);
 void hold_free_voted(struct hold *hold);
-/* Releases a lock whose record in Redis has only the ticket of the latest try, unless that is
- * another one than `ticket` (empty: any), or more than `most_ms` is left of the lease (0: any
- * time). Tries to until `until`; 0: for as long as it takes. */
+/* Releases a lock whose record in Redis has only the ticket of the latest try. Does nothing if
+ * Redis has another ticket than `ticket`, or if more than `most_ms` is left of the lease. An
+ * empty `ticket` and a `most_ms` of 0 set no condition. Retries until `until`, or without end
+ * if that is 0. */
 void hold_release_try(const struct hold *hold, struct slice ticket, int64_t most_ms,
                       double until);
 /* hold_add_ticket() counts one more LOCK, with this ticket; hold_remove_ticket() one UNLOCK. */

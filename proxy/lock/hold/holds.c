@@ -420,14 +420,16 @@ void hold_given_back(struct holds *h, const struct hold_owner *o, int db, struct
                      struct slice token, struct buf *out)
 {
 	const struct hold *hold = o->n ? hold_find(h, o, true, db, key, token) : NULL;
+	long long fence;
 
 	if (!hold || !slice_eq(hold_token(hold), token))
 		hold = find_ended(o, db, key, token);
 	/* A hold with fewer tickets than `count` has forgotten its first ticket. */
 	if (hold && hold->ntickets && hold->ntickets >= hold->count) {
 		buf_puts(out, hold->tickets[0]);
-		if (last_fence(hold))
-			buf_printf(out, " %lld", last_fence(hold));
+		fence = last_fence(hold);
+		if (fence)
+			buf_printf(out, " %lld", fence);
 	}
 	buf_append(out, SLICE_LIT(","));
 }
@@ -490,7 +492,7 @@ void hold_release_voted(struct hold *hold)
 	v->release(v->arg, lock_id_key(hold->by_id.key), voted_value(hold), hold->lease_ms);
 }
 
-/* Sends the script, and tries to until `until`; 0: for as long as it takes. */
+/* Sends the script, and retries until `until`, or without end if that is 0. */
 static void send_release(const struct hold *hold, enum script_id script, struct buf *out,
                          double until)
 {

@@ -56,8 +56,8 @@ def by_length(items):
 
 def mark(items):
     """Marks tests. The tests of the scripts need no hasp, so they run only with the build without
-    sanitizers. Of a parametrized test with hasp, contrib/check runs only the first row: the other
-    rows mostly run the same code."""
+    sanitizers. If a parametrized test needs hasp, contrib/check runs only its first row, because
+    the other rows mostly run the same code."""
     begun = set()
     chosen = set(SANITIZED.read_text().splitlines())
     for item in items:
