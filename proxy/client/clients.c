@@ -29,7 +29,7 @@ static void resume(struct client *c)
 		requests_resume(c);
 }
 
-static void clients_run(struct client_env *env)
+void clients_run(struct client_env *env)
 {
 	list_shift_each (struct client, c, &env->runnable, turn)
 		resume(c);
