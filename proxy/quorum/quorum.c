@@ -96,8 +96,8 @@ static void on_voted(struct quorum_call *call, const struct quorum_answer *a)
 	free(call);
 }
 
-/* Takes the lock also at servers that lack it, as they have restarted or were not reached. A
- * majority has the lock, so no other client can have it. */
+/* Takes the lock at the servers that lack it: they were restarted, or hasp did not reach them.
+ * A majority has the lock, so no other client can have it. */
 static void take_at_absent(struct quorum *q, const struct quorum_result *r)
 {
 	for (size_t i = 0; i < q->opts.nservers; i++) {

@@ -5,14 +5,14 @@
  * sends requests (opts.send()), and reports answers and connections by quorum_on_*().
  *
  *   client            quorum_ops.c                    quorum_servers.c
- *     | LOCK            TAKE at all that vote ------->  EVAL quorum_take   at each server
+ *     | LOCK            TAKE at all voting servers -->  EVAL quorum_take   at each server
  *     |                 a majority: CONFIRM ---------->  EVAL quorum_confirm
  *     |                   the greatest fencing token
  *     |                   that is no more than an hour ahead
  *     |<- granted -------- a majority, and the lease still runs
- *     |                 else: release at all; try again later (WAIT), or answer
+ *     |                 else: release at all servers; try again later (WAIT), or answer
  *
- *   LOCK                  TAKE -> CONFIRM -> ENDED; from both: -> PAUSE -> TAKE, or ENDED
+ *   LOCK                  TAKE -> CONFIRM -> ENDED; if a step fails: PAUSE -> TAKE, or ENDED
  *
  *   LOCK.EXTEND, UNLOCK   READ -> EXTEND or RELEASE -> ENDED; without READ if hasp knows the
  *                         value of the lock, as for each renewal
@@ -52,7 +52,7 @@ struct quorum_answer {
 	struct slice text;
 };
 
-/* A script call whose answer is due. */
+/* A script call that the server has not answered yet. */
 struct quorum_call {
 	void (*fn)(struct quorum_call *call, const struct quorum_answer *a);
 	size_t server; /* index of the server in quorum_opts.addresses */
@@ -81,8 +81,8 @@ struct quorum *quorum_new(const struct quorum_opts *opts);
 /* Call it only when all servers are down, and all operations have ended. */
 void quorum_free(struct quorum *q);
 const struct quorum_opts *quorum_terms(const struct quorum *q);
-/* Returns `lease_ms`, at most restart_delay_ms: a lock that a restarted server has forgotten
- * must have ended when that server votes again. */
+/* Returns `lease_ms`, or restart_delay_ms (unless 0) if that is less. A restarted server has
+ * forgotten its locks: they must have ended before the server votes again. */
 int64_t quorum_bound_lease(const struct quorum *q, int64_t lease_ms);
 /* True if a call is in flight to a server that is up and not silent. */
 bool quorum_is_asked(const struct quorum *q);
@@ -93,11 +93,11 @@ enum quorum_server_state {
 	QUORUM_SERVER_UP
 };
 enum quorum_server_state quorum_server_state(const struct quorum *q, size_t server);
-/* Removes the releases whose time is over. Call it about once a second. */
+/* Removes releases older than twice the lease. Call it about once a second. */
 void quorum_tick(struct quorum *q);
 
-/* A server is connected and has reported its run_id and uptime (in seconds) by INFO. Returns in
- * how many seconds the server votes; 0: at once. */
+/* A server is connected and has reported its run_id and uptime (in seconds) by INFO. Returns
+ * the seconds until the server votes; 0: it votes at once. */
 double quorum_on_up(struct quorum *q, size_t server, const char *run_id, int64_t uptime);
 /* After this, the caller must answer the calls in flight as QUORUM_FAILED. */
 void quorum_on_down(struct quorum *q, size_t server);
@@ -111,12 +111,12 @@ enum quorum_request { QUORUM_LOCK, QUORUM_UNLOCK, QUORUM_EXTEND, QUORUM_INFO };
 struct quorum_result {
 	enum quorum_verdict verdict; /* never QUORUM_OPEN */
 	size_t nanswered; /* number of servers that answered */
-	/* UNLOCK, INFO: only the lock's value; EXTEND: value and lease. */
+	/* LOCK: all is set; EXTEND: the value and the lease; UNLOCK, INFO: only the value. */
 	struct voted_lock lock;
 	int64_t lease_ms; /* LOCK, EXTEND: the requested lease */
 	struct slice key; /* key of the request */
 	struct slice owner; /* owner in the request; INFO: the lock's owner */
-	int64_t ttl_ms; /* INFO: rest of the lease */
+	int64_t ttl_ms; /* INFO: how long the lease still lasts */
 	uint32_t absent; /* EXTEND: servers that lack the lock, as bits */
 	bool is_gone; /* EXTEND, UNLOCK: a majority does not have the lock */
 	struct quorum *quorum;
@@ -128,7 +128,7 @@ typedef void quorum_done_fn(void *arg, const struct quorum_result *r);
 struct quorum_ask {
 	enum quorum_request request;
 	struct slice key;
-	struct quorum_claim claim; /* INFO: only `of_rule` counts */
+	struct quorum_claim claim; /* INFO uses only `of_rule` */
 	struct slice value; /* EXTEND, UNLOCK: the lock's value at the servers; empty: READ
 	                     * finds it */
 	int64_t lease_ms; /* lease of the lock; INFO: unused */

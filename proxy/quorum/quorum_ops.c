@@ -8,13 +8,13 @@
 #include "quorum/quorum_internal.h"
 #include "quorum/quorum_values.h"
 
-/* Seconds between two tries of a client: long enough for other clients to finish theirs, and
- * random, so that clients that have split the votes do not split them again. */
+/* Seconds between two tries of a client: long enough for other clients to finish their tries.
+ * The pause is random, so that clients that have split the votes do not split them again. */
 #define PAUSE_MIN_SECONDS 0.02
 #define PAUSE_MORE_SECONDS 0.08
 
-/* If more than this share of a lease is over when hasp could report the lock, hasp has the
- * servers begin the lease again. */
+/* If a majority confirms a lock after more than this share of its lease, hasp extends the lease
+ * before it answers the client. */
 #define STALE_SHARE 0.1
 
 #define WARNINGS_MAX 10 /* log lines in 10 seconds */
@@ -49,7 +49,7 @@ struct quorum_op {
 	int64_t proposals[QUORUM_PEERS_MAX]; /* TAKE: each server's fencing token; 0: none */
 	struct quorum_fence fence; /* chosen from `proposals` */
 	struct quorum_row *rows; /* READ: each server's answer; NULL before READ */
-	struct quorum_release *release; /* UNLOCK; NULL: not yet begun */
+	struct quorum_release *release; /* UNLOCK: the release; NULL: not yet begun */
 	struct timer timer; /* time-out of the step; in OP_PAUSE the end of the pause */
 };
 
@@ -110,7 +110,7 @@ static void op_stop(struct quorum_op *op)
 static void op_end(struct quorum_op *op, const struct quorum_result *r)
 {
 	op_stop(op);
-	op->ndue++; /* keeps `op` during done() */
+	op->ndue++; /* done() must not free `op` */
 	op->ask.done(op->ask.arg, r);
 	if (--op->ndue == 0)
 		op_free(op);
@@ -163,7 +163,7 @@ static void op_ask(struct quorum_op *op, size_t server, enum script_id script,
 	op->asked |= UINT32_C(1) << server;
 }
 
-/* Begins the vote of a step, and its time-out. */
+/* Begins the vote of a step, and the time-out of the vote. */
 static void op_begin_vote(struct quorum_op *op)
 {
 	const struct quorum_opts *opts = &op->q->opts;
@@ -192,7 +192,7 @@ static void op_ask_all(struct quorum_op *op, enum script_id script, uint32_t amo
 
 static void op_proceed(struct quorum_op *op, bool is_over);
 
-/* Asks all servers to begin a lease: the step is OP_TAKE or OP_EXTEND. */
+/* Asks all servers to begin a lease. `step`: OP_TAKE or OP_EXTEND. */
 static void op_ask_lease(struct quorum_op *op, enum op_step step, enum script_id script)
 {
 	op_set_step(op, step);
@@ -229,7 +229,7 @@ static enum quorum_verdict op_take_verdict(struct quorum_op *op, bool is_over)
 	    quorum_fence_choose(&op->fence, op->proposals, opts->nservers,
 	                        opts->unix_us(opts->arg)))
 		return verdict;
-	/* The token may be too small. The servers that are still to answer may raise it. */
+	/* The token may be too small. A server that has not answered yet may raise it. */
 	return quorum_verdict(&op->votes, is_over, true) == QUORUM_OPEN ? QUORUM_OPEN
 	                                                                : QUORUM_UNREACHED;
 }
@@ -284,8 +284,8 @@ static void op_try_failed(struct quorum_op *op, enum quorum_verdict why)
 	timer_start(op->q->opts.timers, &op->timer, op_on_timer, now + pause, 0);
 }
 
-/* Ends a LOCK whose servers agreed. If much of the lease is over, asks them first to begin it
- * again: the client would have the lock for a short time only. */
+/* Ends a LOCK that a majority confirmed. If much of the lease is over, first extends it:
+ * otherwise the client would have the lock for a short time only. */
 static void op_granted(struct quorum_op *op)
 {
 	double now = op_now(op), lease = (double)op->ask.lease_ms / 1000;

@@ -4,7 +4,7 @@
 #include "base/fatal.h"
 #include "quorum/quorum_internal.h"
 
-/* hasp drops the oldest release if there are more: that lock ends with its lease. */
+/* hasp drops the oldest release if there are more: its lock ends with the lease. */
 #define RELEASES_MAX 10000
 
 /* A bit in `sent`, in addition to the servers' bits: the release's fn() is running. */
@@ -62,7 +62,7 @@ static void release_on_answer(struct quorum_call *call, const struct quorum_answ
 	if (r->fn)
 		r->fn(r->arg, call->server, a);
 	r->sent &= ~IN_CALLBACK;
-	/* (`fn` may have ended this release by a newer one: see RELEASES_MAX.) */
+	/* `fn` may have made a new release, and so dropped this one: see RELEASES_MAX. */
 	if (!r->is_over && r->acked == all_servers(r->q))
 		release_end(r);
 	else if (r->is_over && !r->sent && !r->fn)
@@ -92,7 +92,7 @@ struct quorum_release *quorum_release_new(struct quorum *q, struct slice key,
 	r->q = q;
 	buf_append(&r->key, key);
 	buf_append(&r->value, value);
-	/* Twice the lease: a server may run the call that takes the lock late. */
+	/* Twice the lease: a slow server may begin the lease late. */
 	r->until = timers_now(q->opts.timers) + 2 * (double)lease_ms / 1000;
 	r->acked = all_servers(q) & ~among;
 	r->fn = fn;

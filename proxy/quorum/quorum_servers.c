@@ -108,8 +108,8 @@ static void quorum_server_on_info(struct quorum_server *s, const redisReply *r)
 
 /* --- the link ----------------------------------------------------------------------------- */
 
-/* `tag`: the answered call; NULL: the reply to INFO; `owner` itself: the reply to AUTH, which
- * is ignored, because INFO fails if the login was refused. */
+/* `tag`: the answered call; NULL for INFO; `owner` for AUTH. The reply to AUTH is ignored,
+ * because INFO fails if Redis refused the login. */
 static void quorum_server_on_reply(void *owner, void *tag, redisReply **reply)
 {
 	struct quorum_server *s = owner;
@@ -206,7 +206,7 @@ void quorum_servers_use_tls(struct quorum_servers *all, const struct dial_tls *t
 		struct link_env *links = &all->v[i].links;
 
 		links->dialer.tls = *tls;
-		/* A session made under the old settings must not be resumed. */
+		/* hasp must not resume a TLS session that it made under the old settings. */
 		tls_resume_clear(&links->tls_resume);
 	}
 }

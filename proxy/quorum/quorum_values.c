@@ -72,8 +72,8 @@ struct slice quorum_value_content(struct slice value)
 	return n == SIZE_MAX ? value : slice_of(value.p + skip, value.n - skip);
 }
 
-/* Returns how many servers have `value`. *ttl_ms: how long a majority keeps it at least; 0: no
- * majority has it. */
+/* Returns how many servers have `value`. Sets *ttl_ms to how long a majority will still have
+ * it; 0: no majority has it. */
 static size_t count_rows(const struct quorum_row *rows, size_t nservers, struct slice value,
                          int64_t *ttl_ms)
 {

@@ -18,7 +18,7 @@
 /* The owner that a client claims to be. */
 struct quorum_claim {
 	bool of_rule; /* the lock is a rule's, not a verb's */
-	struct slice owner; /* empty: any client that knows the content; only if `of_rule` */
+	struct slice owner; /* empty, if `of_rule`: each client that knows the content */
 	struct slice content; /* CONTENT of a rule's lock */
 	bool is_anyones; /* if `owner` is empty: the lock may have any content */
 };
@@ -38,8 +38,8 @@ struct quorum_row {
 	int64_t ttl_ms;
 };
 
-/* Returns the value that a majority of the `n` servers has, by their `rows`; empty: none.
- * *ttl_ms: how long at least a majority keeps the value; 0: there is no such value. */
+/* Returns the value that a majority of the `n` servers has, by their `rows`; empty: none. Sets
+ * *ttl_ms to how long a majority will still have the value; 0: there is no such value. */
 struct slice quorum_value_of_majority(const struct quorum_row *rows, size_t n, int64_t *ttl_ms);
 /* Frees `rows`, an array on the heap or NULL. */
 void quorum_rows_free(struct quorum_row *rows, size_t n);

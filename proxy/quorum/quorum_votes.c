@@ -63,8 +63,8 @@ static int64_t reached_by_majority(const int64_t *proposals, size_t nservers)
 	return reached;
 }
 
-/* Tokens never fall: a majority of servers stores the last token, so one of any majority stores
- * it, and proposes a greater one. */
+/* Tokens never fall: a majority of servers stores the last token, so each later majority has a
+ * server that stores it, and this server proposes a greater one. */
 bool quorum_fence_choose(struct quorum_fence *f, const int64_t *proposals, size_t nservers,
                          int64_t unix_us)
 {
@@ -87,7 +87,7 @@ double quorum_good_until(double began, int64_t lease_ms)
 	return began + lease - lease * DRIFT_SHARE - DRIFT_SECONDS;
 }
 
-/* Redis subtracts whole seconds, so the process may have run for one second less. */
+/* Redis rounds its uptime: the process may have run for up to one second less. */
 double quorum_counts_from(double now, int64_t uptime, int64_t restart_delay_ms, bool is_another)
 {
 	double age = uptime > 1 && !is_another ? (double)(uptime - 1) : 0;

@@ -32,11 +32,12 @@ struct quorum_votes {
 /* Returns how many of `nservers` servers are a majority. */
 size_t quorum_majority(size_t nservers);
 
-/* Returns how many servers have answered or, unless `is_over`, may still answer. */
+/* Returns how many servers have answered. Before the time-out (`is_over` false), also counts
+ * servers that may still answer. */
 size_t quorum_nanswered(const struct quorum_votes *v, bool is_over);
 
 /* Returns the outcome of the vote. `is_over`: the time-out has passed, and later answers do not
- * count. `is_patient`: until then the vote stays open while an answer may still come. */
+ * count. `is_patient`: before the time-out, the vote stays open until all have answered. */
 enum quorum_verdict quorum_verdict(const struct quorum_votes *v, bool is_over, bool is_patient);
 
 /* The fencing token of a lock that a majority granted. */
@@ -45,12 +46,11 @@ struct quorum_fence {
 	int64_t limit; /* hasp ignores greater proposals */
 };
 
-/* Chooses the greatest of the servers' `proposals` (0: the server made none). Ignores those
- * that are more than an hour ahead of `unix_us`, the time in microseconds since 1970: otherwise
- * one server could use up all tokens. If a majority proposes so high, clocks were set back, and
- * the limit is an hour above the number that a majority reaches. Returns false if too few
- * servers for a majority propose f->limit or less: f->token could be less than a token that was
- * granted before. */
+/* Chooses the greatest of the servers' `proposals` (0: no proposal) up to f->limit: an hour
+ * ahead of `unix_us`, in microseconds since 1970. Without a limit, one server could use up all
+ * tokens. If a majority proposes more, clocks were set back; the limit is then an hour above
+ * the number that a majority reaches. Returns false if fewer than a majority propose f->limit
+ * or less: f->token could then be less than an earlier token. */
 bool quorum_fence_choose(struct quorum_fence *f, const int64_t *proposals, size_t nservers,
                          int64_t unix_us);
 
@@ -58,9 +58,9 @@ bool quorum_fence_choose(struct quorum_fence *f, const int64_t *proposals, size_
  * 1 % of the lease and 2 ms for the drift of clocks. */
 double quorum_good_until(double began, int64_t lease_ms);
 
-/* Returns the time, in seconds, from which a server votes that was connected at `now` and has
- * run for `uptime` whole seconds; 0: at once. `is_another`: the server was restarted since its
- * last connection. */
+/* Returns when a server begins to vote, in seconds; 0: at once. hasp connected to the server at
+ * `now`, when it had run for `uptime` seconds. `is_another`: it was restarted since its last
+ * connection. */
 double quorum_counts_from(double now, int64_t uptime, int64_t restart_delay_ms,
                           bool is_another);
 
