@@ -322,15 +322,10 @@ void client_unpark(struct client *c);
  * reads on. */
 void client_go_on(struct client *c);
 
-/* Puts the client on env->runnable, for clients_run(). No event handler goes on with the client
- * itself, so none is entered again while it runs. A client whose state changes first is not
- * resumed. */
+/* Puts the client on env->runnable. clients_run() takes the client's next requests from `in`, or
+ * goes on with `current`. No event handler does that itself, so none is entered again while it
+ * runs. A client whose state changes first is not resumed. */
 void client_resume(struct client *c);
-
-/* Takes the next requests of each runnable client from its `in`, or goes on with `current`. The
- * loop calls this at the end of a turn, and before it reads from another client, whose requests
- * came later. */
-void clients_run(struct client_env *env);
 
 /* True if clients_run() has still to resume the client. */
 static inline bool client_is_runnable(const struct client *c)

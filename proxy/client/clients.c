@@ -17,9 +17,6 @@
 #define HANGUP_SECONDS 5.0
 #define FETCH_SECONDS 300.0
 
-static const struct stream_ops client_stream_ops = { requests_on_readable, replies_on_drained,
-	                                             STREAM_CLIENT };
-
 /* Resumes the client where it was parked. */
 static void resume(struct client *c)
 {
@@ -29,11 +26,25 @@ static void resume(struct client *c)
 		requests_resume(c);
 }
 
-void clients_run(struct client_env *env)
+static void clients_run(struct client_env *env)
 {
 	list_shift_each (struct client, c, &env->runnable, turn)
 		resume(c);
 }
+
+/* Resumes the clients that an earlier event of this turn lets go on: their requests came before
+ * those that can be read from `s` now. */
+static void on_readable(struct stream *s)
+{
+	struct client *c = client_of(container_of(s, struct client, stream));
+
+	clients_run(c->env);
+	if (stream_is_open(s) && (!s->paused || s->error))
+		requests_on_readable(s);
+}
+
+static const struct stream_ops client_stream_ops = { on_readable, replies_on_drained,
+	                                             STREAM_CLIENT };
 
 static void on_run(struct watch *w, int events)
 {

@@ -501,10 +501,6 @@ void requests_on_readable(struct stream *s)
 	ssize_t n;
 	char *p;
 
-	/* An earlier event of this turn lets these clients go on. Their requests came first. */
-	clients_run(c->env);
-	if (!stream_is_open(s) || (s->paused && !s->error))
-		return;
 	/* Other clients may have filled the link since the last read, or that read filled
 	 * `in`. */
 	if (!s->error && client_is_throttled(c)) {
