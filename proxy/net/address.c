@@ -87,8 +87,8 @@ void address_print_host(const struct sockaddr *sa, char *out, size_t n)
 		inet_ntop(AF_INET, &in->sin_addr, text, sizeof(text));
 	} else if (sa->sa_family == AF_INET6) {
 		const struct sockaddr_in6 *in6 = (const void *)sa;
-		/* A host must print alike, whether it connects to an IPv4 listener or to one
-		 * for both families. */
+		/* A host must look the same, whether it connects to an IPv4 listener or to a
+		 * listener for both families. */
 		if (IN6_IS_ADDR_V4MAPPED(&in6->sin6_addr))
 			inet_ntop(AF_INET, &in6->sin6_addr.s6_addr[12], text, sizeof(text));
 		else

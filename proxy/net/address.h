@@ -22,15 +22,15 @@ int address_parse(struct address *a, const char *text) __attribute__((warn_unuse
 /* As address_parse(), for a text that is known to be an address. */
 struct address address_of(const char *text);
 
-/* True if hasp accepts the address `text` from a peer: it is a host's, not a unix socket's, and
- * all characters are printable, because hasp logs it. */
+/* True if hasp accepts `text` from a peer: it is the address of a host, not of a unix socket,
+ * and all characters are printable, because hasp logs it. */
 bool address_is_remote(const char *text);
 
 /* Writes `1.2.3.4:5`, `[::1]:5` or `unix:/path` to `out` (n bytes, always terminated). */
 void address_print(const struct sockaddr *sa, socklen_t len, char *out, size_t n);
 /* As address_print(), for the socket's own address. Returns 0; -1 with errno. */
 int address_print_own(int fd, char *out, size_t n);
-/* Writes the host without brackets and port; an IPv4 address mapped into IPv6 as IPv4. */
+/* Writes the host without brackets and port. Writes ::ffff:1.2.3.4 as 1.2.3.4. */
 void address_print_host(const struct sockaddr *sa, char *out, size_t n);
 
 /* Fills a sockaddr_un. Returns its length; 0: the path is too long. */

@@ -7,14 +7,14 @@
 
 #include "base/log.h"
 
-/* hasp reserves this many descriptors, which clients cannot get; but at most a quarter of the
- * limit. */
+/* hasp reserves the last KEPT_MAX descriptors, which clients cannot get; or the last quarter of
+ * the descriptors, if that is less. */
 #define KEPT_MAX 512
 #define KEPT_SHARE 4
 
 bool descriptor_is_kept(int fd, enum descriptor_use use)
 {
-	/* Eighths of the reserved descriptors that each use cannot get. */
+	/* For each use: how many eighths of the reserved descriptors it cannot get. */
 	static const rlim_t eighths[] = {
 		[DESCRIPTOR_OWN] = 0,
 		[DESCRIPTOR_SHARED_LINK] = 5,

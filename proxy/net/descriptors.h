@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * descriptors: reserves the last file descriptors below RLIMIT_NOFILE, so that hasp still
- * answers HTTP and the console, and reaches Redis, while clients take all that they get.
+ * answers HTTP and the console, and reaches Redis, when clients have used up all others.
  *
  * clang-format off
  *
@@ -28,7 +28,7 @@ enum descriptor_use {
 	DESCRIPTOR_CLIENT,
 };
 
-/* True if `fd` is reserved for other uses: then the caller must close it. */
+/* True if `fd` is reserved for other uses. The caller must then close `fd`. */
 bool descriptor_is_kept(int fd, enum descriptor_use use);
 
 /* Raises RLIMIT_NOFILE for `max_clients` clients, a link for each, and the reserve. Logs a

@@ -18,23 +18,23 @@
 
 struct dial {
 	struct ev_loop *loop;
-	struct resolve_request *resolving; /* NULL: the name is resolved, or need not be */
+	struct resolve_request *resolving; /* NULL: no name is being resolved */
 	struct addrinfo *addresses; /* NULL: none yet, or a unix socket */
 	struct addrinfo *next; /* the address to try next; NULL: there is none */
 	struct sockaddr_storage local; /* address of a unix socket */
 	socklen_t local_len; /* 0: no unix socket */
-	int64_t keepalive_ms, user_timeout_ms; /* copies of the dialer's */
-	struct tls_context *context; /* a reference; NULL: no encryption */
+	int64_t keepalive_ms, user_timeout_ms; /* copied from the dialer */
+	struct tls_context *context; /* counted reference; NULL: no encryption */
 	struct tls_resume *resume; /* dialer.resume */
 	enum descriptor_use use; /* dialer.use */
-	char *server_name; /* the name that the server's certificate must have; NULL: as
-	                    * `context` says */
+	char *server_name; /* the name that the server's certificate must have; NULL: no
+	                    * encryption */
 	struct tls *tls; /* encrypts the connected socket; NULL: none */
 	const char *refusal; /* the reason given to dial_refuse(); NULL: not refused */
 	int error; /* errno of the address tried last */
 	struct watch socket; /* the socket that connects or shakes hands */
 	struct loop_timer timer; /* ends the dial after dialer.timeout_ms */
-	struct loop_timer retry; /* for a unix socket with a full backlog */
+	struct loop_timer retry; /* tries a unix socket with a full backlog again */
 	dial_done_fn *done;
 	void *arg;
 };
@@ -43,7 +43,7 @@ void dial_tune(int fd, int64_t keepalive_ms)
 {
 	int on = 1, idle = (int)(keepalive_ms / 1000), interval = idle / 3;
 
-	/* Unix sockets have neither option. */
+	/* Unix sockets have neither TCP_NODELAY nor keepalive. */
 	if (setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)) < 0 || idle <= 0)
 		return;
 	if (interval < 1)
@@ -98,7 +98,7 @@ static void dial_succeed(struct dial *d)
 	int fd = watch_stop(d->loop, &d->socket);
 
 	d->tls = NULL;
-	/* Until now, the dialer's time-out was in force. Unix sockets have no such option. */
+	/* Until here, dialer.timeout_ms was the limit. Unix sockets ignore the option. */
 	if (ms)
 		(void)setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &ms, sizeof(ms));
 	dial_cancel(d);
@@ -225,7 +225,7 @@ static void dial_on_resolved(void *arg, struct addrinfo *ai, int error)
 	try_next(d);
 }
 
-/* Ends a dial whose time is up, or that failed in dial_start(), which must not call `done`. */
+/* Ends a dial that timed out, or that failed at once: dial_start() must not call `done`. */
 static void dial_on_timer(void *arg)
 {
 	struct dial *d = arg;
@@ -288,7 +288,7 @@ struct dial *dial_start(const struct dialer *opts, const struct address *to, dia
 	struct dial *d = dial_new(opts, done, arg);
 	bool failed;
 
-	/* A reload may free the dialer's context before the handshake begins. */
+	/* Take a reference: a reload may free the context before the handshake begins. */
 	if (opts->tls.context && !to->local) {
 		d->context = tls_context_ref(opts->tls.context);
 		d->server_name = xstrdup(opts->tls.name ? opts->tls.name : to->host);

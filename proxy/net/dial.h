@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * dial: opens one connection: resolves the name, tries its addresses in turn, shakes hands if
- * the connection is to be encrypted, and fails after a time. Every dial resolves the name
+ * the connection is to be encrypted, and fails after a time-out. Every dial resolves the name
  * again, so that a server may move to another address.
  */
 #ifndef HASP_NET_DIAL_H
@@ -33,12 +33,12 @@ struct dialer {
 	int64_t keepalive_ms; /* TCP keepalive; 0: off */
 	int64_t user_timeout_ms; /* TCP_USER_TIMEOUT of connections; 0: the kernel's */
 	struct dial_tls tls;
-	struct tls_resume *resume; /* last session with the server; NULL: none */
+	struct tls_resume *resume; /* where the last TLS session is kept; NULL: nowhere */
 	enum descriptor_use use; /* which reserve of descriptors the socket may use */
 };
 
-/* Called with a connected non-blocking socket and its encryption, or NULL, both of which the
- * callee owns; or with -1 and the reason in words. */
+/* Called with a connected non-blocking socket and its encryption (NULL: none): the callee owns
+ * both. If the dial failed, `fd` is -1, and `reason` says why in words. */
 typedef void dial_done_fn(void *arg, int fd, struct tls *tls, const char *reason);
 
 /* Starts a dial. `done` runs once, later, on the loop, after the dial was freed. The dial
@@ -46,7 +46,7 @@ typedef void dial_done_fn(void *arg, int fd, struct tls *tls, const char *reason
 struct dial *dial_start(const struct dialer *d, const struct address *to, dial_done_fn *done,
                         void *arg);
 
-/* Starts a dial that fails later for a known reason, which must live until then. */
+/* Starts a dial that fails later with `reason`, which must live until `done` has run. */
 struct dial *dial_refuse(const struct dialer *d, const char *reason, dial_done_fn *done,
                          void *arg);
 

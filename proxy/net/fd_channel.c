@@ -27,7 +27,7 @@ bool fd_channel_is(int fd)
 	return getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &len) == 0 && type == SOCK_SEQPACKET;
 }
 
-/* True if a retry may help. The kernel limits the descriptors on their way, for example. */
+/* True if a retry may help: for example, too many descriptors are on their way. */
 static bool is_passing_error(int error)
 {
 	return error == EAGAIN || error == EWOULDBLOCK || error == EINTR || error == ENOBUFS ||
@@ -57,7 +57,7 @@ int fd_channel_send(int end, struct slice bytes, const int *fds, size_t nfds)
 	return -1;
 }
 
-/* Takes the descriptors; closes those beyond `most`. */
+/* Writes the message's descriptors to `fds`; closes those beyond `most`. */
 static size_t take_fds(struct msghdr *m, int *fds, size_t most)
 {
 	size_t taken = 0;
@@ -95,8 +95,8 @@ ssize_t fd_channel_receive(int end, char *p, size_t size, int *fds, size_t most,
 			.msg_controllen = sizeof(control),
 		};
 		n = recvmsg(end, &m, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
-		/* ECONNRESET: the other end was closed before it had received all. The kernel
-		 * reports this once, and still has the messages from there. */
+		/* ECONNRESET: the other end was closed before it had received all messages. The
+		 * kernel reports this once; the messages that the other end sent come next. */
 	} while (n < 0 && (errno == ECONNRESET || errno == EINTR));
 	if (n < 0)
 		return -1;

@@ -46,7 +46,7 @@ static int bind_socket(const struct sockaddr *sa, socklen_t len, const struct li
 	(void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
 	if (opts->share && sa->sa_family != AF_UNIX)
 		(void)setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on));
-	/* `*` opens a socket for each family on the same port. */
+	/* For `*`, an IPv4 socket has the same port, so this one must be for IPv6 only. */
 	if (sa->sa_family == AF_INET6)
 		(void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on));
 	return bind(fd, sa, len) == 0 ? fd : close_failed(fd);
@@ -58,8 +58,8 @@ static int start_listening(int fd, const struct listen_opts *opts)
 }
 
 /* Removes the file of a unix socket that refuses connections, because its process has ended. A
- * file that is no socket refuses them, too, so check with lstat() first. Returns 0; -1 with
- * errno: the file must stay. */
+ * file that is no socket refuses connections, too; lstat() detects such a file. Returns 0; -1
+ * with errno: the file must stay. */
 static int remove_stale(const char *path, const struct sockaddr *sa, socklen_t len)
 {
 	struct stat st;
@@ -98,7 +98,7 @@ static int open_unix(const char *path, const struct listen_opts *opts)
 	}
 	if (fd < 0)
 		return -1;
-	/* No client can connect before listen(), even if the umask has allowed more. */
+	/* The umask may have allowed more, but no client can connect before listen(). */
 	if (chmod(path, (mode_t)opts->unix_mode) < 0)
 		return close_failed(fd);
 	return start_listening(fd, opts);

@@ -23,7 +23,7 @@ enum listen_kind {
 
 /* The purpose of a listening socket. */
 struct listen_entry {
-	const char *address; /* the address as the configuration file has it */
+	const char *address; /* the address as written in the configuration file */
 	enum listen_kind kind;
 };
 

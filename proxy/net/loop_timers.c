@@ -21,7 +21,7 @@ static void loop_timers_on_earlier(void *arg, double at)
 		return;
 	t->watches_for = at;
 	left = at - clock_now();
-	/* Without this call, libev would count the delay from the begin of the loop's turn. */
+	/* Without this call, libev would count the delay from the start of the loop's turn. */
 	ev_now_update(t->loop);
 	ev_timer_stop(t->loop, &t->watcher);
 	ev_timer_set(&t->watcher, left > 0 ? left : 0, 0);

@@ -2,8 +2,8 @@
  *
  * loop_timers: timers on a libev loop, by the machine's clock. A struct loop_timer is a single
  * timer. A struct loop_timers runs the timers of base/timers.h by one timer of the loop, which
- * is set to the first of them. Stopping a timer, or starting it for a later time, does not
- * change the loop's timer, so most locks come and go without touching the loop.
+ * is set to the earliest of them. Stopping a timer, or starting one that is not the earliest,
+ * does not change the loop's timer, so most locks come and go without touching the loop.
  */
 #ifndef HASP_NET_LOOP_TIMERS_H
 #define HASP_NET_LOOP_TIMERS_H

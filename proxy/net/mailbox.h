@@ -19,16 +19,16 @@ struct mailbox {
 	struct ev_loop *loop;
 	struct ev_async wake;
 	pthread_mutex_t lock; /* protects the fields below */
-	struct message *first; /* posted and not delivered; NULL: none */
+	struct message *first; /* the oldest undelivered message; NULL: none */
 	struct message **last; /* where the next message is linked in */
 };
 
 /* Call it on the loop's thread, or before the loop runs. */
 void mailbox_init(struct mailbox *m, struct ev_loop *loop);
-/* Delivers the remaining messages, then closes. No thread may post any more. */
+/* Delivers the remaining messages, then closes the mailbox. No thread may post any more. */
 void mailbox_fini(struct mailbox *m);
 
-/* Delivers what was posted, on the loop's thread, after the loop has ended. */
+/* Delivers the posted messages. Call it on the loop's thread after the loop has ended. */
 void mailbox_deliver(struct mailbox *m);
 
 /* Sends a message. May be called from any thread. */

@@ -12,13 +12,13 @@
 struct name_watch {
 	struct ev_loop *loop;
 	struct resolver *resolver;
-	struct loop_timer timer; /* runs if the name must be resolved again and again */
+	struct loop_timer timer; /* runs if hasp must resolve the name regularly */
 	struct resolve_request *asking; /* NULL: no answer is due */
 	struct address at;
 	struct addrinfo *last; /* the last answer; NULL: none since name_watch_set() */
 	bool has_name; /* the host of `at` is a name, not an address */
 	bool again; /* name_watch_ask() was called while an answer was due */
-	bool failing; /* the last question had no answer, which was logged */
+	bool failing; /* the last question got no answer, and hasp has logged that */
 	void (*on_answer)(void *arg, const struct addrinfo *ai);
 	void *arg;
 };

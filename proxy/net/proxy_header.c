@@ -19,7 +19,7 @@
 	16 /* length of the fixed part of version 2: signature, version and command, family,   \
 	    * length */
 
-/* The bytes after the signature in the fixed part of version 2. */
+/* Values of the bytes after the signature, in the fixed part of version 2. */
 #define VERSION_MASK 0xf0
 #define VERSION_2 0x20
 #define COMMAND_LOCAL 0
@@ -38,7 +38,7 @@ static enum proxy_header_result bad(const char **why, const char *reason)
 	return PROXY_HEADER_BAD;
 }
 
-/* True if `in` begins with `with`, or is a beginning of `with`. */
+/* True if `in` begins with `with`, or may do so when more bytes have come. */
 static bool may_begin(struct slice in, struct slice with)
 {
 	return memcmp(in.p, with.p, in.n < with.n ? in.n : with.n) == 0;
@@ -120,8 +120,8 @@ static enum proxy_header_result parse_text(struct proxy_header *h, struct slice 
 
 /* --- version 2 ---------------------------------------------------------------------------- */
 
-/* Takes the source from the addresses of version 2: source and destination address, source and
- * destination port. */
+/* Reads the source from the addresses of version 2. Their order is: source address, destination
+ * address, source port, destination port. */
 static enum proxy_header_result take_source(struct proxy_header *h, int family,
                                             struct slice block, const char **why)
 {
@@ -185,7 +185,7 @@ struct proxy_reader {
 	struct ev_loop *loop;
 	struct watch watch;
 	struct loop_timer timer;
-	struct list node; /* in the owner's list */
+	struct list node; /* in the `readers` of proxy_reader_start() */
 	struct buf head; /* the part of the header that was taken from the socket */
 	proxy_reader_done_fn *done;
 	void *arg;
@@ -237,7 +237,7 @@ static void reader_on_ready(struct watch *w, int events)
 			finish(r, NULL, "the PROXY header could not be read");
 		break;
 	case PROXY_HEADER_MORE:
-		/* The kernel must not report these bytes again. */
+		/* Take the bytes, so that the kernel does not report them again. */
 		if (take(r, all + old, (size_t)n))
 			buf_append(&r->head, slice_of(all + old, (size_t)n));
 		else

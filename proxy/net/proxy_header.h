@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * proxy_header: the header in which a balancer names the client of a connection, before its
- * first byte. The PROXY protocol of HAProxy, versions 1 and 2 (its proxy-protocol.txt): parses
- * the header, and reads it from a socket.
+ * proxy_header: parses the header in which a balancer names the client at the beginning of a
+ * connection, and reads the header from a socket. This is the PROXY protocol of HAProxy,
+ * versions 1 and 2 (HAProxy's proxy-protocol.txt).
  *
  *   PROXY TCP4 192.0.2.7 10.0.0.1 40123 6380 CR LF
  *   \r\n\r\n\0\r\nQUIT\n, 0x21, 0x11, length, addresses, further fields
@@ -19,7 +19,7 @@
 #include "base/slice.h"
 
 /* The longest header that hasp reads, in bytes. The addresses take 216 bytes at most; hasp
- * ignores what version 2 may add. */
+ * ignores the further fields of version 2. */
 #define PROXY_HEADER_MAX 4096
 
 enum proxy_header_result {
@@ -44,14 +44,14 @@ enum proxy_header_result proxy_header_parse(struct proxy_header *h, struct slice
  *
  *   accept() --> proxy_reader_start() --> done(): the header, and the socket */
 
-/* Called with the header in `h`; NULL: none came, or not in time, for `reason`, which is NULL
- * if the reader was cancelled. The callee owns the socket. */
+/* Called with the header in `h`. If none came in time, `h` is NULL, and `reason` says why
+ * (NULL: proxy_readers_end() was called). The callee owns the socket `fd`. */
 typedef void proxy_reader_done_fn(void *arg, int fd, const struct proxy_header *h,
                                   const char *reason);
 
-/* Starts to read from `fd`, a connected non-blocking socket, which the reader owns until it
- * calls `done`, which is always after this function has returned. Until then, the reader is in
- * the list `readers`. `timeout_ms` 0: no limit. `loop`: made by watch_loop_new(). */
+/* Starts to read from `fd`, a connected non-blocking socket. Until it calls `done`, the reader
+ * owns `fd` and is in the list `readers`. It calls `done` only after this function has
+ * returned. `timeout_ms` 0: no limit. `loop`: made by watch_loop_new(). */
 void proxy_reader_start(struct ev_loop *loop, int fd, int64_t timeout_ms, struct list *readers,
                         proxy_reader_done_fn *done, void *arg);
 

@@ -8,7 +8,8 @@
 #include "base/fatal.h"
 #include "base/list.h"
 
-/* resolve_start() -> resolver's queue -> resolver's thread -> mailbox -> `done`. */
+/* The way of a request: resolve_start() -> `queue` -> resolver's thread -> mailbox -> `done`.
+ */
 struct resolve_request {
 	struct message message;
 	struct list node; /* in resolver.queue */
@@ -21,8 +22,8 @@ struct resolve_request {
 	void *arg;
 };
 
-/* The loop's thread and the resolver's share this struct; the last of them frees it. Nothing
- * can interrupt getaddrinfo(), so resolver_free() does not wait for the thread. */
+/* The loop's thread and the resolver's thread share this struct; the last user frees it.
+ * Nothing can interrupt getaddrinfo(), so resolver_free() does not wait for its end. */
 struct resolver {
 	struct mailbox *mailbox; /* NULL after resolver_free() */
 	pthread_mutex_t lock; /* protects `mailbox` and `queue` */

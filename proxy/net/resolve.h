@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * resolve: getaddrinfo() without blocking the loop. One thread per resolver, started for the
- * first name that is not numeric; numeric addresses never wait for it.
+ * first name that is not numeric; numeric addresses never wait for the thread.
  */
 #ifndef HASP_NET_RESOLVE_H
 #define HASP_NET_RESOLVE_H

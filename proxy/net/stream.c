@@ -8,7 +8,7 @@
 
 #include "base/fatal.h"
 
-/* The most memory that a flusher keeps for the next `out`, in bytes. */
+/* The most memory that a flusher keeps in `spare`, in bytes. */
 #define SPARE_MAX (2 * STREAM_HIGH_WATER)
 
 /* True if the stream may write to its socket or peer. */
@@ -38,8 +38,8 @@ static void set_writing(struct stream *s, bool writing)
 	update_events(s);
 }
 
-/* Frees the memory of `out`, or keeps it as the spare for the next stream that queues bytes,
- * which then need not grow its own buffer step by step. */
+/* Frees the memory of `out`, or keeps it as the flusher's spare: the next stream that queues
+ * bytes takes the spare, and need not grow a buffer step by step. */
 static void release_out(struct stream *s)
 {
 	struct buf *spare = &s->flusher->spare;
@@ -76,7 +76,7 @@ static void stream_note_tls(struct stream *s)
 	update_events(s);
 }
 
-/* Not inline, as the other paths of TLS, so that paths without TLS save fewer registers. */
+/* Not inline, so that callers save fewer registers on the paths without TLS. */
 __attribute__((noinline)) static ssize_t read_encrypted(struct stream *s, char *p, size_t n)
 {
 	ssize_t got = tls_read(s->tls, p, n);
@@ -93,7 +93,7 @@ __attribute__((noinline)) static ssize_t write_encrypted(struct stream *s, struc
 	return taken;
 }
 
-/* Records that the connection broke while writing: stream_read() reports that. */
+/* Records that a write failed. stream_read() reports the failure. */
 static void stream_fail(struct stream *s, int error)
 {
 	if (s->error)
@@ -168,7 +168,7 @@ static void stream_on_writable(struct stream *s)
 		s->ops->on_drained(s);
 }
 
-/* Not inline, as read_encrypted(). */
+/* Not inline: see read_encrypted(). */
 __attribute__((noinline)) static void stream_shake_hands(struct stream *s)
 {
 	enum tls_progress progress = tls_handshake(s->tls);
@@ -195,7 +195,7 @@ __attribute__((noinline)) static void stream_shake_hands(struct stream *s)
 	}
 }
 
-/* Returns false while memory is over its limit: the next loop iteration reads the rest. */
+/* False if the stream is paused or memory is over its limit: a later turn reads the bytes. */
 static bool may_read(const struct stream *s)
 {
 	const struct account *a = s->flusher->account;
@@ -343,14 +343,14 @@ void stream_close(struct stream *s)
 	release_out(s);
 }
 
-/* Not inline, as read_encrypted(). */
+/* Not inline: see read_encrypted(). */
 __attribute__((noinline)) static ssize_t read_broken(struct stream *s, ssize_t got)
 {
 	if (got <= 0) {
 		errno = s->error;
 		return -1;
 	}
-	/* The bytes that the peer sent before it closed must still be read. */
+	/* Read on, for the bytes that the peer sent before it closed. */
 	watch_feed(s->flusher->loop, &s->watch, EV_READ);
 	return got;
 }
@@ -402,7 +402,7 @@ void stream_resume(struct stream *s)
 		s->peer->ops->on_pause(s->peer, false);
 }
 
-/* Not inline, as read_encrypted(). */
+/* Not inline: see read_encrypted(). */
 __attribute__((noinline)) static void keep_unsent(struct stream *s, struct slice rest)
 {
 	if (!buf_try_append(&s->out, rest)) {
@@ -451,7 +451,7 @@ void stream_queue(struct stream *s, struct slice bytes)
 	}
 	if (list_empty(&s->dirty))
 		list_append(&s->flusher->dirty, &s->dirty);
-	/* Otherwise the owner would have to pause, though the socket may take the bytes now. */
+	/* With so many bytes in `out` the owner pauses, though the socket may take them now. */
 	if (buf_len(&s->out) >= STREAM_HIGH_WATER)
 		write_out(s);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * stream: a connected socket on a loop: bytes in, bytes out, backpressure.
- * Knows nothing of what the bytes mean.
+ * A stream knows nothing of what the bytes mean.
  *
  *   peer --> stream_read() --> owner --> stream_send()/stream_queue() --> out --> peer
  *
@@ -52,19 +52,19 @@ struct stream_peer;
 
 /* No callback may call back into the stream. */
 struct stream_peer_ops {
-	/* Returns how many of the bytes the peer takes, from the first on; the stream offers
-	 * the others again after stream_peer_ready(). */
+	/* Returns how many of the bytes the peer takes, from the first on. The stream offers
+	 * the rest again after stream_peer_ready(). */
 	size_t (*take)(struct stream_peer *p, struct slice bytes);
-	/* The owner has shut the stream down for writing, though bytes may still be
-	 * waiting. */
+	/* The owner has shut the stream down for writing. Sent bytes may still wait in
+	 * `out`. */
 	void (*on_shutdown)(struct stream_peer *p);
 	/* The owner wants no more bytes for now, or wants them again. */
 	void (*on_pause)(struct stream_peer *p, bool paused);
 	/* The stream was closed: the peer must not use it any more. */
 	void (*on_close)(struct stream_peer *p);
-	/* The owner no longer waits for its last request. If the peer has taken the request,
-	 * and no server executes it now or later, the peer answers it with `error`, a line that
-	 * lives as long as the peer. */
+	/* The owner no longer waits for the reply to its last request. If the peer has taken
+	 * the request, and no server executes it now or later, the peer answers it with
+	 * `error`, a line that lives as long as the peer. */
 	void (*on_withdraw)(struct stream_peer *p, struct slice error);
 	/* Returns the bytes of memory that the peer uses for the stream. */
 	size_t (*nbytes)(const struct stream_peer *p);
@@ -75,7 +75,7 @@ struct stream_peer {
 	const struct stream_peer_ops *ops;
 };
 
-/* Counts of the bytes that were read from and written to sockets, without encryption. */
+/* Counts of bytes read from and written to sockets; encrypted bytes count as plain text. */
 struct stream_bytes {
 	struct metrics_counter read, written;
 };
@@ -85,8 +85,8 @@ struct stream_flusher {
 	struct ev_loop *loop;
 	struct ev_prepare prepare;
 	struct list dirty; /* streams with queued bytes */
-	/* The tls_nodes of streams with decrypted bytes that were not read, which their sockets
-	 * do not report. While there are any, no turn waits for events. */
+	/* The tls_nodes of streams with decrypted bytes that were not read: their sockets do
+	 * not report these bytes. Unless the list is empty, no turn waits for events. */
 	struct list decrypted;
 	struct ev_check check;
 	struct ev_idle idle;
@@ -127,17 +127,17 @@ void stream_attach(struct stream *s, int fd);
 /* As stream_attach(), encrypted by `tls`, which the stream owns. The stream also does the
  * handshake, unless that is done. */
 void stream_attach_tls(struct stream *s, int fd, struct tls *tls);
-/* Replaces the socket: `peer` takes the bytes that wait in `out` now. */
+/* Connects the stream to `peer` in place of a socket, and offers `peer` the bytes in `out`. */
 void stream_attach_peer(struct stream *s, struct stream_peer *peer);
 /* Call this when the peer takes more bytes again. */
 void stream_peer_ready(struct stream *s);
-/* Closes the socket and drops unwritten bytes. Does nothing if it is closed. */
+/* Closes the socket and drops unwritten bytes. Does nothing if the stream is closed. */
 void stream_close(struct stream *s);
 static inline bool stream_is_open(const struct stream *s)
 {
 	return watch_fd(&s->watch) >= 0 || s->peer;
 }
-/* Returns its socket; -1: it has none. */
+/* Returns the stream's socket; -1: the stream has none. */
 static inline int stream_fd(const struct stream *s)
 {
 	return watch_fd(&s->watch);
@@ -162,7 +162,7 @@ static inline bool stream_tls_failed(const struct stream *s)
 void stream_expect_input(struct stream *s);
 /* True if the peer has sent bytes that were not read yet. Asks the kernel. */
 bool stream_has_input(const struct stream *s);
-/* Stops and restarts on_readable(). */
+/* After stream_pause(), the stream does not call on_readable() until stream_resume(). */
 void stream_pause(struct stream *s);
 void stream_resume(struct stream *s);
 
@@ -176,9 +176,9 @@ void stream_queue(struct stream *s, struct slice bytes);
 void stream_flush(struct stream *s);
 /* Sends the queued bytes of all streams of the loop. */
 void stream_flush_all(struct stream_flusher *f);
-/* As stream_flush_all(), and calls on_drained(), as at the end of each turn. */
+/* Sends all queued bytes, and calls on_drained(), as at the end of each turn. */
 void stream_flusher_run(struct stream_flusher *f);
-/* Half-closes after `out` is written. */
+/* Shuts the connection down for writing after `out` is written. */
 void stream_shutdown(struct stream *s);
 
 /* Returns the number of bytes that wait for the socket. */

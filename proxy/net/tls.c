@@ -28,8 +28,8 @@
 /* The longest file of certificates, in bytes. */
 #define FILE_MAX ((size_t)16 * 1024 * 1024)
 
-/* If this many encrypted bytes wait for the socket, hasp encrypts no more. That leaves room
- * for a record, and for the answers to a client that changes keys and does not read. */
+/* If this many encrypted bytes wait for the socket, hasp encrypts no more. The limit allows for
+ * a record, and for the answers to a client that asks for new keys but does not read. */
 #define UNSENT_MAX ((size_t)64 * 1024)
 
 /* Limit of a client's certificates, in bytes: OpenSSL allocates memory before it checks
@@ -47,15 +47,15 @@ struct tls_context {
 
 struct tls {
 	SSL *ssl;
-	struct tls_context *context; /* a reference */
-	struct tls_resume *resume; /* NULL: none */
+	struct tls_context *context; /* a counted reference */
+	struct tls_resume *resume; /* gets the sessions that the server issues; NULL: none */
 	struct tls_node node;
 	int fd;
-	struct tls_hello *hello; /* NULL unless the peer is a client that may still send its
-	                          * hello */
+	struct tls_hello *hello; /* of a client that may still send its hello; NULL: it has
+	                          * sent it, or the peer is a server */
 	struct buf unsent; /* encrypted bytes that the socket has not taken yet */
 	bool answered; /* hasp has sent bytes */
-	bool at_end; /* the peer sends no more */
+	bool at_end; /* the peer has closed the connection */
 	bool read_wants_write;
 	bool has_more;
 	char reason[192];
@@ -63,7 +63,7 @@ struct tls {
 
 /* --- the socket --------------------------------------------------------------------------- */
 
-/* Sends the waiting bytes. Returns 0 if the socket took all of them; -1 with errno. */
+/* Sends the bytes in `unsent`. Returns 0 if the socket took all of them; -1 with errno. */
 static int send_unsent(struct tls *t)
 {
 	while (buf_len(&t->unsent)) {
@@ -80,8 +80,8 @@ static int send_unsent(struct tls *t)
 	return 0;
 }
 
-/* Takes all bytes, even if the socket does not: OpenSSL cannot answer a change of keys while
- * one of its records is half written, and would end the connection. */
+/* Takes all bytes, even if the socket does not. OpenSSL cannot answer a change of keys while
+ * one of its records is half written: it would end the connection. */
 static int socket_write(BIO *b, const char *p, int n)
 {
 	struct tls *t = BIO_get_data(b);
@@ -107,15 +107,15 @@ static int socket_write(BIO *b, const char *p, int n)
 	return -1;
 }
 
-/* True if the client has sent all of its hello: one message in the clear, or two if TLSv1.3
- * asks for another. */
+/* True if the client has sent all of its hello: one unencrypted message, or two if the server
+ * asks for a second one, which TLSv1.3 allows. */
 static bool is_hello_over(const struct tls *t)
 {
 	return SSL_is_init_finished(t->ssl) ||
 	       (t->answered && SSL_version(t->ssl) != TLS1_3_VERSION);
 }
 
-/* True if OpenSSL may see these bytes. */
+/* True if hasp may pass these bytes to OpenSSL: they begin no hello that is too long. */
 static bool may_pass(struct tls *t, struct slice bytes)
 {
 	if (is_hello_over(t)) {
@@ -176,8 +176,8 @@ static BIO_METHOD *socket_method(void)
 
 /* --- contexts ----------------------------------------------------------------------------- */
 
-/* Prints OpenSSL's text for its last error, and clears all errors. "Record layer failure" only
- * says that the error before it ended the connection. */
+/* Prints OpenSSL's text for its last error, and clears all errors. Skips "record layer
+ * failure": it only says that an earlier error ended the connection. */
 static void print_error(char *out, size_t n)
 {
 	unsigned long code = 0, next;
@@ -206,7 +206,7 @@ static bool refuse_setting(struct buf *why, const char *what, const char *value)
 	return false;
 }
 
-/* Checks the file, because OpenSSL gives no reason, and reads a FIFO or a device for ever. */
+/* Checks the file. OpenSSL gives no reason for a failure, and reads a FIFO for ever. */
 static bool can_be_read(const char *option, const char *path, struct buf *why)
 {
 	struct buf fault = BUF_INIT;
@@ -286,7 +286,7 @@ static bool use_ciphers(SSL_CTX *ssl, const struct tls_settings *s, struct buf *
 	return true;
 }
 
-/* Stores the session in the resume. Returns 1 to keep it. */
+/* Stores the session in t->resume. Returns 1 if hasp now owns the session. */
 static int on_new_session(SSL *ssl, SSL_SESSION *session)
 {
 	struct tls *t = SSL_get_app_data(ssl);
@@ -329,7 +329,7 @@ static void set_modes(SSL_CTX *ssl, const struct tls_settings *s)
 	                   NULL);
 }
 
-/* Names the sessions by all settings and files. False: impossible for the system's CAs. */
+/* Names the sessions after all settings and files. False: no name, as for the system's CAs. */
 static bool name_sessions(const struct tls_settings *s, unsigned char *name)
 {
 	static const char *const peers[] = {
@@ -347,8 +347,8 @@ static bool name_sessions(const struct tls_settings *s, unsigned char *name)
 	                         sizeof(files) / sizeof(*files), name);
 }
 
-/* Lets clients resume sessions. `before`: the sessions' name before the files were read, if
- * `is_known`; if the name is another one now, the files have changed. */
+/* Lets clients resume sessions. `before` (if `is_known`) is the sessions' name before OpenSSL
+ * read the files: if the name differs now, the files have changed in between. */
 static bool use_sessions(struct tls_context *c, const struct tls_settings *s, bool is_known,
                          const unsigned char *before, struct buf *why)
 {
@@ -465,8 +465,8 @@ static bool set_name(SSL *ssl, const char *name)
 	return SSL_set1_host(ssl, name) == 1 && SSL_set_tlsext_host_name(ssl, name) == 1;
 }
 
-/* A client that resumes a session shows no certificate, and OpenSSL does not check again
- * whether the certificate of the first handshake has expired. Returns true if it has. */
+/* Returns true if the peer's certificate of the session's first handshake has expired. OpenSSL
+ * does not check this again when the session is resumed. */
 static bool session_is_over(const struct tls_context *c, SSL_SESSION *session)
 {
 	const X509 *cert = c->peer == TLS_PEER_ANY ? NULL : SSL_SESSION_get0_peer(session);
@@ -560,8 +560,8 @@ bool tls_is_ready(const struct tls *t)
 	return SSL_is_init_finished(t->ssl);
 }
 
-/* Translates errors of SSL_read_ex() and SSL_write_ex(). Returns 0 at the end; -1 with
- * errno. */
+/* Translates errors of SSL_read_ex() and SSL_write_ex(). Returns 0 at the end of the stream; -1
+ * with errno. */
 static ssize_t fail(struct tls *t, int rc, bool reading)
 {
 	int error = SSL_get_error(t->ssl, rc);
@@ -599,7 +599,7 @@ ssize_t tls_read(struct tls *t, char *p, size_t n)
 		errno = 0;
 		if (SSL_read_ex(t->ssl, p + total, n - total, &got) != 1) {
 			end = fail(t, 0, true);
-			/* The next read meets the same error, unless that is EAGAIN. */
+			/* The next read reports the error, unless it is EAGAIN. */
 			t->has_more = total && (end == 0 || errno != EAGAIN);
 			return total ? (ssize_t)total : end;
 		}

@@ -42,9 +42,9 @@ struct tls_settings {
 /* Reads the files. Returns the context with one reference; NULL: the fault is appended to
  * `why`. Contexts may be used from any thread. */
 struct tls_context *tls_context_new(const struct tls_settings *s, struct buf *why);
-/* Lets `c`, of a server that has accepted no client yet, resume the sessions of `old`, if both
- * have the same settings and the same bytes in their certificate files. So a client that the
- * new files reject cannot return by an old session. */
+/* Lets `c` resume the sessions of `old`, if both have the same settings and the same bytes in
+ * their certificate files: a client that new files reject must not return by an old session.
+ * `c` is a server's, and has accepted no client yet. */
 void tls_context_keep_sessions(struct tls_context *c, struct tls_context *old);
 struct tls_context *tls_context_ref(struct tls_context *c); /* NULL is allowed */
 void tls_context_unref(struct tls_context *c); /* NULL is allowed */
@@ -57,13 +57,13 @@ void tls_resume_clear(struct tls_resume *r);
 
 /* Returns a connection over the socket `fd`, which the caller owns; NULL: no memory. */
 struct tls *tls_accept(struct tls_context *c, int fd);
-/* As tls_accept(). `name`: the host's name or address that the server's certificate must have.
- * `resume` must outlive the connection; NULL: none. */
+/* As tls_accept(), for a connection to a server. `name`: the host's name or address that the
+ * server's certificate must have. `resume` must outlive the connection; NULL: none. */
 struct tls *tls_connect(struct tls_context *c, int fd, const char *name,
                         struct tls_resume *resume);
 void tls_free(struct tls *t); /* NULL is allowed */
 
-/* For the connection's owner: a node in one of its lists. tls_free() takes it out. */
+/* A list node for the connection's owner. tls_free() removes it from its list. */
 struct tls_node {
 	struct list in;
 	void *owner;
@@ -86,18 +86,18 @@ bool tls_is_ready(const struct tls *t);
  * that tls_reason() returns. */
 ssize_t tls_read(struct tls *t, char *p, size_t n);
 ssize_t tls_write(struct tls *t, struct slice bytes);
-/* Returns how many encrypted bytes wait for the socket after a call of this file. When the
- * socket takes bytes again, call tls_write(), if only with an empty slice. */
+/* Returns how many encrypted bytes wait for the socket. When the socket takes bytes again, call
+ * tls_write(), even if only with an empty slice. */
 size_t tls_unsent(const struct tls *t);
 /* True if the last tls_read() or tls_write() has left bytes, or the end of the stream, that the
  * socket will not report. */
 bool tls_has_more(const struct tls *t);
-/* True if bytes of the peer were taken from the socket, and not read. */
+/* True if OpenSSL has taken bytes from the socket that tls_read() has not returned yet. */
 bool tls_has_input(const struct tls *t);
 /* True if tls_read() must wait until tls_write() has sent the waiting bytes. */
 bool tls_read_wants_write(const struct tls *t);
 
-/* Tells the peer that no more data follows; that, too, may wait for the socket. */
+/* Tells the peer that no more data follows. This message, too, may wait for the socket. */
 void tls_shutdown(struct tls *t);
 
 /* Returns in words why the connection failed; "" if it did not. Valid until tls_free(). */

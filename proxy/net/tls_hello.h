@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * tls_hello: reads the length of a client's hello before OpenSSL allocates memory for it.
- * OpenSSL allows 128 KiB to each connection, and allocates them as soon as the length is
- * announced. Only parsing, of the records before encryption begins (RFC 8446, sections 4
+ * OpenSSL accepts a hello of 128 KiB, and allocates them as soon as the client announces the
+ * length. tls_hello only parses the records before encryption begins (RFC 8446, sections 4
  * and 5.1).
  */
 #ifndef HASP_NET_TLS_HELLO_H
@@ -20,13 +20,13 @@
 
 /* How far the parser has read a hello; all 0 at the beginning. */
 struct tls_hello {
-	uint8_t record[5], message[4]; /* the headers, as far as they have come */
+	uint8_t record[5], message[4]; /* the headers, as far as they were read */
 	uint8_t nrecord, nmessage; /* number of bytes in `record` and `message` */
-	size_t record_left, message_left; /* bytes after the headers that are due */
+	size_t record_left, message_left; /* bytes after the headers that must still come */
 };
 
 /* Reads the next bytes. Returns false if they announce a hello of more than TLS_HELLO_MAX
- * bytes. Leaves bytes that are no handshake to OpenSSL. */
+ * bytes. OpenSSL itself must check bytes that are no handshake. */
 bool tls_hello_look(struct tls_hello *h, struct slice bytes);
 
 #endif

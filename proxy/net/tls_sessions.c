@@ -13,7 +13,7 @@
 /* OpenSSL's keys for tickets are shorter than this, in bytes. */
 #define KEYS_MAX 256
 
-/* Adds a part after its length, which separates it from the next. */
+/* Adds the length of a part and the part. The length separates the part from the next one. */
 static bool add_part(EVP_MD_CTX *md, struct slice part)
 {
 	uint64_t n = part.n;

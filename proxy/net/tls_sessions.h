@@ -2,9 +2,9 @@
  *
  * tls_sessions: decides which sessions of clients hasp resumes. A ticket holds a whole session,
  * and lets its client return without a check of the certificate. So a ticket counts only with
- * the settings and certificate files under which it was issued: their name is part of each
- * session, and OpenSSL resumes no session of another name. tls.c also refuses a session whose
- * certificate has expired since.
+ * the settings and certificate files under which it was issued: their digest is the name of
+ * each session, and OpenSSL resumes no session of another name. tls.c also refuses a session
+ * whose certificate has expired since.
  */
 #ifndef HASP_NET_TLS_SESSIONS_H
 #define HASP_NET_TLS_SESSIONS_H
@@ -16,18 +16,18 @@
 #define TLS_SESSIONS_NAME 32
 _Static_assert(TLS_SESSIONS_NAME <= SSL_MAX_SID_CTX_LENGTH, "OpenSSL takes no longer one");
 
-/* Writes the name of these texts and of the contents of these files to out[TLS_SESSIONS_NAME].
- * Each may be NULL. Returns false if a file cannot be read. */
+/* Writes a digest of the texts and of the files' contents to out[TLS_SESSIONS_NAME]. Each text
+ * and file may be NULL. Returns false if a file cannot be read. */
 bool tls_sessions_name(const char *const *texts, size_t ntexts, const char *const *files,
                        size_t nfiles, unsigned char *out) __attribute__((warn_unused_result));
 
-/* Lets `ssl` resume sessions of that name; if `is_known` is false, only its own sessions.
- * Returns false if OpenSSL refuses. */
+/* Lets `ssl` resume sessions called `name`. If `is_known` is false, sets `name` to random
+ * bytes: `ssl` then resumes only its own sessions. Returns false if OpenSSL refuses. */
 bool tls_sessions_use(SSL_CTX *ssl, bool is_known, unsigned char *name)
 	__attribute__((warn_unused_result));
 
-/* From now on `ssl`, which has issued no ticket yet, and `old`, of the same name, read each
- * other's tickets. */
+/* Lets `ssl` and `old`, whose sessions have the same name, read each other's tickets. `ssl`
+ * must have issued no ticket yet. */
 void tls_sessions_share(SSL_CTX *ssl, SSL_CTX *old);
 
 #endif

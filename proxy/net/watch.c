@@ -5,7 +5,7 @@
 
 #include "base/fatal.h"
 
-/* The queue of a loop, which is its userdata. */
+/* The queue of a loop, stored as the loop's userdata. */
 struct watch_queue {
 	struct list ready; /* watches in the order in which they are served */
 };
@@ -27,9 +27,9 @@ static void serve_ready(struct watch_queue *q)
 	}
 }
 
-/* Replaces ev_invoke_pending() as the function that runs callbacks. It calls
- * ev_invoke_pending(), which runs timers, messages and the callbacks around each turn, but only
- * queues the sockets; then it serves the sockets in order. */
+/* libev calls this function, in place of ev_invoke_pending(), to run callbacks.
+ * ev_invoke_pending() runs timers, messages and the callbacks around each turn, but only queues
+ * the sockets. serve_ready() then serves the sockets in order. */
 static void invoke_pending_in_order(struct ev_loop *loop)
 {
 	struct watch_queue *q = queue_of_loop(loop);
@@ -63,7 +63,7 @@ void watch_loop_free(struct ev_loop *loop)
 	ev_loop_destroy(loop);
 }
 
-/* libev calls this first for the socket that the kernel reported last. */
+/* Puts the socket at the head: libev runs this first for the socket reported last. */
 static void watch_on_io(struct ev_loop *loop, struct ev_io *io, int revents)
 {
 	struct watch *w = container_of(io, struct watch, io);

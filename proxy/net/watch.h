@@ -20,7 +20,7 @@
 #include "base/list.h"
 #include "base/slice.h"
 
-/* `flags`: of ev_loop_new(). Returns NULL if there is no such loop. */
+/* `flags`: those of ev_loop_new(). Returns NULL if libev cannot make the loop. */
 struct ev_loop *watch_loop_new(unsigned flags) __attribute__((warn_unused_result));
 void watch_loop_free(struct ev_loop *loop);
 
@@ -28,14 +28,14 @@ struct watch {
 	struct ev_io io;
 	struct list ready; /* in the loop's queue from the report until it is served */
 	int reported; /* EV_READ, EV_WRITE; 0: not in `ready` */
-	/* Called when the socket is ready for `events`. They may include an event that was
-	 * reported before the owner asked for others. */
+	/* Called when the socket is ready for `events`. `events` may include one that the owner
+	 * no longer awaits, because the kernel reported it before. */
 	void (*on_ready)(struct watch *w, int events);
 };
 
 void watch_init(struct watch *w, void (*on_ready)(struct watch *w, int events));
 
-/* Returns the socket; -1: it has none. */
+/* Returns the socket; -1: the watch has none. */
 static inline int watch_fd(const struct watch *w)
 {
 	return w->io.fd;
