@@ -227,7 +227,8 @@ def test_client_that_hangs_up_leaves_the_queue(share_hasp, plain, half, take):
 
 @contextlib.contextmanager
 def frozen_at_release(hasp, gates, holder, *release):
-    """Freezes hasp within the block, while its release is in transit to Redis."""
+    """Freezes hasp within the block, while its release is in transit to Redis. hasp must be up, or the
+    request at the gate may be for another link."""
     gates.shut(requests={"link"})
     holder.send(encode(*release))
     until(lambda: gates.waiting, "the release to wait at the gate")
@@ -238,7 +239,7 @@ def frozen_at_release(hasp, gates, holder, *release):
 
 def test_lock_handed_to_one_who_has_hung_up_goes_to_the_next(start_hasp, gates, plain):
     """hasp may learn first of the closed connection, or of the grant."""
-    hasp, away = start_hasp(VERBS, upstream=gates.address), start_hasp(VERBS)
+    hasp, away = start_hasp(VERBS, upstream=gates.address).is_up(), start_hasp(VERBS)
     with hasp.connect() as one, hasp.connect() as gone, away.connect() as other:
         one.call("LOCK", KEY)
         stand(plain, gone, "LOCK", KEY, "WAIT", 60000, "AS", "gone")
@@ -273,7 +274,7 @@ def test_waiters_of_a_hasp_that_was_killed_hold_up_nobody(start_hasp, plain):
 @pytest.mark.parametrize("take", [("LOCK", KEY, "WAIT", 20000, "PX", 3000), ("SET", "lock:1", "w", "NX", "PX", 3000)])
 def test_grant_that_comes_after_its_lease_is_not_told(start_hasp, gates, plain, take):
     """hasp is frozen from the grant until another client has taken the lock."""
-    hasp, away = start_hasp(rule() + VERBS, upstream=gates.address), start_hasp(rule() + VERBS)
+    hasp, away = start_hasp(rule() + VERBS, upstream=gates.address).is_up(), start_hasp(rule() + VERBS)
     key, verb = take[1], take[0] == "LOCK"
     with hasp.connect() as one, hasp.connect() as other, away.connect() as third:
         one.call(*(("LOCK", key) if verb else ("SETNX", key, "v")))
@@ -290,7 +291,7 @@ def test_grant_that_comes_after_its_lease_is_not_told(start_hasp, gates, plain, 
 
 @pytest.mark.parametrize("take", [("LOCK", KEY, "WAIT", 20000, "PX", 6000), ("SET", "lock:1", "w", "NX", "PX", 6000)])
 def test_grant_that_comes_late_begins_its_lease_again(start_hasp, gates, plain, take):
-    hasp = start_hasp(rule() + VERBS, upstream=gates.address)
+    hasp = start_hasp(rule() + VERBS, upstream=gates.address).is_up()
     key, verb = take[1], take[0] == "LOCK"
     with hasp.connect() as one, hasp.connect() as other:
         one.call(*(("LOCK", key) if verb else ("SETNX", key, "v")))
