@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * admission: the sockets on which a worker listens. Accepts clients, up to max_clients of all
- * workers together, and sends an error to further clients. Reads the PROXY header first on
- * connections of load balancers in proxy_protocol.
+ * workers together, and sends an error to further clients. On connections from the load
+ * balancers in proxy_protocol, reads the PROXY header first.
  */
 #include "worker/worker_internal.h"
 
@@ -61,7 +61,7 @@ static void admit(struct listener *l, int fd, const struct sockaddr_storage *beh
 		client_new(clients, fd, l->entry->address, NULL, behind);
 		return;
 	}
-	/* There is no context if a reload removed the certificate from the file. */
+	/* There is no context if a reload removed the certificate from the configuration. */
 	context = encryption_of_clients(clients->policy.config);
 	tls = context ? tls_accept(context, fd) : NULL;
 	if (tls) {

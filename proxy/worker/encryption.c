@@ -6,10 +6,10 @@
 #include "base/fatal.h"
 
 struct encryption {
-	/* NULL: not encrypted */
+	/* for listen_tls, and for the servers of [upstream]; NULL: not encrypted */
 	struct tls_context *clients, *servers;
 	size_t nquorums;
-	struct tls_context *quorums[]; /* in the order of the sections */
+	struct tls_context *quorums[]; /* by section [quorum]; NULL: not encrypted */
 };
 
 static void encryption_free(struct encryption *e)
@@ -48,7 +48,7 @@ static struct tls_context *read_files(const struct tls_settings *s, const struct
 	return context;
 }
 
-/* Sets `*context` to the files' context; NULL: not encrypted. Returns the number of faults. */
+/* Reads the files of `tls` into `*context`; NULL: not encrypted. Returns how many faults. */
 static size_t read_server_files(const struct server_tls *tls, const struct config *c,
                                 struct buf *faults, struct tls_context **context)
 {

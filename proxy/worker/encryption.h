@@ -16,12 +16,12 @@
 size_t encryption_load(struct config *c, struct buf *faults)
 	__attribute__((warn_unused_result));
 
-/* Keeps clients' TLS sessions if `c`, which replaces `old`, has the same settings for them.
- * Call it before a connection is accepted with `c`. */
+/* Lets clients resume, under `c`, the TLS sessions that they began under `old`, if both have
+ * the same settings for clients. Call it before hasp accepts a connection with `c`. */
 void encryption_keep_sessions(struct config *c, const struct config *old);
 
-/* Returns the context of connections to listen_tls; NULL: there is none. Valid as long as `c`,
- * as the results of the next two functions. */
+/* Returns the context of connections to listen_tls; NULL: there is none. This result, and those
+ * of the next two functions, are valid as long as `c`. */
 struct tls_context *encryption_of_clients(const struct config *c);
 struct dial_tls encryption_of_servers(const struct config *c);
 /* Returns the settings for connections to the servers of `q`, a section of `c`. */

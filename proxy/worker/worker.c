@@ -85,7 +85,7 @@ static void worker_round_leave(struct worker *w)
 /* --- the worker --------------------------------------------------------------------------- */
 
 #define SWEEP_SECONDS 1.0
-/* hasp's own calls that wait for Redis may use a quarter of memory_limit in addition. */
+/* hasp's own calls that wait for Redis may use another quarter of memory_limit. */
 #define JOBS_SHARE 4
 /* Seconds between two sweeps of a draining worker, so that it soon finds clients at rest. */
 #define DRAIN_SWEEP_SECONDS 0.05
@@ -108,7 +108,7 @@ static bool may_leave(struct worker *w)
 
 	if (now >= w->leave_at)
 		clients_close(&w->clients, "drain_timeout");
-	/* Clients that are on their way from the previous hasp go to the next one. */
+	/* Wait for clients that arrive from the previous hasp: they go to the next hasp. */
 	if (w->clients.n || (atomic_load(&w->shared->arriving) && now < w->leave_at))
 		return false;
 	if (w->drain_grace_at <= 0)
@@ -134,7 +134,7 @@ static void worker_on_sweep(void *arg)
 		loop_timer_repeat(&w->sweep, DRAIN_SWEEP_SECONDS);
 }
 
-/* Runs before a turn's other callbacks. ev_now() is the date, which may jump. */
+/* Runs before a turn's other callbacks. Unlike the clock, the date (ev_now()) may jump. */
 static void on_begin(struct ev_loop *loop, struct ev_check *c, int revents)
 {
 	struct worker *w = c->data;
@@ -283,7 +283,7 @@ struct worker *worker_new(int number, struct config *config, const int *fds,
 	policy_init(&w->clients.policy);
 	worker_topology_open(w, config);
 	w->script_jobs = script_jobs_new(&w->timers.timers, w->topology, &shared->secret);
-	/* For a single server, worker_topology.c sets the naming when the server is up. */
+	/* For a single server, worker_topology.c sets the key naming when the server is up. */
 	if (w->cluster)
 		script_jobs_set_naming(w->script_jobs, KEY_NAMING_CLUSTER);
 	clients_init(&w->clients);
@@ -314,7 +314,7 @@ static void worker_free(struct worker *w)
 	admission_close(&w->admission);
 	worker_handover_fini(w);
 	clients_reap(&w->clients);
-	/* Stop calls before links: the holds and waiters still get the last replies. */
+	/* Stop hasp's own calls and the links first: holds and waiters get the last replies. */
 	script_jobs_stop(w->script_jobs);
 	worker_quorum_close(w);
 	worker_topology_stop(w);
@@ -352,7 +352,7 @@ static void *worker_main(void *arg)
 	struct worker *w = arg;
 
 	ev_run(w->loop, 0);
-	/* Close clients first: they point to the rounds that they wait for, which end now. */
+	/* Close clients before their rounds end: they point to the rounds. */
 	clients_close(&w->clients, "hasp is shutting down");
 	worker_round_leave(w);
 	atomic_fetch_sub(&w->shared->running, 1);

@@ -39,8 +39,8 @@ struct worker_shared {
 	_Atomic bool lame_duck; /* hasp accepts clients for some seconds more, then drains */
 	_Atomic bool leaving; /* workers drain, or have ended */
 	_Atomic bool paused; /* the operator has paused the workers: workers_pause() */
-	_Atomic int pauses[WORKERS_MAX]; /* how far each worker has come: enum worker_pause */
-	_Atomic size_t bound[WORKERS_MAX]; /* (paused) *nbound, as clients_under_way() set it */
+	_Atomic int pauses[WORKERS_MAX]; /* each worker's enum worker_pause */
+	_Atomic size_t bound[WORKERS_MAX]; /* a paused worker's subscribed or blocked clients */
 	struct waiter_board board;
 	struct release_board releases;
 	struct wait_graph *waits; /* lock/deadlock/wait_graph.h */
@@ -48,8 +48,8 @@ struct worker_shared {
 	struct shared_tracker *tracker; /* watch/shared_tracker.h */
 	struct stats *stats; /* lock/events/stats.h */
 	struct watcher *watcher; /* upstream/watcher.h; it posts to all of `workers` */
-	pthread_mutex_t rounds; /* protects `gone`; while workers are made, all fields below */
-	bool gone[WORKERS_MAX]; /* by number: the worker has ended */
+	pthread_mutex_t rounds; /* protects `gone`; all fields below while hasp makes workers */
+	bool gone[WORKERS_MAX]; /* by the worker's number: the worker has ended */
 	struct worker *workers[WORKERS_MAX];
 	size_t nworkers;
 };
@@ -69,24 +69,24 @@ void workers_end_watch(struct worker_shared *shared);
 /* Logs the totals of the enforced sections, and the observations of rules and guards in mode
  * OBSERVE. Returns false if no section ever was in that mode. From any thread. */
 bool workers_report(struct worker_shared *shared);
-/* Calls `fn` with the number of each event of each rule that ever observed, as
- * tracker_each_observed() does; `kind` is a stats_kind_word(). From any thread. */
+/* workers_each_observed() calls it with the number of each event of each rule that ever
+ * observed; see observed_fn in watch/tracker.h. `kind`: a stats_kind_word(). Any thread. */
 typedef void workers_observed_fn(void *arg, const char *kind, const char *rule,
                                  const char *event, uint64_t n);
 void workers_each_observed(struct worker_shared *shared, workers_observed_fn *fn, void *arg);
 
-/* Begins or ends the discovery of locks in the commands of all clients, as `config` says, which
- * is in force or about to be. The end forgets the results. */
+/* Begins the discovery of locks in the commands of all clients, or ends it and forgets its
+ * results, as `config` says. `config` is in force or about to be. */
 void workers_discover(struct worker_shared *shared, const struct config *config);
-/* Writes the progress of the discovery, as a line or as members of a JSON object. From any
- * thread. */
+/* Writes the progress of the discovery: a line or, by workers_discover_write(), members of a
+ * JSON object. From any thread. */
 void workers_discover_progress(struct worker_shared *shared, struct buf *out);
 void workers_discover_write(struct worker_shared *shared, struct json *j);
-/* Writes the ini that the discovery proposes so far or, when all workers have been joined, the
- * final one. From any thread. */
+/* Writes the configuration file that the discovery proposes. `so_far` false: the final one,
+ * when all workers have been joined. From any thread. */
 void workers_discovered(struct worker_shared *shared, const struct config *config, bool so_far,
                         struct buf *out);
-/* Writes that ini to the file that `config` names, and logs the result. */
+/* Writes the text of workers_discovered() to the file that `config` names. Logs the result. */
 void workers_save_discovered(struct worker_shared *shared, const struct config *config,
                              bool so_far);
 
@@ -95,8 +95,8 @@ void workers_save_discovered(struct worker_shared *shared, const struct config *
 const char *workers_not_ready(struct worker_shared *shared);
 /* Returns in words why Redis cannot serve; NULL: it can. From any thread. */
 const char *workers_upstream_trouble(struct worker_shared *shared);
-/* True if a worker's login with [upstream] is refused by a server and accepted by none. From
- * any thread. */
+/* True if a server refuses a worker's login with the user of [upstream], and no server accepts
+ * it. From any thread. */
 bool workers_login_is_refused(const struct worker_shared *shared);
 
 /* Takes the listening sockets `fds`, and owns them from now on. `entries`: the entry of
@@ -118,8 +118,8 @@ void worker_take_over(struct worker *w, int channel);
 /* Makes the next worker_drain() hand clients over to a worker of the next hasp, which is at
  * the other end of `channel`. Owns the channel from then on. */
 void worker_hand_over(struct worker *w, int channel);
-/* Admits no new clients, hands the others over or closes them when they come to rest, at the
- * latest after drain_timeout, and ends the thread. */
+/* Admits no new clients. Hands each other client over, or closes it, when it comes to rest; at
+ * the latest after drain_timeout. Then ends the thread. */
 void worker_drain(struct worker *w);
 /* Ends the thread at once. */
 void worker_stop(struct worker *w);
@@ -162,8 +162,8 @@ enum workers_pause {
  * blocked, and so lose their connections when Redis ends. `nbound` may be NULL. */
 enum workers_pause workers_pause_state(struct worker_shared *shared, size_t *nbound);
 
-/* Moves each client to a new connection to Redis as soon as no reply is due on the old one, and
- * closes the old one. */
+/* Moves each client to a new connection to Redis as soon as no reply is due on the old
+ * connection, and closes the old connection. */
 void workers_reconnect(struct worker_shared *shared);
 
 #endif

@@ -33,7 +33,7 @@
 struct workers_question {
 	pthread_mutex_t lock; /* protects `refs`, `abandoned` and each part's `done` */
 	pthread_cond_t answered; /* signalled when one more worker has answered */
-	size_t refs; /* the caller's reference, and one for each message */
+	size_t refs; /* the caller's reference, and one for each worker */
 	bool abandoned; /* the caller no longer waits */
 	worker_step_fn *step;
 	size_t nparts;
@@ -45,7 +45,7 @@ struct part {
 	struct list node; /* in w->asks.parts, once the worker has the message */
 	struct workers_question *question;
 	struct worker *worker;
-	void *arg; /* the worker's copy; NULL: none */
+	void *arg; /* the worker's copy of the caller's bytes; NULL: none */
 	struct worker_answer answer; /* owned by the worker until `done`, then by the caller */
 	bool done;
 	_Atomic unsigned nsteps; /* steps taken so far */
@@ -152,8 +152,8 @@ static void step_now(struct worker *w)
 		list_append(&w->asks.parts, &p->node);
 }
 
-/* Runs when the timer `due` expires, which may be too early: libev counts from the begin of the
- * loop iteration. */
+/* Runs when the timer `due` expires. The timer may expire too early, because libev counts from
+ * the start of the loop iteration. */
 static void worker_asks_on_due(void *arg)
 {
 	struct worker *w = arg;

@@ -40,14 +40,14 @@ struct worker_view {
 
 /* One worker's answer. */
 struct worker_answer {
-	bool whole; /* the worker has answered; false: it has ended or hangs; the rest is 0 */
+	bool whole; /* the worker has answered; false: it ended or hangs, and all is 0 */
 	uint64_t cursor, n; /* for the steps' use; 0 at the first step */
 	struct buf out; /* the bytes that the steps appended */
 };
 
 struct worker_answers {
 	size_t n; /* number of workers */
-	struct worker_answer v[WORKERS_MAX]; /* by their numbers */
+	struct worker_answer v[WORKERS_MAX]; /* by the workers' numbers */
 };
 
 /* Takes a step of a question. Returns false if more steps must follow. `arg`: the worker's own

@@ -12,7 +12,7 @@
  * Answers come in the order of the clients. The new process answers before it reads from a
  * client. So if the new process ends, the old one can serve the clients that have no answer.
  *
- * A process that is itself upgraded hands clients that still arrive over to its successor.
+ * If a process is itself upgraded while clients arrive, it hands them over to its successor.
  */
 #include <errno.h>
 #include <stdatomic.h>
@@ -68,7 +68,7 @@ static void close_watch(struct worker *w, struct watch *watch)
 		close(fd);
 }
 
-/* Handles an answer. Returns false if `answer` is none. */
+/* Handles an answer. Returns false if hasp awaits no such answer. */
 static bool heed_answer(struct worker *w, char answer)
 {
 	struct client_env *env = &w->clients;
@@ -102,7 +102,7 @@ static void successor_on_ready(struct watch *watch, int events)
 		drain_successor_gone(&w->clients);
 		close_watch(w, watch);
 	}
-	/* Hand other clients over now. */
+	/* Hand further clients over. */
 	clients_sweep(&w->clients);
 }
 
@@ -126,7 +126,7 @@ static void newcomer_arrive(struct worker *w, struct worker_cmd *cmd)
 	bool whole, good;
 
 	atomic_fetch_sub(&w->shared->arriving, 1);
-	/* Close the client, as all clients of a worker that has ended. */
+	/* A worker that has ended closes the client, like all its clients. */
 	if (atomic_load(&w->ended)) {
 		close(cmd->channel);
 		free(o);
@@ -179,13 +179,13 @@ static void predecessor_end(struct predecessor *s)
 	free(s);
 }
 
-/* Answers the old process. Returns false if the answer could not be sent: the old process keeps
- * the client. */
+/* Answers the old process. Returns false if hasp could not send the answer: the old process
+ * then keeps the client. */
 static bool answer_predecessor(const struct predecessor *s, enum handover_answer what)
 {
 	char byte = (char)what;
 
-	/* Other errors mean that the old process has ended: only this one has the client. */
+	/* After other errors the old process has ended, and only this one has the client. */
 	return fd_channel_send(watch_fd(&s->watch), slice_of(&byte, 1), NULL, 0) == 0 ||
 	       errno != EAGAIN;
 }

@@ -65,14 +65,14 @@ struct worker {
 	int number;
 	struct worker_shared *shared;
 	pthread_t thread;
-	_Atomic bool ended; /* the loop has ended: it takes no more messages */
+	_Atomic bool ended; /* the loop has ended, and takes no more messages */
 	_Atomic bool turn_due; /* worker_has_turned() waits for the loop to turn */
 	struct ev_loop *loop;
 	struct loop_timers timers;
 	struct mailbox mailbox;
 	struct stream_flusher flusher;
 	struct resolver *resolver;
-	char name[32]; /* the thread's name, and the prefix of its own connections' names */
+	char name[32]; /* the thread's name; names of hasp's own connections begin with it */
 	char *scratch; /* buffer into which replies are read */
 	struct topology *topology;
 	struct cluster *cluster; /* NULL: Redis is not a cluster */
@@ -86,15 +86,15 @@ struct worker {
 	struct loop_timer sweep;
 	struct ev_check begin, check;
 	struct ev_prepare end;
-	double leave_at; /* clock_now(); 0: not draining */
+	double leave_at; /* clock_now() when drain_timeout ends; 0: not draining */
 	double drain_grace_at; /* clock_now() when the last client left; 0: not yet */
 	struct {
 		enum worker_pause state; /* written by worker_pause.c only */
 		struct loop_timer look; /* checks the progress while PAUSING or RESUMING */
 		unsigned nlooks; /* number of checks */
-		size_t nasked; /* servers that have not answered yet */
-		bool asked; /* RESUMING: the servers have been asked */
-		bool unready; /* a server was down or still loaded its data, so ask again */
+		size_t nasked; /* servers that have not answered PING yet */
+		bool asked; /* RESUMING: hasp has sent PING to the servers */
+		bool unready; /* a server was down or loaded its data: send PING again */
 	} pause;
 	struct {
 		struct list parts; /* the worker's parts of questions; the first is next */
@@ -124,7 +124,7 @@ struct worker_cmd {
 	struct found_primary primary; /* from the watcher */
 };
 
-/* Sends a copy of `cmd`, and sets its first two members. From any thread. */
+/* Sends a copy of `cmd`, and sets the copy's first two members. From any thread. */
 void worker_send_cmd(struct worker *w, struct worker_cmd cmd);
 
 /* --- admission.c ---------------------------------------------------------------------- */
@@ -195,11 +195,11 @@ void worker_asks_fini(struct worker *w);
 void worker_handover_init(struct worker *w);
 /* Closes the channels. All clients must be gone. */
 void worker_handover_fini(struct worker *w);
-/* As worker_take_over(), which has counted the channel in shared->arriving. */
+/* Runs for worker_take_over(), which has counted the channel in shared->arriving. */
 void worker_handover_take(struct worker *w, struct worker_cmd *cmd);
 /* Closes the channels from the previous hasp, which keeps its remaining clients. */
 void worker_handover_refuse(struct worker *w);
-/* As worker_hand_over(). */
+/* Runs for worker_hand_over(). */
 void worker_handover_give(struct worker *w, struct worker_cmd *cmd);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * worker_live: lists locks, guards and waiters. Each worker reads its tables once. If the
- * caller wants only the longest held entries, the worker reads only as many holds, which are in
- * that order. In the other tables, it writes a row for each entry that is among the longest so
- * far, over the row of the entry that is no longer among them:
+ * caller wants only the longest held entries, the worker stops after as many holds: the longest
+ * come first. In the other tables, each entry that is among the longest so far gets a row, in
+ * place of the row of the entry that is no longer among them:
  *
  *   table --> longest so far? --> ranks, in order of `since` --> slots of equal size in `out`
  *
@@ -32,7 +32,7 @@
 /* The tables, in the order in which a worker reads them. */
 enum live_table { TABLE_HOLDS, TABLE_GUARDS, TABLE_WAITERS, TABLES };
 
-/* An entry that is among those held, or waiting, for longest so far. */
+/* An entry that is among the longest held, or longest waiting, entries so far. */
 struct live_rank {
 	double since;
 	size_t at; /* offset of its row's slot in `out` */
@@ -81,7 +81,7 @@ static void rank_insert(struct live_question *q, double since)
 	q->at = rank.at;
 }
 
-/* True if the entry is among the longest so far, and gets a row: in the slot at q->at. */
+/* True if the entry gets a row. If only the longest do, its row goes to the slot at q->at. */
 static bool gets_row(struct live_question *q, double since)
 {
 	struct live_found *f = found_now(q);

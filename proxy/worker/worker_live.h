@@ -58,14 +58,14 @@ struct live {
 /* One kind of entry that the caller wants. */
 struct live_want {
 	enum live_what what;
-	size_t most; /* limit of entries, the longest held first; above LIVE_MOST: none */
+	size_t most; /* limit of entries, the longest held first; above LIVE_MOST: no limit */
 	struct live *live; /* gets the entries */
 };
 #define LIVE_WANTS_MAX 2
 
 /* Asks for all `wants` at once, so that they show about the same time: held entries, or
  * waiters, or held entries and then waiters. The rows point to `answers`; call live_fini()
- * afterwards. For threads, see workers_ask(). */
+ * afterwards. Call it from the threads that workers_ask() allows. */
 void workers_live(struct worker_shared *shared, const struct live_want *wants, size_t nwants,
                   int64_t timeout_ms, struct worker_answers *answers);
 /* Sorts the waiters by the lock or guard that they wait for, and counts the waiters of each
@@ -81,8 +81,8 @@ struct contended_key {
 	struct top_key_counts counts; /* by enum contention */
 };
 
-/* Writes the most contended keys to `out[most]`, in order. Returns their number. For threads,
- * see workers_ask(). */
+/* Writes the keys to `out[most]`, the most contended first. Returns their number. Call it from
+ * the threads that workers_ask() allows. */
 size_t workers_contended(struct worker_shared *shared, struct contended_key *out, size_t most,
                          int64_t timeout_ms);
 

@@ -102,7 +102,7 @@ static bool gauges_step(const struct worker_view *w, void *arg, struct worker_an
 
 /* --- the sum of all workers --------------------------------------------------------------- */
 
-/* Returns the node's sum of gauges; adds it if no worker has named the node yet. */
+/* Returns the sum of the node's gauges. Adds a sum if no worker has named the node yet. */
 static struct worker_node_gauges *gauges_node(struct worker_gauges *g,
                                               const struct worker_node_gauges *of)
 {

@@ -48,7 +48,7 @@ enum worker_node_state {
 
 /* The gauges of a server, summed over all workers. */
 struct worker_node_gauges {
-	char name[300]; /* the server's address as configured, or as it was found */
+	char name[300]; /* the server's address as configured, or as hasp found it */
 	char quorum[64]; /* name of the server's quorum; empty: a server of [upstream] */
 	enum worker_node_state state;
 	uint64_t links[LINK_KINDS]; /* by enum link_kind */
@@ -64,8 +64,8 @@ struct worker_gauges {
 	struct worker_node_gauges *nodes;
 };
 
-/* Asks the workers, for at most `timeout_ms`. Call worker_gauges_fini() afterwards. For
- * threads, see workers_ask(). */
+/* Asks the workers, as workers_ask() does, and from the threads that it allows. Call
+ * worker_gauges_fini() afterwards. */
 void worker_gauges_ask(struct worker_shared *shared, int64_t timeout_ms,
                        struct worker_gauges *g);
 void worker_gauges_fini(struct worker_gauges *g);

@@ -9,7 +9,7 @@
 
 /* Seconds between two checks whether all requests are answered, or Redis is back. */
 #define LOOK_SECONDS 0.01
-/* The worker connects to a server that is down again once in this many checks. */
+/* Once in this many checks, the worker tries to connect to servers that are down. */
 #define RETRY_LOOKS 20
 
 /* Sets w->pause.state, which no other function writes. */
@@ -55,8 +55,8 @@ static void pause_end(struct worker *w)
 		clients_go_on(&w->clients);
 }
 
-/* Handles a server's answer to PING: an error while it loads its data, or has lost its
- * primary. */
+/* Handles a server's answer to PING. The answer is an error if the server loads its data, or is
+ * a replica that has lost its primary. */
 static void pause_on_pong(void *arg, const redisReply *reply)
 {
 	struct worker *w = arg;

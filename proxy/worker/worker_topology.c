@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * worker_topology: the Redis servers of a worker. This file makes the topology that the
- * configuration names, and in front of a cluster the one node that clients see instead. It
- * notifies waiters and sessions when slots have moved. When a server comes up, moves or may
- * have lost data, it asks the server for its commands, loads the scripts, and notifies clients
- * and holds.
+ * configuration names and, in front of a cluster, the one node that clients see. It notifies
+ * waiters and sessions when slots have moved. When a server comes up, moves or may have lost
+ * data, this file asks the server for its commands, loads the scripts, and notifies clients and
+ * holds.
  */
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -49,9 +49,9 @@ void worker_node_note_health(struct worker *w)
 	atomic_store_explicit(&w->shared->upstream[w->number], best, memory_order_relaxed);
 }
 
-/* Logs, once, guards that cannot work with Redis' commands: at hasp's start Redis may not have
- * answered, or it may be another server now. hasp serves clients nevertheless, and guards the
- * other commands of such a guard. */
+/* Logs, once, the guards that cannot work with the commands of this Redis: hasp could not check
+ * them at its start, or now uses another server. hasp still serves clients, and such a guard
+ * still works for its other commands. */
 static void check_guards(struct worker *w)
 {
 	struct buf faults = BUF_INIT;
@@ -73,7 +73,7 @@ void worker_node_recheck_guards(struct worker *w)
 		check_guards(w);
 }
 
-/* Sends `request` on hasp's own connection to the node, which is up, and releases it. */
+/* Sends `request` on hasp's own connection to the node, which is up, and frees the request. */
 static void call_node(const struct node *n, struct buf *request, control_fn *fn, void *arg)
 {
 	int rc = control_call(n->control, 0, buf_slice(request), fn, arg);
