@@ -165,12 +165,12 @@ static void admin_on_pause(void *arg)
 	else if (now == WORKERS_SERVE)
 		log_info("resumed");
 	answer_pauses(a, now, nbound);
-	/* A console that got its answer may have sent the next PAUSE or RESUME already. */
+	/* Go on if a console that got its answer has already sent another PAUSE or RESUME. */
 	if (is_there && workers_pause_state(a->shared, NULL) == now)
 		loop_timer_stop(&a->pause);
 }
 
-/* Runs after the callbacks of each loop iteration. */
+/* Runs first in each loop iteration: frees the consoles that the last iteration closed. */
 static void admin_on_check(struct ev_loop *loop, struct ev_check *check, int revents)
 {
 	struct admin *a = check->data;

@@ -36,8 +36,8 @@ struct admin *admin_new(struct config *config, const int *fds, size_t nfds,
                         struct worker_shared *shared, const struct admin_ops *ops, void *arg);
 /* Starts the thread. Returns 0, or an errno. */
 int admin_start(struct admin *a) __attribute__((warn_unused_result));
-/* Returns how many RELOAD commands have come so far. Call it before the file is read: a later
- * RELOAD needs another reload. From any thread. */
+/* Returns how many RELOAD commands have come so far. Call it before reading the configuration
+ * file: a later RELOAD needs another reload. From any thread. */
 uint64_t admin_reloads(const struct admin *a);
 /* Answers the first `reloads` RELOAD commands. `config`: the new configuration; NULL: the
  * reload failed for the reason `why`, in one line. From any thread, while the admin thread

@@ -61,8 +61,8 @@ struct rows {
 	size_t n; /* number of rows begun so far */
 	size_t left; /* number of columns that the last row still lacks */
 	struct buf bytes; /* the rows, without the array's header */
-	const char *unknown; /* after a show_fn returned false, the reason; NULL: a
-	                      * worker did not answer */
+	const char *unknown; /* why a show_fn returned false; NULL: a worker did not
+	                      * answer */
 };
 
 void rows_init(struct rows *r, int protocol);
@@ -70,7 +70,7 @@ void rows_fini(struct rows *r);
 
 /* Begins a row of `columns` columns. The previous row must be complete. */
 void rows_begin(struct rows *r, size_t columns);
-/* Add a column to the row; NULL becomes nil. */
+/* Adds a column to the row. rows_add_str() writes NULL as nil. */
 void rows_add_text(struct rows *r, const char *name, struct slice value);
 void rows_add_str(struct rows *r, const char *name, const char *value);
 void rows_add_int(struct rows *r, const char *name, int64_t value);
@@ -80,7 +80,7 @@ void rows_add_ms(struct rows *r, const char *name, double seconds);
 /* Adds "yes" or "no". */
 void rows_add_bool(struct rows *r, const char *name, bool value);
 
-/* Appends `n` rows that another struct rows with the same protocol has. */
+/* Appends `n` rows: the bytes of another struct rows with the same protocol. */
 void rows_append(struct rows *r, size_t n, struct slice bytes);
 
 /* Appends the whole array to `out`. */
@@ -108,7 +108,7 @@ struct admin_cmd {
 	enum admin_event event;
 	struct config *config; /* RELOADED: the new configuration; NULL: the old one stays */
 	uint64_t reloads; /* RELOADED: as in admin_reloaded() */
-	uint64_t question; /* ANSWER: console.question of the console that gets it */
+	uint64_t question; /* ANSWER: console.question of the console that gets the answer */
 	struct buf answer; /* RELOADED, ANSWER: bytes for the console */
 	struct console_job *job; /* JOB: the job that has finished */
 };
@@ -128,14 +128,14 @@ struct admin {
 	void *arg;
 	struct admin_listener *listeners;
 	size_t nlisteners;
-	struct list consoles; /* open consoles, by their places */
+	struct list consoles; /* open consoles, linked by console.place */
 	struct list jobs; /* list of struct console_job */
 	struct list dead; /* closed consoles, to be freed */
 	size_t nconsoles; /* length of `consoles` */
 	uint64_t last_id; /* last number given to a console or a question */
 	_Atomic uint64_t reloads; /* number of RELOAD commands so far */
 	struct request_args args; /* arguments of the request that is served */
-	struct log_limit full, failed; /* limit the lines console_full, console_login_failed */
+	struct log_limit full, failed; /* for the lines console_full, console_login_failed */
 	char scratch[ADMIN_SCRATCH];
 };
 
@@ -146,7 +146,7 @@ struct admin {
  *      |                           |
  *      | QUIT, or no request       |
  *      v                           |
- *   ENDING --- it is written ------+--> DEAD, from each of them also by console_close()
+ *   ENDING --- all is written -----+--> DEAD: console_close(), from each other state
  */
 enum console_state {
 	CONSOLE_SERVING, /* takes requests */
@@ -188,16 +188,16 @@ struct console {
 /* --- admin_post.c, and the posting functions of admin.h --- */
 
 void admin_post_stop(struct admin *a);
-/* Sends an answer to the console with this question, if it still awaits one. From any thread,
- * before admin_free(). */
+/* Sends an answer to the console that asked `question`, if the console still awaits it. From
+ * any thread, before admin_free(). */
 void admin_answer(struct admin *a, uint64_t question, struct slice answer);
 
 struct show_env {
 	struct worker_shared *shared;
 	struct config *config; /* the configuration in force */
 };
-/* Runs on a thread of its own. Asks the workers, and appends the answer; if it appends nothing,
- * admin_answer() brings the answer later. */
+/* Runs on a job's own thread. Asks the workers, and appends the answer. If the function appends
+ * nothing, admin_answer() brings the answer later. */
 typedef void console_job_fn(const struct show_env *env, const void *arg, struct buf *out);
 
 struct console_job {
@@ -236,7 +236,7 @@ void console_answer(struct console *c, struct slice bytes);
 void console_close(struct console *c); /* does nothing if `c` is closed */
 /* Serves no more requests, and closes the console when its answers are sent. */
 void console_end(struct console *c);
-/* Keeps the answer that the present command has appended until console_answer(). */
+/* Begins AWAITING: the console keeps what the command has appended until console_answer(). */
 void console_await(struct console *c);
 void console_go_on(struct console *c); /* ends AWAITING */
 

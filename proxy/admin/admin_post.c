@@ -7,7 +7,7 @@
  *   console_job_begin() --> AWAITING --> thread: asks, writes --> ADMIN_JOB: console_job_end()
  *                                                                     |
  *      consoles that had asked before it began <-- console_answer() <-'
- *      the others <-- the next one, which begins now
+ *      the others <-- the next job, which begins now
  *
  * So an answer is never older than its question, and a job runs only once at a time, however
  * many consoles ask for it.

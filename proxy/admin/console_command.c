@@ -13,7 +13,7 @@ struct console_command {
 	const char *name;
 	const char *args; /* the arguments, as HELP shows them */
 	const char *help; /* NULL: HELP does not show the command, which only libraries send */
-	size_t argc_min, argc_max; /* limits of the number of arguments, with the name */
+	size_t argc_min, argc_max; /* limits of the number of arguments, including the name */
 	bool before_login; /* the command is allowed before a login */
 	void (*run)(struct console *c, const struct resp_view *req, struct buf *out);
 };
@@ -125,7 +125,7 @@ static void run_quit(struct console *c, const struct resp_view *req, struct buf 
 	buf_puts(out, "+OK\r\n");
 }
 
-/* Answers CLIENT. The console gives its clients no names, and has only one database. */
+/* Answers CLIENT. The console ignores the names that clients give themselves. */
 static void run_client(struct console *c, const struct resp_view *req, struct buf *out)
 {
 	if (slice_is(req->argv[1], "id"))

@@ -2,8 +2,8 @@
  *
  * console_pause: the commands that change how hasp serves: PAUSE, RESUME, RECONNECT, RELOAD,
  * DRAIN and SHUTDOWN. The console answers PAUSE and RESUME when all workers have paused or
- * resumed, which the timer a->pause checks. Closing the console before that does not cancel its
- * command.
+ * resumed, which the timer a->pause checks. If the console is closed earlier, its command goes
+ * on.
  */
 #include <stdatomic.h>
 

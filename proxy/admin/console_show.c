@@ -27,7 +27,7 @@ static void add_what(struct rows *rows, const struct live_row *row)
 	rows_add_int(rows, "client_id", (int64_t)row->client_id);
 }
 
-/* `trouble`: why Redis cannot serve; NULL: it can. Locks of a quorum do not depend on that. */
+/* `trouble`: why Redis cannot serve; NULL: it can. Quorum locks do not depend on that Redis. */
 static void add_lock(struct rows *rows, const struct live_row *row, const char *trouble,
                      double now)
 {
@@ -62,7 +62,7 @@ static bool show_held(const struct show_env *env, enum live_what what, struct ro
 	for (size_t i = 0; i < held.n; i++)
 		add_lock(rows, &held.rows[i], trouble, now);
 	whole = held.whole;
-	/* An answer without rows would mean that no lock is held. */
+	/* An answer without rows would say that no lock is held, but hasp cannot know. */
 	if (whole && trouble && held.n == 0) {
 		rows->unknown = trouble;
 		whole = false;
@@ -167,7 +167,7 @@ static bool show_stats(const struct show_env *env, struct rows *rows)
 	};
 	struct worker_shared *shared = env->shared;
 	struct worker_counts counts;
-	struct stats_sums t = stats_total(shared->stats); /* each kind counts other events */
+	struct stats_sums t = stats_total(shared->stats); /* no event counts twice */
 
 	workers_count(shared, &counts);
 	rows_begin(rows, COMMAND_OUTCOMES + STATS + 5);
@@ -253,7 +253,7 @@ static bool show_links(const struct show_env *env, struct rows *rows)
 
 /* --- other answers -------------------------------------------------------------------- */
 
-/* Writes the rows. Returns false if they are not known; see rows.unknown. */
+/* Writes the rows. Returns false if the rows are not known; see rows.unknown. */
 typedef bool show_fn(const struct show_env *env, struct rows *rows);
 
 struct show {

@@ -28,7 +28,7 @@
 /* The argument of UNLOCK's job. */
 struct force {
 	struct admin *admin;
-	uint64_t question; /* see admin_answer() */
+	uint64_t question; /* the console's; see admin_answer() */
 	int db;
 	size_t nkey;
 	char key[];

@@ -27,10 +27,10 @@
 #define TEXT_JSON "application/json"
 #define TEXT_HTML "text/html; charset=utf-8"
 
-/* Age at which hasp writes /status.json again: many open pages cost no more than one. */
+/* Age at which hasp writes /status.json again: all open pages get the same copy until then. */
 #define STATUS_SECONDS 0.5
-/* hasp writes the discovered file at most once in FOUND_SECONDS, and spends at most
- * FOUND_SHARE of the time on it, because it compares each pattern with all others. */
+/* Writing /discovered.ini is slow, because it compares each pattern with all others. hasp
+ * writes it at most once in FOUND_SECONDS, and spends at most FOUND_SHARE of the time on it. */
 #define FOUND_SECONDS 1.0
 #define FOUND_SHARE 0.02
 
@@ -154,7 +154,7 @@ static void reply_page(struct http *h, struct reply *r)
 
 static const struct path {
 	const char *path;
-	bool names_keys; /* the reply is for allowed hosts only */
+	bool names_keys; /* the reply may name keys: for allowed hosts only */
 	void (*reply)(struct http *h, struct reply *r);
 } http_paths[] = {
 	{ "/", true, reply_page },
@@ -240,7 +240,7 @@ static enum MHD_Result http_send(struct http *h, struct MHD_Connection *c,
 	return result;
 }
 
-/* Keeps libmicrohttpd from decoding %XX: no path in the table has a byte that needs it. */
+/* Keeps libmicrohttpd from decoding %XX: no path in http_paths needs it. */
 static size_t http_on_quoted(void *arg, struct MHD_Connection *c, char *text)
 {
 	(void)arg;
@@ -249,8 +249,8 @@ static size_t http_on_quoted(void *arg, struct MHD_Connection *c, char *text)
 }
 
 /* libmicrohttpd calls this when the headers have arrived, and again when the request is
- * complete. A reply to the first call ends the connection: so hasp refuses methods without
- * reading a body. */
+ * complete. hasp refuses other methods than GET and HEAD at the first call: this ends the
+ * connection before libmicrohttpd reads a body. */
 static enum MHD_Result http_on_request(void *arg, struct MHD_Connection *c, const char *path,
                                        const char *method, const char *version,
                                        const char *body, size_t *nbody, void **state)

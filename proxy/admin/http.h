@@ -37,7 +37,7 @@ struct http_history;
 struct http {
 	int fds[HTTP_LISTEN_MAX];
 	size_t n;
-	bool owns_fds; /* until http_serve() */
+	bool owns_fds; /* true until http_serve() */
 	struct MHD_Daemon *server;
 	struct http_connections *connections;
 	_Atomic bool leaving; /* each connection ends with its next reply */
@@ -54,8 +54,8 @@ struct http {
 	double found_seconds; /* how long writing `found` took */
 };
 
-/* Takes the listening sockets `fds`, if there are any, which it owns from now on. Returns 0;
- * -1, with the reason logged, if it cannot serve there. */
+/* Takes the listening sockets `fds`, and owns them from now on. `n` 0: hasp does not serve
+ * HTTP. Returns 0; -1 with the reason logged. */
 int http_open(struct http *h, const int *fds, size_t n) __attribute__((warn_unused_result));
 
 /* Starts to serve. The workers must run already. Returns 0; -1 with the reason logged. */

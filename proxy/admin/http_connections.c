@@ -31,7 +31,7 @@
 struct http_connection {
 	struct list node; /* in http_connections.all */
 	struct peer_place place; /* in http_connections.places; in no list after its shutdown */
-	int fd; /* libmicrohttpd's; open until MHD_CONNECTION_NOTIFY_CLOSED */
+	int fd; /* owned by libmicrohttpd; open until MHD_CONNECTION_NOTIFY_CLOSED */
 };
 
 struct http_connections {
@@ -98,7 +98,7 @@ static void http_await_end(struct http_connections *hc)
 		;
 }
 
-/* Makes room for a new connection. Returns false if there is none. */
+/* Makes room for a new connection. Returns false if there is no room. */
 static bool http_make_room(struct http_connections *hc)
 {
 	struct peer_place *weakest = NULL;
@@ -157,8 +157,8 @@ static void http_forget(struct http_connections *hc, struct http_connection *c)
 	free(c);
 }
 
-/* Adds a connection. Forgets an old one with the same number: if libmicrohttpd lacks memory for
- * a socket, it closes the socket without a callback. */
+/* Adds a connection. Forgets an old connection with the same `fd`: if libmicrohttpd lacks
+ * memory for a socket, it closes the socket without a callback. */
 static void http_remember(struct http_connections *hc, int fd, const struct sockaddr *peer)
 {
 	struct http_connection *c = xcalloc(1, sizeof(*c)), *old;

@@ -13,7 +13,7 @@
 #include "net/loop_timers.h"
 #include "worker/worker_metrics.h"
 
-/* Samples of five minutes. */
+/* A sample every two seconds, for five minutes. */
 #define STEP_SECONDS 2
 #define SAMPLES 151
 

@@ -18,7 +18,7 @@ static bool is_ip(int family, struct slice host)
 	return inet_pton(family, text, address) == 1;
 }
 
-/* Returns the host of "HOST", "HOST:PORT" or "[V6]:PORT"; *v6: it was in brackets. */
+/* Returns the host of "HOST", "HOST:PORT" or "[V6]:PORT"; *v6: the host was in brackets. */
 static struct slice without_port(const char *host, bool *v6)
 {
 	const char *end;

@@ -23,11 +23,11 @@
 /* The histograms of a section. */
 enum section_histogram { WAITED, HELD };
 
-/* A family with a sample for each section of these kinds. */
+/* A metric family with a sample for each section whose kind is in `kinds` (bits). */
 struct section_family {
 	uint32_t kinds;
 	enum metrics_type type;
-	int field; /* of enum stats_field, stats_gauge or section_histogram, by `type` */
+	int field; /* by `type`: enum stats_field, stats_gauge or section_histogram */
 	const char *name, *help;
 };
 
@@ -421,8 +421,8 @@ static void write_nodes(const struct worker_gauges *g, struct buf *out)
 	                  node_is_up, out);
 }
 
-/* Writes what the workers answer. If one does not answer, leaves out the sums, which would be
- * too low. */
+/* Writes the gauges of all workers. If a worker does not answer, leaves out the sums, which
+ * would be too low. */
 static void write_gauges(struct worker_shared *shared, struct buf *out)
 {
 	struct worker_gauges g;

@@ -217,7 +217,7 @@ static void write_row(struct json *j, const struct live_row *row, double now)
 	json_number(j, "left_ms", left > 0 ? left * 1000 : 0, 0);
 }
 
-/* `trouble`: why Redis cannot serve, so that it may have lost the locks; NULL: it can. */
+/* `trouble`: why Redis cannot serve, and may have lost the locks; NULL: Redis can serve. */
 static void write_locks(struct json *j, const struct live *locks, const char *trouble,
                         double now)
 {

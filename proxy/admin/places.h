@@ -29,9 +29,9 @@ struct peer_place {
 void place_init(struct peer_place *p, const struct sockaddr *peer, double now);
 void place_set(struct peer_place *p, enum place_rank rank, double now);
 
-/* Returns the place that a new connection takes over; NULL: all are busy. The place is one of
- * the lowest rank, of the host that has most places, and hasp has waited longest for it.
- * `places`: a list by `node`. */
+/* Returns the place that a new connection takes over; NULL: all are busy. Chooses the lowest
+ * rank, then the host with most places of that rank, then the peer for which hasp has waited
+ * longest. `places`: linked by `node`. */
 struct peer_place *places_weakest(const struct list *places);
 
 #endif
