@@ -14,28 +14,28 @@
 
 /* How often hasp checks whether the connection for WAIT is up. */
 #define CONNECT_SECONDS 0.01
-/* If the reply to WAIT is later than WAIT's own time-out by this, the server counts as dead. */
+/* If WAIT's reply is this late after WAIT's own time-out, hasp treats the server as dead. */
 #define GRACE_SECONDS 1.0
 /* Expiry of the key hasp:ack, which hasp writes before WAIT. */
 #define WRITTEN_MS 60000
-/* How long hasp tries to release a lock that too few replicas have before it answers the
+/* How long hasp tries to release a lock that too few replicas have; then it answers the
  * client. */
 #define RELEASE_SECONDS 1.0
 /* A greater reply to WAIT cannot be a number of replicas. */
 #define REPLICAS_MAX 10000
 static const char not_a_count[] = "hasp does not understand the reply to WAIT";
-/* At most this many log lines in 10 seconds. */
+/* How many warnings about missing acknowledgements hasp logs in 10 seconds, at most. */
 #define WARNINGS_MAX 10
 
 struct replica_acks {
 	struct timers *timers;
 	struct topology *topology;
 	struct script_jobs *script_jobs;
-	struct list lines; /* an ack_line for each connection that has questions */
-	struct log_limit failures; /* limits the log line replicas_ack */
+	struct list lines; /* one ack_line for each connection that has questions */
+	struct log_limit failures; /* limits the log lines replicas_ack_failed */
 };
 
-/* The questions that go over one connection. */
+/* One connection for WAIT, and the questions (struct replica_ask) that go over it. */
 struct ack_line {
 	struct list node; /* in replica_acks.lines */
 	struct replica_acks *all;
@@ -43,15 +43,15 @@ struct ack_line {
 	 * flight; then hasp only compares the pointers. */
 	struct node *at;
 	struct control *control;
-	struct list waiting; /* questions for the next group */
+	struct list waiting; /* questions that hasp sends after those in `sent` */
 	struct list sent; /* questions in flight */
-	struct timer timer; /* while questions are in flight: limits WAIT; else: checks whether
-	                     * the connection is up */
-	struct buf refusal; /* Redis' first error for the group in flight; empty: none */
+	struct timer timer; /* a WAIT in flight: its limit; none: the next try to connect */
+	struct buf refusal; /* Redis' first error for the questions in `sent`; empty: none */
 };
 
 struct replica_ask {
-	struct list node; /* in line->waiting or ->sent; in none during the release */
+	/* in line->waiting or line->sent; in no list while hasp releases the lock */
+	struct list node;
 	struct ack_line *line;
 	struct replica_acks *all;
 	struct replica_ask_terms terms;
@@ -61,7 +61,7 @@ struct replica_ask {
 	size_t nkey, ntoken, nvalue; /* lengths of the parts of `bytes` */
 	bool has_lock; /* the server has shown that the try has the lock */
 	bool redirected; /* the server replied that another node serves the lock's slot */
-	replica_ask_fn *fn; /* NULL: cancelled */
+	replica_ask_fn *fn; /* NULL: the caller has cancelled the question */
 	void *arg;
 };
 
@@ -85,9 +85,9 @@ static struct attempt replica_ask_try(const struct replica_ask *a)
 
 /* --- the look ------------------------------------------------------------------------------
  *
- * Most locks have a record that names the ticket of the try, and hasp reads that record. For
- * the layout `count`, a read-write lock and a guard, hasp reads the lock itself: the record of
- * the first two names only the owner's first try, and a guard has none.
+ * Most locks have a record that names the ticket of the try, and hasp reads that record. hasp
+ * reads the lock itself in the layout `count` and if it is a read-write lock, whose record
+ * names only the owner's first try, and if it is a guard, which has no record.
  */
 
 static void write_writer(struct buf *out, struct slice token)
@@ -216,8 +216,8 @@ static void replica_ask_release(struct replica_ask *a)
 	buf_release(&out);
 }
 
-/* Too few replicas have the lock: releases it, if the terms say so. `got`: how many have it;
- * -1: not known. `why`: the reason for the log; NULL: the usual one. */
+/* Too few replicas have the lock: releases it, if terms.releases. `got`: how many have it; -1:
+ * not known. `why`: the reason for the log; NULL: a reason that a->has_lock implies. */
 static void replica_ask_fail(struct replica_ask *a, long long got, const char *why)
 {
 	struct replica_acks *all = a->all;
@@ -325,7 +325,7 @@ static void on_waited(void *arg, const redisReply *reply)
 	while (!list_empty(&sent)) {
 		struct replica_ask *a = replica_ask_at(sent.next);
 		const char *why = buf_len(&refusal) ? buf_head(&refusal) : NULL;
-		/* (The slot of the written key may have moved.) */
+		/* (The slot of the key hasp:ack may have moved.) */
 		a->redirected |= why && reply_error_redirects(why);
 		replica_ask_answered(a, got, why);
 	}
@@ -435,7 +435,7 @@ static void line_on_connect(struct timer *t, double now)
 		                 "hasp's connection for WAIT is down");
 }
 
-/* Sends the next group, or frees a line without questions. No question may be in flight. */
+/* Sends the waiting questions, or frees a line that has none. No question may be in flight. */
 static void line_start(struct ack_line *l)
 {
 	struct replica_acks *all = l->all;
@@ -474,7 +474,7 @@ static struct ack_line *line_for(const struct replica_ask *a)
 	return l;
 }
 
-/* Queues the question for the next group. If it is the first question, hasp sends the group at
+/* Adds the question to line->waiting. If the line has no other question, hasp sends this one at
  * `at`, by the timers' clock. */
 static void replica_ask_queue(struct replica_ask *a, double at)
 {
@@ -538,7 +538,7 @@ struct replica_ask *replica_ask_new(struct replica_acks *all, const struct attem
 	buf_append(&a->bytes, t->id.token);
 	buf_append(&a->bytes, t->value);
 	buf_append(&a->bytes, t->ticket);
-	/* Send the group in the next loop iteration: more questions may come in this one. */
+	/* Send it in the next loop iteration, with the other questions of this iteration. */
 	replica_ask_queue(a, a->asked_at);
 	return a;
 }

@@ -51,8 +51,8 @@ struct replica_ask_terms {
 	double until; /* end of the lock's lease, by the timers' clock */
 };
 
-/* `enough`: true if terms.replicas replicas have the lock. False: fewer, or not known; then, if
- * terms.releases, the lock is released, or will be as soon as Redis answers. */
+/* `enough`: true if terms.replicas replicas have the lock. False: fewer have it, or hasp does
+ * not know; if terms.releases, hasp has released the lock, or still tries. */
 typedef void replica_ask_fn(void *arg, bool enough);
 
 /* Asks about the lock that the try `t` (copied) has got. `fn` runs once, after
@@ -65,8 +65,8 @@ void replica_ask_cancel(struct replica_ask *a);
 
 /* Appends the command that checks whether a server has the lock that a try has got. */
 void replica_look_write(const struct attempt *t, enum key_naming naming, struct buf *out);
-/* True if the reply (NULL: there was none) shows that the try's owner has the lock, and, if
- * Redis stores the ticket, that the owner has the lock by this try. */
+/* True if `reply` shows that the try's owner has the lock. If Redis stores tickets for this
+ * kind of lock, it must also show the try's ticket. `reply` NULL: there was none; false. */
 bool replica_look_shows(const struct attempt *t, const redisReply *reply);
 
 #endif

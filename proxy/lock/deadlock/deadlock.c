@@ -32,7 +32,7 @@ struct deadlocks {
 	struct list shared; /* watches of owners that may have several connections */
 	/* Checks the watches in `shared`; stopped while it is empty. */
 	struct timer generations;
-	unsigned generation; /* generation of the graph at the last check */
+	unsigned generation; /* wait_graph_generation() at the last check */
 	double questions; /* questions left at `counted_at`; < 0: too many were asked */
 	double counted_at; /* when `questions` was counted, by the timers' clock */
 	struct list put_off; /* watches whose searches are postponed, the oldest first */
@@ -55,7 +55,7 @@ struct deadlock_watch {
 /* A wait that a search has found. */
 struct search_step {
 	struct graph_wait *wait;
-	size_t from; /* index of the step whose lock belongs to the owner that waits here */
+	size_t from; /* index of the step whose lock belongs to the owner of this wait */
 	struct buf holder; /* owner of the lock that `wait` waits for, by owner_write() */
 };
 
@@ -64,8 +64,8 @@ struct search {
 	struct deadlock_watch *watch; /* NULL: the watch has ended */
 	struct search_step steps[SEARCH_MAX]; /* the first step is the watch's own wait */
 	size_t n; /* number of steps */
-	size_t at; /* index of the step (or, if ncircle > 0, index in `circle`) whose lock hasp
-	            * asks Redis about */
+	/* which lock hasp asks Redis about: index in `steps`, or in `circle` if ncircle > 0 */
+	size_t at;
 	size_t circle[SEARCH_MAX]; /* indexes of the circle's steps; the first is 0 */
 	size_t ncircle; /* 0: no circle was found yet */
 };
@@ -74,7 +74,7 @@ static void search_begin(struct deadlock_watch *w);
 
 /* --- owners ------------------------------------------------------------------------------- */
 
-/* Writes an owner's name for the graph. A value differs from a token of the same bytes. */
+/* Writes an owner's name for the graph: a value and a token of the same bytes get two names. */
 static void owner_write(struct buf *out, enum lock_kind kind, struct slice token)
 {
 	buf_puts(out, layout_of(kind)->by_value ? "v" : "t");
@@ -295,7 +295,7 @@ static void search_ask(struct search *s)
 }
 
 /* Writes the lock's owner, from the reply of info.lua; empty: the lock is free, or its owner is
- * not known. Returns false if Redis has not answered. */
+ * not known. Returns false if the reply is an error, or if there is none. */
 static bool read_holder(const redisReply *reply, char kind, struct buf *holder)
 {
 	if (!reply || reply->type == REDIS_REPLY_ERROR)
@@ -307,7 +307,7 @@ static bool read_holder(const redisReply *reply, char kind, struct buf *holder)
 	return true;
 }
 
-/* Stores the owner of the asked step's lock. Returns true if hasp has more to ask. */
+/* Stores the owner of the lock that hasp asked about. Returns true if hasp has more to ask. */
 static bool search_follow(struct search *s, struct slice holder)
 {
 	size_t at = s->at++;
@@ -400,8 +400,8 @@ static void deadlocks_on_turn(struct timer *t, double now)
 		timer_stop(all->timers, t);
 }
 
-/* Begins a search: now, later if the worker has asked too many questions, or after the search
- * that is running. */
+/* Begins a search: at once, after the search that is running, or later if the worker has asked
+ * too many questions. */
 static void search_begin(struct deadlock_watch *w)
 {
 	struct deadlocks *all = w->all;
@@ -458,8 +458,8 @@ void deadlocks_free(struct deadlocks *all)
 	free(all);
 }
 
-/* Checks the watch regularly: its owner may get a lock over another connection while this one
- * waits. */
+/* Adds the watch to those that hasp checks regularly: its owner may get a lock over another
+ * connection while this one waits. */
 static void watch_shared(struct deadlock_watch *w)
 {
 	struct deadlocks *all = w->all;

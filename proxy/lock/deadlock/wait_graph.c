@@ -10,7 +10,7 @@
 
 struct wait_graph {
 	pthread_mutex_t mutex; /* protects all fields that are not atomic */
-	struct map by_owner; /* of struct graph_place */
+	struct map by_owner; /* nodes of struct graph_place, keyed by owner */
 	_Atomic size_t n; /* number of waits */
 	_Atomic unsigned generation;
 };
@@ -93,7 +93,7 @@ struct graph_wait *wait_graph_add(struct wait_graph *g, const struct wait_facts 
 	return w;
 }
 
-/* Marks the owner's waits. Returns true if there are any. The caller has locked the mutex. */
+/* Sets `moved` in the owner's waits. True if any. The caller has the mutex. */
 static bool mark_moved(struct wait_graph *g, struct slice owner)
 {
 	struct map_node *node = map_get(&g->by_owner, owner);

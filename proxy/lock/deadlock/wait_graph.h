@@ -42,7 +42,7 @@ struct graph_place {
 
 /* A wait, freed with its last reference. */
 struct graph_wait {
-	struct wait_facts facts; /* never change; their slices point behind the struct */
+	struct wait_facts facts; /* constant; the bytes of the slices follow the struct */
 	_Atomic unsigned refs;
 	/* Another wait of one of the owners has ended: that owner may have got a lock that
 	 * others wait for. The graph sets the flag, and the watch of this wait clears it. */
@@ -55,7 +55,7 @@ struct graph_wait {
 struct wait_graph;
 
 struct wait_graph *wait_graph_new(void);
-void wait_graph_free(struct wait_graph *g); /* must have no waits */
+void wait_graph_free(struct wait_graph *g); /* `g` must have no waits */
 
 /* Adds a wait. The caller owns the returned reference. */
 struct graph_wait *wait_graph_add(struct wait_graph *g, const struct wait_facts *facts);
@@ -64,7 +64,7 @@ void wait_graph_remove(struct wait_graph *g, struct graph_wait *w);
 struct graph_wait *graph_wait_hold(struct graph_wait *w); /* adds a reference */
 void graph_wait_release(struct graph_wait *w); /* drops a reference */
 
-/* Writes at most `max` waits of that owner to `waits`, with a reference to each. Returns how
+/* Writes at most `max` waits of `owner`, each with a reference, to `waits`. Returns how
  * many. */
 size_t wait_graph_of(struct wait_graph *g, struct slice owner, struct graph_wait **waits,
                      size_t max);
@@ -72,8 +72,8 @@ size_t wait_graph_of(struct wait_graph *g, struct slice owner, struct graph_wait
 /* True if the graph has more than one wait. */
 bool wait_graph_has_several(const struct wait_graph *g);
 
-/* Returns a number that changes when a wait ends whose owner has other waits. By then the graph
- * has set `moved` in these (at most WAIT_MOVED_MAX). */
+/* Returns a number that changes when a wait ends and its owner has other waits. Before the
+ * change, the graph sets `moved` in those other waits (at most WAIT_MOVED_MAX). */
 unsigned wait_graph_generation(const struct wait_graph *g);
 
 /* If all of the n waits are in the graph, removes the first one, which ends the circle that

@@ -11,7 +11,7 @@
 #include "lock/model/lock_id.h"
 
 struct stats {
-	pthread_mutex_t lock; /* protects the list; counting does not take it */
+	pthread_mutex_t lock; /* protects `sections`; a worker that counts does not lock it */
 	struct list sections;
 	size_t nworkers;
 	struct top_keys **contended; /* indexed by worker */
@@ -186,9 +186,10 @@ void stats_report(struct stats *s, struct buf *out)
 
 /* --- events --------------------------------------------------------------------------- */
 
-/* Log lines in 10 seconds, for each event of each section. */
+/* How many lines hasp logs in 10 seconds for each event of each section. */
 #define EVENT_BURST 10
-/* Unless the level is debug, hasp logs one refused try in this time: contention is normal. */
+/* hasp logs one refused try in this many seconds (more at level debug): contention is
+ * normal. */
 #define CONTENTION_SECONDS 60.0
 /* How many bytes of a key a log line shows. */
 #define EVENT_KEY_MAX 64
@@ -263,7 +264,7 @@ static const char *hint_of(enum lock_event e, const struct event_facts *facts)
 		return NULL;
 	if (are_of_one_host(facts->by, facts->holder))
 		return "if both clients are one pool, see owner = address";
-	/* (A read since the holder got the lock was a read of the holder's value.) */
+	/* (The client read the key after the holder took it: it read the holder's value.) */
 	if (facts->read_ago >= 0 && facts->read_ago < facts->held)
 		return "the client had read the value: see owner = value";
 	return NULL;

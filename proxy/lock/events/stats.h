@@ -56,7 +56,7 @@ enum stats_gauge {
 };
 #define STATS_GAUGES (STAT_WAITERS + 1)
 
-/* Events that hasp logs. Each has a limit of its own. */
+/* Events that hasp logs. Each event has its own limit of log lines. */
 enum lock_event {
 	LOCK_EVENT_LOCK_REFUSED,
 	LOCK_EVENT_WRITE_REFUSED,
@@ -71,15 +71,15 @@ enum lock_event {
 };
 #define LOCK_EVENTS (LOCK_EVENT_WAITED_LONG + 1)
 
-/* One section's numbers at one worker. Only that worker's thread writes them, and uses the
- * fields after `held`. */
+/* One section's numbers at one worker. Only that worker's thread writes the numbers, or uses
+ * the fields after `held`. */
 struct section_stats {
 	struct metrics_counter n[STATS]; /* indexed by enum stats_field */
 	struct metrics_counter now[STATS_GAUGES]; /* indexed by enum stats_gauge */
 	struct metrics_histogram waited; /* how long tries waited, whatever their outcome */
 	struct metrics_histogram held; /* how long locks were held; counted when they end */
 	enum stats_kind kind;
-	const char *name; /* name of the section; for [verbs], how LOCK is called there */
+	const char *name; /* name of the section; for [verbs], its name for LOCK */
 	bool log_events;
 	int64_t log_held_ms, log_waited_ms; /* log longer holds and waits; 0: none */
 	bool watches_reads; /* hasp notes which connections read the locks, for a log hint */
@@ -87,14 +87,14 @@ struct section_stats {
 	struct top_keys *contended; /* shared by all of the worker's sections */
 };
 
-/* Counts an outcome. `s` NULL: does nothing; also in the functions below. */
+/* Counts an outcome. Does nothing if `s` is NULL; nor do the functions below. */
 static inline void stats_add(struct section_stats *s, enum stats_field what)
 {
 	if (s)
 		metrics_count(&s->n[what], 1);
 }
 
-/* Adds one to the gauge (`more`), or subtracts one. */
+/* Adds one to the gauge if `more`, else subtracts one. */
 static inline void stats_change(struct section_stats *s, enum stats_gauge what, bool more)
 {
 	if (s)
@@ -119,7 +119,7 @@ enum contention {
 	CONTENTION_WAITED, /* an owner waited in the lock's queue */
 };
 
-/* Counts an event of `key`. `now`: clock_now(). */
+/* Counts an event of `key` for stats_contended_keys(). `now`: clock_now(). */
 static inline void stats_contended(struct section_stats *s, enum contention what, int db,
                                    struct slice key, double now)
 {
@@ -136,9 +136,9 @@ struct stats_sums {
 struct stats; /* the numbers of all sections at all workers */
 
 struct stats *stats_new(size_t nworkers);
-void stats_free(struct stats *s); /* no worker runs any more */
+void stats_free(struct stats *s); /* call it when no worker runs any more */
 
-/* Returns the section's numbers at that worker, valid until stats_free(). Any thread may call
+/* Returns the section's numbers at `worker`, valid until stats_free(). Any thread may call
  * it. */
 struct section_stats *stats_section(struct stats *s, enum stats_kind kind, const char *name,
                                     size_t worker);
@@ -151,8 +151,8 @@ void stats_each(struct stats *s, stats_fn *fn, void *arg);
 /* Returns the sums over all sections. Any thread may call it. */
 struct stats_sums stats_total(struct stats *s);
 
-/* Returns that worker's most contended keys of the last minutes, of all sections. Each key's
- * `of` is its section's struct section_stats. Only that worker's thread may call it. */
+/* Returns the most contended keys of `worker` in the last minutes, of all sections. `of` of a
+ * key is its section's struct section_stats. Only that worker's thread may call it. */
 struct top_keys *stats_contended_keys(struct stats *s, size_t worker);
 
 /* Returns "lock", "guard", "verbs" or "quorum". */
@@ -160,10 +160,10 @@ const char *stats_kind_word(enum stats_kind kind);
 
 /* Returns the field's name in reports and metrics, such as "acquired". */
 const char *stats_field_word(enum stats_field what);
-/* True if sections of that kind count the field. */
+/* True if sections of `kind` count the field. */
 bool stats_field_counts(enum stats_field what, enum stats_kind kind);
 
-/* Appends a log line with its sums for each section. */
+/* Appends one log line for each section, with the section's sums. */
 void stats_report(struct stats *s, struct buf *out);
 
 /* --- events ------------------------------------------------------------------------------ */

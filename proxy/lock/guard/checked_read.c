@@ -8,7 +8,7 @@
 #include "base/fatal.h"
 #include "base/sha1.h"
 
-/* How many bytes hasp keeps of a line, which is a header or an error. */
+/* How many bytes hasp keeps of a reply's line, which is a header or an error. */
 #define LINE_KEPT 24
 
 struct checked_key {
@@ -27,8 +27,8 @@ struct checked_read {
 	bool writes; /* made by checked_read_new_write() */
 	bool each;
 	bool completed;
-	uint64_t left; /* bytes of a value and its line end that are still to come */
-	size_t value; /* index in the reply of the value that is being read or comes next */
+	uint64_t left; /* bytes of the current value and its line end that are still to come */
+	size_t value; /* index of the current or next value in the reply */
 	uint8_t nline; /* bytes in `line` */
 	char line[LINE_KEPT]; /* the header that is being read, or was read last */
 	struct sha1 sha1; /* digests the value that is being read */
@@ -78,7 +78,7 @@ static struct checked_key *wanted(const struct checked_read *c)
 	return &c->keys[c->next];
 }
 
-/* A value has ended. `known`: its key has this digest. */
+/* Ends a value. `known`: `digest` is the digest of the whole value. */
 static void end_value(struct checked_read *c, bool known, const char *digest)
 {
 	struct checked_key *k = wanted(c);
@@ -98,7 +98,7 @@ static void end_line(struct checked_read *c)
 
 	if (*c->line == '*' && c->each && c->value == 0)
 		return;
-	if (*c->line != '$' && *c->line != '_') { /* an error */
+	if (*c->line != '$' && *c->line != '_') { /* the line is an error */
 		end_value(c, false, "");
 		return;
 	}
@@ -172,7 +172,7 @@ static struct slice checked_name(const struct checked_read *c, const struct chec
 	return slice_of(buf_head(&c->names) + k->at, k->n);
 }
 
-/* A command of the transaction has written the keys: ends earlier reads of them. */
+/* Redis has run the transaction's write of the keys: ends earlier reads of them. */
 static void end_reads(const struct checked_read *c, int db)
 {
 	for (size_t i = 0; i < c->nkeys; i++) {
@@ -208,7 +208,7 @@ void checked_read_complete(struct checked_read *c, int db, const struct resp_rep
 	checked_read_feed(c, frame);
 	if (c->writes && !failed)
 		end_reads(c, db);
-	/* (WRONGTYPE shows the client that the key is not a string.) */
+	/* (After WRONGTYPE, no read failed: the client knows that the key is no string.) */
 	if (!c->writes && !(failed && strncmp(c->line, "-WRONGTYPE ", 11) == 0))
 		store_digests(c, db);
 }

@@ -20,7 +20,7 @@
 /* The result of an event in a phase. All zero (GUARD_STEP_NONE): the phase does not allow the
  * event. */
 struct transition {
-	uint8_t to; /* enum guard_op_phase, or NEXT */
+	uint8_t to; /* enum guard_op_phase, or GUARD_OP_NEXT */
 	uint8_t step; /* enum guard_op_step */
 };
 
@@ -49,8 +49,8 @@ static const struct transition by_script[GUARD_OP_PHASES][GUARD_OP_EVENTS] = {
 	ON(EXECUTE, UNACKED) = DO(DONE, ABORT),
 };
 
-/* (A transaction that Redis has aborted ends when its guards are granted. hasp gives up a
- * transaction whose guards change too often.) */
+/* (guard_op_step() has two more ends: Redis refused to queue a command of the transaction; the
+ * guards have changed too often.) */
 static const struct transition by_transaction[GUARD_OP_PHASES][GUARD_OP_EVENTS] = {
 	ON(NEW, START) = DO(NEXT, SEND_NEXT),
 	ON(ACQUIRE, NOSCRIPT) = DO(ACQUIRE, SEND_NEXT),
@@ -92,8 +92,8 @@ static bool begins_optimistically(const struct guard_op *op, enum guard_op_event
 	return event == GUARD_EVENT_START && op->kind == GUARD_OP_SCRIPT && op->optimistic;
 }
 
-/* True if Redis has refused to queue a command of the application's transaction: hasp runs none
- * of it. */
+/* True if Redis has refused to queue a command of the application's transaction: hasp then runs
+ * none of its commands. */
 static bool is_aborted(const struct guard_op *op, enum guard_op_event event)
 {
 	return event == GUARD_EVENT_GRANTED && op->kind == GUARD_OP_BLOCK && op->aborted;
@@ -167,8 +167,8 @@ struct guard_op *guard_op_new(struct read_sets *table, struct freelist *freelist
 		.replicas_timeout_ms = g->replicas_timeout_ms,
 		.n = g->n,
 	};
-	/* A full read set drops an old entry for each new one, but none of the latest r->nkept:
-	 * so first make the existing entries of this operation the latest. */
+	/* A full read set drops an old entry for each new one, but not the latest r->nkept
+	 * entries. So first make the existing entries of this operation the latest. */
 	for (size_t i = 0; g->n > 1 && i < g->n; i++)
 		read_set_keep(table, r, db, g->keys[i].key);
 	r->nkept = (uint32_t)g->n;
@@ -196,8 +196,8 @@ struct guard_op *guard_op_of_read_set(struct read_sets *table, struct freelist *
 	struct guard_op *op = NULL;
 
 	list_each (const struct read_set_entry, e, &r->entries, node) {
-		/* (A lost guard needs no check. The application's own WATCH checks checked
-		 * keys.) */
+		/* (A lost guard needs no check. A key with strategy = check needs none, because
+		 * the application's own WATCH covers it.) */
 		if (!e->read || e->lost || e->checked || read_set_entry_db(e) != db)
 			continue;
 		keys[g.n++] = (struct guarded_key){
@@ -270,7 +270,7 @@ static struct guarded_key key_terms(const struct guard_op *op, size_t i)
 	};
 }
 
-/* The keys of a call. */
+/* The keys of one call of a script. */
 struct call_keys {
 	struct guarded_key *v;
 	struct guarded_key one; /* `v` points here if the operation has one key, as most do */
@@ -331,7 +331,7 @@ void guard_op_write_script(struct guard_op *op, struct buf *out, const struct re
 	end_call(&keys);
 }
 
-/* Writes WATCH with the names of the guards; for guards with strategy = check, of the keys. */
+/* Writes a WATCH of the guards; if strategy = check, of the guarded keys. */
 static void write_watch(const struct guard_op *op, struct buf *out, enum key_naming naming)
 {
 	struct buf name = BUF_INIT;
@@ -405,14 +405,14 @@ void guard_op_refused(struct guard_op *op, struct slice line)
 	for (size_t i = 0; i < op->n; i++) {
 		if (!rewrite_guard_is_lost(line, read_set_entry_key(op->keys[i].entry)))
 			continue;
-		/* The error shortens long names: if two keys match, hasp cannot tell. */
+		/* The error shortens long names. If two keys match, either may be lost. */
 		if (lost)
 			return;
 		lost = &op->keys[i];
 	}
 	if (!lost)
 		return;
-	/* (MULTI itself writes nothing.) */
+	/* (MULTI writes nothing, so the read still counts.) */
 	if (op->kind == GUARD_OP_WATCH_MULTI) {
 		lost->entry->lost = true;
 		return;
@@ -507,8 +507,8 @@ static void count_outcome(const struct guard_op *op, const struct guard_op_key *
 	}
 }
 
-/* True if the key counted as read although it had no entry, and must do so again: the client
- * has got no -LOCKLOST for it. */
+/* True if the key counted as read without an entry, and must again count as read: the client
+ * has got no -LOCKLOST for the key. */
 static bool counts_without_entry(const struct guard_op_key *k)
 {
 	return k->must_own && !k->told && !k->entry->read;

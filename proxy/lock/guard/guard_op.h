@@ -71,9 +71,9 @@ enum guard_op_phase {
 enum guard_op_event {
 	GUARD_EVENT_START, /* hasp may send the first request */
 	GUARD_EVENT_NOSCRIPT,
-	GUARD_EVENT_GRANTED, /* `+GRANTED ...` */
-	GUARD_EVENT_QUEUED, /* `+QUEUED ...` */
-	GUARD_EVENT_REFUSED, /* an error of a script */
+	GUARD_EVENT_GRANTED, /* a script answered `+GRANTED ...` */
+	GUARD_EVENT_QUEUED, /* a script answered `+QUEUED ...` */
+	GUARD_EVENT_REFUSED, /* a script answered an error */
 	GUARD_EVENT_NOT_FREE, /* the optimistic acquire failed */
 	GUARD_EVENT_REPLY, /* reply of the command, or of EXEC */
 	GUARD_EVENT_CHANGED, /* EXEC answered nil: a guard changed before it */
@@ -88,9 +88,9 @@ enum guard_op_step {
 	GUARD_STEP_NONE, /* the phase does not allow the event: a bug, or a broken server */
 	GUARD_STEP_SEND_TRY,
 	GUARD_STEP_SEND_SCRIPT,
-	GUARD_STEP_SEND_NEXT, /* guard_op_write_next() */
-	GUARD_STEP_SEND_COMMAND, /* unchanged, as the client sent it */
-	GUARD_STEP_SEND_EXEC, /* MULTI, the commands, EXEC; or the application's EXEC */
+	GUARD_STEP_SEND_NEXT, /* send what guard_op_write_next() writes */
+	GUARD_STEP_SEND_COMMAND, /* send the command as the client sent it */
+	GUARD_STEP_SEND_EXEC, /* send MULTI, the commands, EXEC; or the application's EXEC */
 	GUARD_STEP_WAIT, /* wait in line for a guard */
 	GUARD_STEP_BEGIN_MULTI, /* send the application's MULTI */
 	GUARD_STEP_ABORT, /* forward the error to the client; the command was not run */
@@ -125,19 +125,20 @@ struct guard_op {
 	bool writes; /* the command may write */
 	bool has_waiters; /* TRY: clients wait for the guard */
 	bool acquired; /* the operation has acquired guards */
-	unsigned due; /* how many replies are due before the one that decides */
+	unsigned due; /* how many replies come before the one with the result */
 	unsigned attempts; /* how often a guard changed under the transaction */
 	double sent_at; /* when the last request was sent, by clock_now() */
 	int64_t wait_ms; /* how long the operation may wait in line; 0: not at all */
-	int64_t replicas, replicas_timeout_ms; /* how many must have the guards; 0: none */
+	int64_t replicas, replicas_timeout_ms; /* replicas that must have the guards; 0: none */
 	char ticket[GUARD_OP_TICKET_MAX]; /* ticket of the last request */
 	size_t ncommands; /* BLOCK: number of commands in `block` */
 	struct buf block; /* BLOCK: the transaction's commands */
 	bool block_open; /* BLOCK: Redis has queued the commands; send DISCARD first */
 	struct buf error; /* the first error among the `due` replies; empty: none */
 	bool aborted; /* BLOCK: Redis has refused to queue one of the commands */
-	bool answered; /* failed, but hasp refused no read: Redis answered WRONGTYPE, or nil to
-	                * the EXEC of GUARD_OP_WATCH_EXEC */
+	/* the operation failed, but hasp refused no read: Redis answered WRONGTYPE, or nil to
+	 * the EXEC of GUARD_OP_WATCH_EXEC */
+	bool answered;
 	size_t queued_at; /* QUEUED: index of the key whose guard the operation waits for */
 	size_t n;
 	struct guard_op_key {
@@ -148,7 +149,7 @@ struct guard_op {
 		bool acquires; /* the last access to the key is a read */
 		bool told; /* the client got -LOCKLOST for a write: earlier reads have ended */
 		bool releases; /* the command releases the guard */
-	} keys[]; /* in the order of the keys' bytes */
+	} keys[]; /* sorted by the bytes of the keys */
 };
 
 /* Size of an operation with one key: most have one. */
@@ -189,16 +190,16 @@ enum guard_op_event guard_op_event_of(struct slice line);
 
 /* --- requests --- */
 
-/* Notes that the request is sent now, with this ticket; `now`: clock_now(). */
+/* Records that hasp sends a request now, with this ticket; `now`: clock_now(). */
 void guard_op_sent(struct guard_op *op, struct slice ticket, double now);
 /* Writes the optimistic acquire for `req`. The caller passes all replies but the last to
  * guard_op_tried(). */
 void guard_op_write_try(struct guard_op *op, struct buf *out, const struct resp_view *req);
-/* Writes the script for `req`. `all`: its keys, guarded or not. */
+/* Writes the script for `req`. `all`: the keys of `req`, guarded or not. */
 void guard_op_write_script(struct guard_op *op, struct buf *out, const struct resp_view *req,
                            struct command_keys all, const struct rewrite_opts *opts);
 /* Writes the next request of a transaction: in ACQUIRE a script, in CHECK a WATCH and a script.
- * Returns how many replies come before the script's. */
+ * Returns how many replies come before the script's reply. */
 unsigned guard_op_write_next(struct guard_op *op, struct buf *out,
                              const struct rewrite_opts *opts);
 
@@ -208,8 +209,8 @@ unsigned guard_op_write_next(struct guard_op *op, struct buf *out,
 bool guard_op_tried(struct guard_op *op, const struct resp_reply *reply);
 /* Handles `+GRANTED ...`: the owner has the guards. */
 void guard_op_granted(struct guard_op *op, struct slice line);
-/* Handles a script's error. If the error says that a key's guard was lost, what the connection
- * has read of the key before does not count any more. */
+/* Handles a script's error. If the error says that a key's guard was lost, earlier reads of the
+ * key do not count any more. */
 void guard_op_refused(struct guard_op *op, struct slice line);
 /* Handles `+QUEUED place now held i`: the operation waits for the guard of key i. Writes the
  * try for its waiter, with the guard's name in `name`, and the guard's lease. Returns false if
@@ -218,18 +219,18 @@ bool guard_op_queue(struct guard_op *op, struct slice line, struct buf *name, st
                     int64_t *lease_ms);
 /* The operation has ended with this result: updates the entries of its keys. */
 void guard_op_complete(struct guard_op *op, enum guard_op_result result);
-/* The command was not run, and hasp decides again about it: its keys count as before. */
+/* The command was not run, and hasp decides again about it: keys count as read as before. */
 void guard_op_withdraw(struct guard_op *op);
 /* hasp will not see the reply: the keys that the command reads count as read. Frees `op`. */
 void guard_op_assume(struct guard_op *op);
-/* No reply will come: leaves the line, and releases the acquired guards. `keeps_read`: keeps
- * the guards of keys that the connection had read before. */
+/* Undoes an operation that gets no reply: leaves the queue, and releases the acquired guards.
+ * `keeps_read`: keeps the guards of keys that the connection had read before. */
 void guard_op_undo(struct guard_op *op, bool keeps_read);
 
 /* True if replicas must have the granted guards before the next step. */
 bool guard_op_awaits_replicas(const struct guard_op *op);
-/* Returns the try of one of the operation's guards, with the guard's name in `name`. One script
- * has written all guards of the operation. */
+/* Returns the try of one of the operation's guards, with the guard's name in `name`. This try
+ * stands for all of the guards: one script has written them. */
 struct attempt guard_op_granted_try(const struct guard_op *op, struct buf *name);
 
 struct slice guard_op_first_key(const struct guard_op *op);
@@ -238,12 +239,12 @@ struct slice guard_op_queued_key(const struct guard_op *op);
 
 /* --- release --- */
 
-/* Appends calls that release the guards which are not needed any more: those of a write that
- * was run and, if the command `acquired` guards, those under which it did not read. Returns how
- * many. */
+/* Appends calls that release guards which the connection no longer needs, and returns how many:
+ * the guards of a write that was run, and, if `acquired`, the guards of keys that the command
+ * did not read. */
 size_t guard_op_write_release(const struct guard_op *op, enum guard_op_result result,
                               bool acquired, struct buf *out);
-/* Releases the same guards over hasp's own connection. */
+/* Releases the guards of guard_op_write_release() over hasp's own connection. */
 void guard_op_release(const struct guard_op *op, enum guard_op_result result, bool acquired);
 
 #endif

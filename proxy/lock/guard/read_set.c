@@ -101,7 +101,7 @@ static struct slice write_id(struct read_sets *table, const struct read_set *r, 
 	return slice_of(p, n);
 }
 
-/* Returns the id of the entry without its read set. */
+/* Returns the entry's database and key: its id without the read set. */
 static struct slice lock_id_of(const struct read_set_entry *e)
 {
 	struct slice id = e->by_id.key;
@@ -199,8 +199,8 @@ static struct read_set_entry *entry_new(struct read_sets *table, struct read_set
 	return e;
 }
 
-/* Drops the oldest entry; for a checked key, the oldest checked entry, if there is one, because
- * dropping another entry would forget a guard. */
+/* Drops the oldest entry. `for_check`: drops the oldest checked entry, if there is one, because
+ * any other entry has a guard that hasp would forget. */
 static void drop_oldest(struct read_set *r, bool for_check)
 {
 	struct read_set_entry *e = container_of(r->entries.next, struct read_set_entry, node);

@@ -36,7 +36,7 @@ struct read_sets *read_sets_new(struct script_jobs *jobs); /* `jobs` must outliv
 void read_sets_free(struct read_sets *r); /* no read set may have entries */
 void read_sets_trim(struct read_sets *r); /* frees memory that a long key took */
 struct script_jobs *read_sets_jobs(const struct read_sets *r);
-/* Returns script_jobs_opts(). */
+/* Returns script_jobs_opts() for database `db`. */
 struct rewrite_opts read_sets_opts(const struct read_sets *r, int db);
 
 struct read_set;
@@ -51,8 +51,9 @@ struct read_set {
 	size_t nbytes; /* memory of the entries, in bytes */
 	uint32_t n; /* number of entries */
 	uint32_t nkept; /* how many of the latest entries may not be dropped for a new one */
-	bool overflowed; /* entries were dropped: a key without an entry counts as read, so the
-	                  * entry of a written key stays */
+	/* entries were dropped: a key without an entry counts as read, and a written key keeps
+	 * its entry */
+	bool overflowed;
 	bool unchecked; /* like `overflowed`, for keys of guards with strategy = check */
 	bool ended; /* read_set_end() was called */
 };
@@ -71,7 +72,8 @@ struct read_set_entry {
 	struct slice token; /* token of the guard's owner; if `checked`, digest of the value */
 	double since; /* when the guard was acquired, by clock_now() */
 	double until; /* when the guard's lease ends, by clock_now() */
-	double counts_from; /* when the counted hold began, by clock_now(); 0: none */
+	/* when the hold that statistics count began, by clock_now(); 0: none */
+	double counts_from;
 	bool read; /* the connection has read the key */
 	bool release; /* release the guard when the connection ends */
 	bool checked; /* strategy = check: there is no guard */
@@ -110,24 +112,23 @@ typedef void read_sets_walk_fn(void *arg, const struct read_set_entry *e);
 uint64_t read_sets_walk(const struct read_sets *table, uint64_t cursor, read_sets_walk_fn *fn,
                         void *arg);
 
-/* Returns the entry of the connection of this worker that has the key's guard: as the owner
- * `token`, or (`other`) as another owner. If several seem to have it, returns the last to
- * acquire it. NULL: there is none. */
+/* Returns the entry of this worker's connection that has the key's guard; NULL: there is none.
+ * The owner must be `token`, or, if `other`, a different one. If several connections seem to
+ * have the guard, returns the last to acquire it. */
 const struct read_set_entry *read_sets_holder(struct read_sets *table, int db, struct slice key,
                                               struct slice token, bool other, double now);
 
 /* The connection has read the key under its guard. */
 void read_set_entry_read(struct read_set_entry *e);
-/* hasp refused the read, and the application may have swallowed the error: the read counts,
- * with a lost guard, unless an earlier read counts. */
+/* hasp refused the read, and the application may ignore the error. So the read counts, with a
+ * lost guard, unless an earlier read counts. */
 void read_set_entry_refused(struct read_set_entry *e);
 /* The connection has written the key after its read, or the read failed: the read counts no
  * more. Frees the entry unless its set overflowed. */
 void read_set_entry_over(struct read_set_entry *e);
 /* Redis did not run the command that added the entry: frees the entry. */
 void read_set_entry_drop(struct read_set_entry *e);
-/* The guard has ended at `now`: counts how long its connection held it. Only the first call
- * counts. */
+/* The guard has ended at `now`: counts how long it was held. Later calls do nothing. */
 void read_set_entry_ended(struct read_set_entry *e, double now);
 /* Releases the guard over hasp's own connection. */
 void read_set_entry_release(const struct read_set_entry *e);
@@ -136,8 +137,8 @@ void read_set_entry_release(const struct read_set_entry *e);
  * key yet. A refused read counts, too. `now`: clock_now(). */
 bool read_set_has_any(const struct read_set *r, double now);
 
-/* The connection has ended: releases the guards that it may still have. `keeps_read`: the
- * guards under which the connection has read end with their leases instead. */
+/* The connection has ended: releases the guards that it may still have. `keeps_read`: does not
+ * release the guards of keys that it has read; these end with their leases. */
 void read_set_end(struct read_set *r, double now, bool keeps_read);
 
 #endif
