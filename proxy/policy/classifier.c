@@ -67,7 +67,7 @@ static bool guard_concerns(const struct policy_env *env, const struct command_in
 		/* A command that hasp does not know yet may do anything. */
 		if (!what->command && !commands_are_learned(env->commands))
 			return true;
-		/* hasp does not check commands that wait for data. */
+		/* No rule applies to commands that may block, such as BLPOP. */
 		if ((flags & COMMAND_WRITE) && !(flags & COMMAND_BLOCKING))
 			return true;
 		if (what->command && command_runs_script(what->command))
@@ -114,7 +114,7 @@ static bool observe_concerns(const struct policy_env *env, const struct command_
 		return false;
 	if ((c->flags & COMMAND_WRITE) && !(c->flags & (COMMAND_BLOCKING | COMMAND_NOSCRIPT)))
 		return true;
-	/* The reply may show the value of a lock; a script may release one. */
+	/* A reply may show a lock's value, and a script may release a lock. */
 	if (c->facts.value != VALUE_NONE || (command_runs_script(c) && c->keys != KEYS_NONE))
 		return true;
 	for (size_t i = 0; i < config->nguards; i++)
@@ -159,7 +159,7 @@ static struct command_info look_up(const struct policy_env *env, struct slice na
 	                   what.command->facts.value != VALUE_NONE;
 	what.may_be_slow = known && command_may_be_slow(known);
 	what.blocks = known && (known->flags & COMMAND_BLOCKING);
-	/* A request that may block is not plain, because the session must know of it. */
+	/* Commands that may block are not plain, because the session must know of them. */
 	what.is_plain = !command_info_is_session(&what) && !what.is_verb && !what.is_unknown &&
 	                what.session != SESSION_OWN_LINK && !what.may_be_slow &&
 	                what.is_discovered == what.is_sampled &&
@@ -171,7 +171,7 @@ static struct command_info look_up(const struct policy_env *env, struct slice na
 	return what;
 }
 
-/* For a few bytes, for which a call of memcmp() would take longer. */
+/* Compares a few bytes faster than a call of memcmp(). */
 static inline bool same_bytes(const char *a, const char *b, size_t n)
 {
 	while (n && a[n - 1] == b[n - 1])

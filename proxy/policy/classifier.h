@@ -29,16 +29,16 @@
 struct command_prefix {
 	uint64_t head;
 	uint64_t name;
-	uint64_t mask; /* has a 1 for each bit of `name` that counts */
+	uint64_t mask; /* 1 for each bit of `name` that hasp compares */
 	size_t name_len;
-	size_t argc; /* 0: the slot is empty */
+	size_t argc; /* number of the request's arguments; 0: the slot is empty */
 	struct command_info what;
 };
 
 #define PREFIXES_BITS 6
 #define PREFIXES (1 << PREFIXES_BITS)
 
-/* The longest name that is remembered apart from the prefixes, in bytes. */
+/* classifier_find() remembers names of at most this many bytes. */
 #define NAME_MAX_CACHED ((size_t)24)
 struct cached_name {
 	char name[NAME_MAX_CACHED]; /* as the client sent it */
@@ -65,8 +65,8 @@ struct command_info classifier_find(const struct policy_env *env, struct slice n
 void classifier_remember(struct classifier *classifier, const char *p, size_t argc,
                          size_t name_len, const struct command_info *what);
 
-/* Returns the slot of requests that begin with the word `head` and a name with these first two
- * bytes: the highest bits of products, which depend on all bits of the words. */
+/* Hashes `head`, the first word of a request, and the first two bytes of `name`. Returns the
+ * index in `prefixes`: the highest bits, because they depend on all bits of both factors. */
 static inline size_t classifier_place(uint64_t head, const char *name)
 {
 	uint16_t first_two;

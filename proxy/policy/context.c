@@ -36,7 +36,7 @@ static bool sections_matter(const struct command_info *what)
 	       what->is_discovered;
 }
 
-/* The command's keys are these `n` arguments. `known`: see context_set_matched(). */
+/* Sets the keys: the arguments with the numbers `args`. `known`: see context_set_matched(). */
 static void set_keys(struct context *x, const size_t *args, size_t n,
                      const struct command_key *known)
 {
@@ -211,7 +211,7 @@ static bool has_all_keys(const struct resp_view *beginning)
 
 	if (beginning->argc < 3)
 		return false;
-	/* Redis refuses the command. */
+	/* Redis refuses such a number, and looks at no key. */
 	if (!args_integer(beginning->argv[2], &n) || n < 0)
 		return true;
 	return (uint64_t)n <= beginning->argc - 3;

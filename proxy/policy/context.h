@@ -25,31 +25,30 @@ struct tracker_client;
 
 /* The facts that hasp derives from a command's name. */
 struct command_info {
-	enum command_session session; /* SESSION_SELECT and above: policy/session_commands.c */
+	enum command_session session; /* from SESSION_SELECT on: changes the session */
 	const struct command *command; /* NULL: hasp does not know the command */
 	enum verb verb;
 	bool is_verb;
-	/* hasp passes the command without a decision, unless a rule concerns the command, or it
-	 * could release a lock. */
+	/* If no rule concerns the command, and the command can release no lock, hasp passes it
+	 * without a decision. */
 	bool is_plain;
-	bool is_unknown; /* hasp asks the server, which may know the command by now */
+	bool is_unknown; /* COMMAND's reply did not name it: hasp asks about the command */
 	bool may_be_slow; /* Redis may take long to answer; such a command is not plain */
 	bool blocks; /* the command may wait for data */
 	bool is_stateless; /* the command may be sent on a shared link */
-	bool is_write; /* a rule could concern the command, by the first argument if plain */
+	bool is_write; /* a rule could concern the command */
 	bool is_guarded; /* a guard could concern the command */
 	bool acquires; /* the command takes a guard */
 	bool may_be_quorums; /* a rule with a quorum could concern the command */
 	bool is_observed; /* a rule or guard in mode OBSERVE could concern the command */
-	bool is_discovered; /* discovery needs only a sample of the command: watched.h. A
-	                     * discovered command without this flag is not plain */
-	bool is_sampled; /* discovery needs only a sample: watched.h. A discovered command
-	                  * without this is not plain */
+	bool is_discovered; /* discovery observes the command */
+	bool is_sampled; /* discovery needs only some of these commands: watched.h. A discovered
+	                  * command without this flag is not plain */
 	bool is_matched; /* is_write, is_guarded, may_be_quorums or is_observed: the command's
 	                  * keys decide whether a section concerns it */
 	bool reads_value; /* the command may read a lock with owner = value */
 	bool may_release; /* the command could end a lock that a client waits for */
-	bool never_inspect; /* hasp passes the command whatever its arguments */
+	bool never_inspect; /* hasp passes the command without a look at its arguments */
 };
 
 /* True if the command changes the session of the connection. */
@@ -80,8 +79,8 @@ enum route {
 	                  * leaves no state there, but the client may soon need such a link
 	                  * again */
 	ROUTE_DEDICATED, /* a link of the client's own while the command is in flight */
-	ROUTE_BARE, /* as ROUTE_DEDICATED, but without the client's state if Redis refuses its
-	             * replay: the command needs no database or login */
+	ROUTE_BARE, /* as ROUTE_DEDICATED, but if Redis refuses the replay of the client's
+	             * state, hasp sends the command all the same */
 	ROUTE_TRANSACTION, /* a link of the client's own, until Redis keeps neither a
 	                    * transaction nor watched keys for the client there */
 	ROUTE_PINNED, /* a link of the client's own from here on. hasp knows the state that the
@@ -93,25 +92,24 @@ enum route {
 struct decision {
 	enum verdict verdict;
 	/* The request that awaits the reply; the caller owns it. NULL: nothing depends on the
-	 * reply, or the transaction that queues the command has the request. With GUARD, and
-	 * with CALL without `discards`, later commands wait for the reply. */
+	 * reply, or the transaction that queues the command has the request. Later commands
+	 * wait for the reply after GUARD, and after a CALL with `discards` = 0. */
 	struct pending_request *pending;
 	bool watches_refusal; /* an error reply aborts the transaction */
-	unsigned discards; /* number of replies before the command's that the client does not
-	                    * get */
+	unsigned discards; /* number of replies that hasp discards before the command's reply */
 	int64_t wait_ms; /* CALL: how long the call may wait in line; 0: not at all */
-	bool follows_ping; /* hasp sends a PING first: see session_commands.c, on_wait() */
+	bool follows_ping; /* hasp sends a PING before the command: on_wait() says why */
 	bool is_patient; /* a late reply does not mean that the link hangs */
 	bool is_followed; /* PASS: hasp reads a lock before and after the command */
 	bool is_refusal; /* CALL: hasp answers the command with an error */
 	bool turns_opaque; /* hasp cannot follow the replies from here on */
 };
 
-/* Most commands have no more keys than this; others use the heap. */
+/* Arrays for the keys of a command are on the stack up to this size, on the heap above. */
 #define KEYS_ON_STACK 32
 
-/* hasp refuses a command that names more keys if it would have to rewrite it: the script would
- * keep Redis busy for more than a tenth of a second, and hasp for some ms. */
+/* The most keys of a command that hasp rewrites; hasp refuses commands with more. Their script
+ * would keep Redis busy for more than a tenth of a second, and hasp for some ms. */
 #define COMMAND_KEYS_MAX 16384
 
 /* The locks that a client has, and the guarded keys that it has read. */
@@ -144,24 +142,24 @@ static inline struct context_locks *context_locks_own(struct context_locks **loc
 struct context {
 	struct policy_env *env;
 	struct session *session;
-	struct context_locks **locks; /* read them by context_holds() and context_read_set() */
-	struct tracker_client **watched; /* watch/tracker.h; *watched is NULL until the tracker
-	                                  * watches the client */
+	struct context_locks **locks; /* context_holds() and context_read_set() read them */
+	struct tracker_client **watched; /* the tracker's record of the client; *watched is NULL
+	                                  * until the tracker watches the client */
 	const char *listener; /* the entry of `listen` by which the client came */
-	bool needs_wait_ping; /* the client wrote on other links, whose writes WAIT on its link
-	                       * does not cover */
+	bool needs_wait_ping; /* the client wrote on other links; a WAIT on its present link
+	                       * does not cover these writes */
 	bool must_log_in; /* Redis requires a login, and this client has none */
 	const struct owner_identity *(*identity)(void *arg);
 	void *arg; /* argument of identity() and make_opts() */
 	bool may_be_optimistic; /* a guard may be acquired without a script */
-	/* The command: context_set_command(). */
+	/* The fields of the command: context_set_command() sets them. */
 	const struct resp_view *req;
 	const struct command_info *what;
 	struct command_keys keys;
-	/* Writes the form of a call that is sent now, when policy needs it. */
+	/* Writes the options of a call that hasp sends now to `opts`. */
 	void (*make_opts)(void *arg, struct rewrite_opts *opts);
-	struct rewrite_opts opts; /* the form of the call in env->rewritten; set when that is
-	                           * written */
+	struct rewrite_opts opts; /* the options of the call in env->rewritten; unset before
+	                           * policy writes the call */
 };
 
 static inline const struct hold_owner *context_holds(const struct context *x)
@@ -180,18 +178,18 @@ static inline struct context_locks *context_own_locks(const struct context *x)
 	return context_locks_own(x->locks, x->arg);
 }
 
-/* Sets the command of a whole request, and finds its keys and their sections: once for all
- * functions that decide about the command. The keys are valid until either function is called
+/* Sets the command of a whole request. Finds its keys and their sections once for all functions
+ * that decide about the command. The keys are valid until one of these functions is called
  * again for `env`. */
 void context_set_command(struct context *x, struct policy_env *env,
                          const struct command_info *what, const struct resp_view *req);
-/* As context_set_command(); the caller knows one argument's section already, which counts if
- * that argument is a key. */
+/* As context_set_command(), for a caller that has already found the section of the argument
+ * known->arg. */
 void context_set_matched(struct context *x, struct policy_env *env,
                          const struct command_info *what, const struct resp_view *req,
                          const struct command_key *known);
-/* Sets the command of a request of which only the beginning has come. Finds no keys if more
- * keys may follow, because hasp would search them again at each read. */
+/* Sets the command of a request whose end has not arrived yet. Finds no keys if more keys may
+ * follow, because hasp would search the keys again at each read. */
 void context_set_beginning(struct context *x, struct policy_env *env,
                            const struct command_info *what, const struct resp_view *beginning);
 
@@ -211,22 +209,22 @@ static inline const struct guard *context_guard_enforced(const struct command_ke
 	return k->guard && k->guard->mode == MODE_ENFORCE ? k->guard : NULL;
 }
 
-/* Returns the client's token for a rule or guard with this kind of owner. Before its login a
- * client has only the token of its connection: hasp must not use its own permissions for other
- * clients of that name or address. `scratch` may hold the bytes. */
+/* Returns the client's token for a rule or guard with this kind of owner. Before its login, a
+ * client has only its connection's token: otherwise hasp could act, by its own permissions, on
+ * the locks of clients with that name or address. `scratch` may hold the token's bytes. */
 struct slice context_token(const struct context *x, enum owner_kind kind, struct buf *scratch);
 
 /* The parts of a pending request that do not belong to the session. */
 extern const struct pending_ops context_rest;
 
-/* Gives `command_sample` to the request of a passed command, which awaits the reply (in a
- * transaction, EXEC's). */
+/* Adds `command_sample` to the request that awaits the reply to a passed command; in a
+ * transaction, that is EXEC's reply. */
 void context_note(struct context *x, struct decision *d, struct command_sample *command_sample);
 
-/* Decides to carry the command out as the operation `op`, whose end `r` awaits. */
+/* Decides to carry the command out as the operation `op`; `r` awaits the end of `op`. */
 struct decision context_guard(struct pending_request *r, struct guard_op *op);
 
-/* Decides to answer the command with `error`, and writes that to env->rewritten. */
+/* Decides to answer the command with `error`, and writes the error to env->rewritten. */
 struct decision context_refuse(struct context *x, const char *error);
 
 /* --- hasp's own keys ------------------------------------------------------------------------
@@ -237,10 +235,10 @@ struct decision context_refuse(struct context *x, const char *error);
  * no locks, keys of that name belong to the application.
  */
 
-/* The error that answers a write of these keys. */
+/* The error that answers a client's write of a key `hasp:*`. */
 extern const char reserved_keys_error[];
 
-/* True if the configuration in force protects these keys. */
+/* True if the configuration in force protects the keys `hasp:*` from clients. */
 bool reserved_keys_are_protected(const struct policy_env *env);
 
 /* True if the request, with `args` after its name, might write a reserved key:
@@ -256,7 +254,7 @@ static inline bool reserved_keys_are_named(const struct slice *args, size_t n)
 /* True if the command of a whole request writes a reserved key. */
 bool reserved_keys_are_written(const struct context *x);
 
-/* True if the command, of which only the beginning has come, writes no reserved key. */
+/* True if a command whose end has not arrived yet writes no reserved key. */
 bool reserved_keys_are_untouched(const struct context *x);
 
 #endif

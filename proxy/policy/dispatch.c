@@ -16,10 +16,10 @@ static const char ruled[] =
 	"ERR hasp: the command writes a key with a [lock] rule in another database";
 static const char guarded[] = "ERR hasp: the command writes a guarded key in another database";
 
-/* COPY ... DB and MOVE write a key in another database than the connection's. A script checks
- * the database in which it runs, so hasp refuses such a write to a key with an enforced rule
- * or guard. Returns the error that answers the command; NULL: it may run. MOVE may write a
- * rule's lock: it does nothing if the key exists, so it takes no lock of another owner. */
+/* COPY ... DB and MOVE write a key in another database. hasp's scripts check only the database
+ * of the connection, so hasp refuses such a write if an enforced rule or guard concerns the
+ * key. But MOVE may write a rule's lock, because MOVE overwrites no key. Returns the error that
+ * refuses the command, or NULL. */
 static const char *other_db_refusal(const struct context *x)
 {
 	const struct command *c = x->what->command;
@@ -86,8 +86,8 @@ enum route dispatch_route(const struct context *x)
 	return may_leave_unknown(what) ? ROUTE_STICKY : ROUTE_PINNED;
 }
 
-/* Finds the command's keys that are locks for which clients wait, if the command could end a
- * lock. Writes the indexes of at most KEYS_ON_STACK keys to `found`; returns their number. */
+/* Finds the locks that the command could end and for which clients wait. Writes the indexes of
+ * at most KEYS_ON_STACK keys to `found`; returns how many. */
 static size_t find_waited(const struct context *x, size_t *found)
 {
 	size_t n = 0;
@@ -189,7 +189,7 @@ static struct decision decide_request(struct context *x)
 	refusal = what->is_write || what->is_guarded ? other_db_refusal(x) : NULL;
 	if (refusal)
 		return refuse_write(x, refusal);
-	/* EXEC decides about guarded keys in a transaction, after Redis has accepted MULTI. */
+	/* If Redis accepts MULTI, hasp decides about the transaction's guarded keys at EXEC. */
 	if (in_multi && x->session->nawaited && guard_txn_names_guarded(x))
 		return defer;
 	if (what->is_guarded && !in_multi && guard_decide(x, &d))
@@ -197,8 +197,8 @@ static struct decision decide_request(struct context *x)
 	return what->is_write ? decide_write(x) : pass;
 }
 
-/* Numbers the commands of a transaction, so that EXEC's replies find them; with guards, keeps
- * them, because hasp may have to send the transaction again. */
+/* Counts a command that a transaction queues: by its number, hasp finds its reply in EXEC's. If
+ * there are guards, keeps the command, because hasp may have to send the transaction again. */
 static void count_queued(struct context *x, bool was_in_multi, struct decision *d)
 {
 	if (!was_in_multi || !session_in_multi(x->session) ||
@@ -219,8 +219,8 @@ bool dispatch_queue_plain(const struct policy_env *env, struct session *s, struc
 	return env->guards_enforce;
 }
 
-/* True if the reply may take long though all is well. Queued commands do not wait for data.
- * `txn`: the transaction before the decision. */
+/* True if the reply may take long though the server works. Redis answers queued commands at
+ * once. `txn`: the transaction before the decision. */
 static bool is_patient(const struct context *x, const struct transaction *txn)
 {
 	if (x->what->session == SESSION_EXEC)
@@ -228,8 +228,8 @@ static bool is_patient(const struct context *x, const struct transaction *txn)
 	return x->what->may_be_slow && !transaction_is_open(txn);
 }
 
-/* Awaits a request before which hasp sends a command of its own: the client does not get the
- * reply to that command, and must not turn opaque before that reply (session_commands.c). */
+/* If hasp sends commands of its own before the client's, makes a pending request. hasp discards
+ * the replies to its own commands, so the client must not turn opaque before they arrive. */
 static void await_own_replies(struct decision *d)
 {
 	if (!d->pending && (d->discards || d->follows_ping))
@@ -310,13 +310,13 @@ struct decision dispatch_early(struct context *x, const struct resp_view *beginn
 	context_set_beginning(x, x->env, what, beginning);
 	if (must_be_learned(x->env, what, beginning->argv[0]))
 		return learn;
-	/* A guard may make hasp send the transaction again: then it needs the whole command. */
+	/* A guard may make hasp send the transaction again, so hasp needs whole commands. */
 	if (session_in_multi(x->session) && x->env->guards_enforce)
 		return d;
 	if (!is_decided(x))
 		return d;
 	d.verdict = DISPATCH_PASS;
-	/* The options of a command on a lock have not arrived yet. */
+	/* For a rule's lock, the tracker would need options that have not arrived yet. */
 	if (what->is_observed && single_key(x) && !single_key(x)->rule)
 		watched_request(x, &d, false);
 	if (session_in_multi(x->session))

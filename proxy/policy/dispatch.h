@@ -27,8 +27,8 @@
 /* Returns the link that the command needs. Changes nothing. */
 enum route dispatch_route(const struct context *x);
 
-/* True if a client may wait for a lock that a write of keys can end. `ruled`: one of the keys
- * may have a rule. */
+/* True if clients may wait for a lock that a write of keys ends. `ruled`: one of the keys may
+ * have a rule. */
 static inline bool dispatch_heeds_releases(const struct policy_env *env, bool ruled)
 {
 	return (ruled && env->rules_wait) || waiters_any(env->waiters);
@@ -38,8 +38,8 @@ static inline bool dispatch_heeds_releases(const struct policy_env *env, bool ru
 bool dispatch_may_release(struct policy_env *env, struct session *session,
                           const struct command_info *what, const struct resp_view *req);
 
-/* Decides about the command of a whole request. Changes the session as if the request were sent
- * now, unless the verdict is DEFER, LEARN, ASK_LOGIN or COUNT_WRITES. */
+/* Decides about the command of a whole request. Verdicts DEFER, LEARN, ASK_LOGIN and
+ * COUNT_WRITES leave the session as it is; others change it as if the request were sent now. */
 struct decision dispatch(struct context *x);
 
 /* Records that `n` whole and plain requests, in `bytes`, are sent in a transaction. Returns
@@ -48,14 +48,14 @@ bool dispatch_queue_plain(const struct policy_env *env, struct session *s, struc
                           uint32_t n);
 
 /* Decides about a long request by its `beginning`: PASS (and changes the session), NEED_MORE or
- * LEARN. Sets the command of `x`, and writes the facts about it to `what`, if its name is
- * complete. `is_name_long`: the name has not ended, and is longer than any command's. */
+ * LEARN. If the command's name is complete, sets the command of `x`, and writes the facts about
+ * it to `what`. `is_name_long`: the part of the name is longer than any command's name. */
 struct decision dispatch_early(struct context *x, const struct resp_view *beginning,
                                struct command_info *what, bool is_name_long);
 
 /* --- session_commands.c ------------------------------------------------------------------ */
 
-/* All functions are for commands with command_info_is_session() only. */
+/* --- commands for which command_info_is_session() is true --------------------------------- */
 
 /* Returns DEFER, or PASS and how to handle the reply; then it changes the session. */
 struct decision session_command_decide(struct context *x);

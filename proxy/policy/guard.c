@@ -33,7 +33,7 @@ bool guard_needs_pinned(const struct context *x)
 	return false;
 }
 
-/* True if a client of this process waits for the guard: then an optimistic try would fail. */
+/* True if a client of this process waits for the guard: an optimistic try would fail. */
 static bool guard_is_waited_for(const struct context *x, struct slice key)
 {
 	const struct waiters *waiters = x->env->waiters;
@@ -48,8 +48,8 @@ static bool guard_is_waited_for(const struct context *x, struct slice key)
 	return result;
 }
 
-/* True if hasp may handle a read as if its guard were free, by three commands, which cost Redis
- * less than a script. Redis carries the client's command out in any case. */
+/* True if hasp may try to acquire a read's guard by three commands, which cost Redis less than
+ * a script. Redis runs the client's command even if the guard is not free. */
 static bool may_acquire_optimistically(const struct context *x, const struct guard_keys *k)
 {
 	return x->may_be_optimistic && k->n == 1 && !k->v->held &&
@@ -77,7 +77,7 @@ static struct decision begin_op(struct context *x, struct guard_op *op)
 	return context_guard(pending_new_of(&x->env->pending, PENDING_GUARD), op);
 }
 
-/* Refuses the command. If the command would have acquired guards, its reads count as failed. */
+/* Refuses the command. If it would have acquired guards, its reads count as failed. */
 static struct decision refuse_command(struct context *x, const char *error)
 {
 	if (x->what->acquires)
@@ -85,13 +85,13 @@ static struct decision refuse_command(struct context *x, const char *error)
 	return context_refuse(x, error);
 }
 
-/* Sends the script without awaiting its answer, because hasp cannot follow the replies. */
+/* Sends the script for an opaque client, whose replies hasp cannot see. */
 static struct decision call_opaque(struct context *x, struct guard_keys *k, bool fits)
 {
 	struct decision d = { .verdict = DISPATCH_CALL };
 	struct guarded_command g = { x->req, k->v, k->n, x->keys, 0, 0, 0 };
 
-	/* No script can run the command, and a transaction needs the answers. */
+	/* No script can run the command, and for a transaction hasp would need the replies. */
 	if (k->writes && !k->acquires && !fits)
 		return pass;
 	x->make_opts(x->arg, &x->opts);
@@ -126,7 +126,7 @@ static struct decision decide_keys(struct context *x, struct guard_keys *k)
 	if (k->writes)
 		op->script = GUARD_OP_WRITE;
 	else
-		/* If replicas must have the guard first, acquire it in a step of its own. */
+		/* If replicas must confirm the guard, acquire it in a step before the read. */
 		op->script = fits && !k->replicas ? GUARD_OP_READ : GUARD_OP_READ_APART;
 	op->optimistic = !k->writes && !k->replicas && may_acquire_optimistically(x, k);
 	return begin_op(x, op);
@@ -178,8 +178,8 @@ bool guard_decide(struct context *x, struct decision *d)
 
 /* --- strategy = check ------------------------------------------------------------------ */
 
-/* Returns the keys whose guards have strategy = check, and that the command reads, or writes in
- * a transaction. NULL: none. */
+/* Returns the keys with strategy = check that the command reads; in a transaction, also those
+ * that it writes. NULL: none. */
 static struct checked_read *find_checked(const struct context *x)
 {
 	const struct command *c = x->what->command;

@@ -109,8 +109,8 @@ static bool writes_something(const struct context *x)
 	       (command_writes(c, x->keys.n) && !command_only_gets(c, x->req));
 }
 
-/* True if the connection may have read the key before. If not, a command of `acquire_on` that
- * can also write (BITFIELD) counts as a read. */
+/* True if the connection may have read the key before. A command of `acquire_on` that can also
+ * write (BITFIELD) counts as a read if the result is false. */
 static bool may_have_read(const struct context *x, struct slice key)
 {
 	const struct read_set_entry *read_set_entry = read_set_find(
@@ -119,8 +119,7 @@ static bool may_have_read(const struct context *x, struct slice key)
 	return context_read_set(x)->overflowed || (read_set_entry && read_set_entry->read);
 }
 
-/* True if the command reads the key of `g` in order to write it later. False for a command
- * that also releases the guard by its write. */
+/* True if the command acquires `g`, and does not release it by its own write. */
 static bool is_reader(const struct context *x, const struct guard *g, bool can_write)
 {
 	struct slice name = x->req->argv[0];
@@ -140,8 +139,8 @@ enum guard_use guard_key_use(const struct context *x, const struct guard *g, siz
 	                                                                    : GUARD_IGNORED;
 }
 
-/* True if the connection may have read the key (strategy = check), and not written it since.
- * A read whose reply is due has no entry yet. */
+/* True if the connection may have read the key, whose guard has strategy = check, and not
+ * written it since. While any reply is due, the result is true: it may be that of a read. */
 static bool may_be_read(const struct context *x, struct slice key)
 {
 	const struct read_set_entry *e = read_set_find(x->env->read_sets, context_read_set(x),
@@ -180,7 +179,7 @@ void guard_keys_find(const struct context *x, struct guard_keys *k)
 	struct slice name = x->req->argv[0];
 	size_t n = x->keys.n;
 	bool can_write = writes_something(x);
-	/* For COPY to another database, only the source counts. */
+	/* If COPY writes to another database, only its source is a guarded key. */
 	size_t nhere = c->facts.writes == WRITES_COPY &&
 	                               command_writes_other_db(c, x->req, x->session->db)
 	                       ? 1
@@ -233,7 +232,7 @@ void guard_keys_find(const struct context *x, struct guard_keys *k)
 	k->n = rewrite_guard_sort(k->v, k->n);
 }
 
-/* Sets the token: the digest of the value that the connection has read. */
+/* Sets the key's token: the digest of the value that the connection has read. */
 static void name_checked(struct guarded_key *key, const struct read_set_entry *e)
 {
 	bool seen = e && e->checked && e->read;

@@ -19,7 +19,7 @@
 
 /* --- the application's transaction ----------------------------------------------------- */
 
-/* (Until Redis has described the command, any of its arguments may be a key.) */
+/* Before Redis has described the command, any argument may be a key. */
 bool guard_block_names_guarded(const struct policy_env *env, const struct resp_view *req)
 {
 	if (commands_are_learned(env->commands))
@@ -42,8 +42,8 @@ bool guard_txn_names_guarded(const struct context *x)
 	return guard_is_named(x);
 }
 
-/* Finds the guarded keys of all commands in `block`, and adds them to `k`. Returns false if the
- * keys are in more than one database, too many, or not all known. */
+/* Adds the guarded keys of all commands in `block` to `k`. Returns false if hasp does not know
+ * all keys, or if they are too many or in more than one database. */
 static bool find_in_block(const struct context *x, struct slice block, struct guard_keys *k)
 {
 	struct request_args args = { 0 };
@@ -82,12 +82,12 @@ static bool find_in_block(const struct context *x, struct slice block, struct gu
 enum guard_block {
 	GUARD_BLOCK_NONE, /* no key is guarded */
 	GUARD_BLOCK_OP, /* *op has the guarded keys */
-	GUARD_BLOCK_UNCLEAR, /* the guarded keys are in more than one database, too many, not
-	                      * all known, or of guards with both strategies */
+	GUARD_BLOCK_UNCLEAR, /* hasp does not know all guarded keys, or they are too many, in
+	                      * more than one database, or of guards with both strategies */
 };
 
-/* Finds the guarded keys of the commands in `block`, which Redis runs next, and makes an
- * operation of this kind for them. */
+/* Finds the guarded keys of the commands in `block`, which Redis runs next. Makes an operation
+ * of kind `kind` for these keys. */
 static enum guard_block guard_find_block(struct context *x, struct slice block,
                                          enum guard_op_kind kind, struct guard_op **op)
 {
@@ -139,15 +139,15 @@ static struct decision refuse_transaction(struct context *x, const char *error)
 	return d;
 }
 
-/* As refuse_transaction(), if hasp does not know which keys the transaction would have read. */
+/* As refuse_transaction(), for a transaction of which hasp does not know the keys. */
 static struct decision refuse_unfollowed(struct context *x, const char *error)
 {
 	read_set_overflow(&context_own_locks(x)->read_set);
 	return refuse_transaction(x, error);
 }
 
-/* Checks a transaction whose application watches keys: hasp must have watched all guards of
- * `op` since before MULTI. Returns NULL if it has; else the error. */
+/* Checks a transaction whose application watches keys. Returns NULL if hasp has watched all
+ * guards of `op` since before MULTI; else the error. */
 static const char *find_unwatched(const struct context *x, const struct guard_op *op)
 {
 	enum transaction_guards guards = x->session->txn.guards;
@@ -219,7 +219,7 @@ static void note_aborted(struct context *x)
 	}
 }
 
-/* True if no command of the transaction names a guarded key: then Redis decides about EXEC. */
+/* True if no command of the transaction names a guarded key. hasp then passes EXEC. */
 static bool names_no_guarded(const struct context *x)
 {
 	const struct transaction *t = &x->session->txn;
@@ -302,7 +302,7 @@ bool guard_txn_decide(struct context *x, struct decision *d)
 	return slice_is(name, "multi") && decide_multi(x, d);
 }
 
-/* Keeps `n` commands as `bytes`; `nunguarded` of them name no guarded key. */
+/* Keeps the `n` commands in `bytes`; `nunguarded` of them name no guarded key. */
 static void keep_commands(const struct policy_env *env, struct transaction *t,
                           struct slice bytes, uint32_t n, uint32_t nunguarded)
 {
@@ -326,7 +326,7 @@ void guard_txn_keep(struct context *x, struct decision *d)
 
 	if (x->session->opaque)
 		return;
-	/* The refusal of a command without a pending request leads to transaction_abort(). */
+	/* Only the refusal of a command without a pending request calls transaction_abort(). */
 	HASP_ASSERT(!d->pending);
 	d->watches_refusal = true;
 	if (d->verdict == DISPATCH_CALL) {

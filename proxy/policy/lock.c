@@ -16,15 +16,15 @@
 #include "policy/context.h"
 #include "resp/write.h"
 
-/* The longest pattern of LOCK.LIST, in bytes, because hasp matches it against many keys. */
+/* The longest pattern of LOCK.LIST, in bytes: hasp matches the pattern against many keys. */
 #define LIST_PATTERN_MAX 1024
 
 static const struct decision pass = { .verdict = DISPATCH_PASS };
 static const struct decision defer = { .verdict = DISPATCH_DEFER };
 
-/* Returns the first of the command's keys, from `i` on, whose lock clients may wait for after
- * the call; x->keys.n: there is none. (A script with hand_off hands the lock off itself. One
- * with only_if_free has acquired a lock without waiters.) */
+/* Returns the index of the first key, from `i` on, whose lock clients may still wait for after
+ * the call; x->keys.n: none. A script with hand_off hands the lock to a waiter itself. A script
+ * with only_if_free acquires a lock only if it has no waiters. */
 static size_t next_waited(const struct context *x, const struct lock_call *call, size_t i)
 {
 	if (call->hand_off || call->only_if_free)
@@ -42,7 +42,7 @@ static struct decision await_call(struct context *x, const struct lock_call *cal
 	struct decision d = { .verdict = DISPATCH_CALL };
 	struct pending_request *r;
 
-	/* Redis runs nothing after a QUIT. */
+	/* hasp sees no reply for an opaque client, and Redis sends none after QUIT. */
 	if (x->session->opaque || x->session->quitting) {
 		lock_request_free(lock_request);
 		return d;
@@ -66,8 +66,9 @@ static struct decision await_call(struct context *x, const struct lock_call *cal
 	return d;
 }
 
-/* True if the first call for the lock `key` may be a short one: hasp must be able to follow the
- * reply, and if clients wait for the lock, the script needs all arguments. */
+/* True if the first call for the lock `key` may be short. If clients wait for the lock, the
+ * call must be full. hasp must see the reply to a short call, because it may ask for a full
+ * one. */
 static bool may_be_short(const struct context *x, struct slice key)
 {
 	return x->opts.report_refusal && !x->opts.eval && !x->session->quitting &&
@@ -124,7 +125,7 @@ static void find_own_of_verb(struct context *x)
 
 /* --- commands that may release a lock ----------------------------------------------------- */
 
-/* Returns the rule that decides about the key; NULL: none does. */
+/* Returns the key's rule if the rule is in mode ENFORCE; else NULL. */
 static const struct rule *enforced_rule(const struct context *x, struct slice key)
 {
 	const struct rule *rule = match_rule(x->env->matcher, key);
@@ -132,11 +133,11 @@ static const struct rule *enforced_rule(const struct context *x, struct slice ke
 	return rule && rule->mode == MODE_ENFORCE ? rule : NULL;
 }
 
-/* Longer values, and later arguments of a script, are ignored. */
+/* hasp ignores longer values (in bytes), and a script's arguments after this many. */
 #define NOTED_VALUE_MAX 4096
 #define NOTED_ARGS_MAX 16
 
-/* Records that the command may release the client's lock, though no reply shows that. */
+/* Records that the command may release the client's lock; no reply will show whether it did. */
 static void note_unseen_release(struct context *x, const struct rule *rule, struct slice key)
 {
 	struct policy_env *env = x->env;
@@ -152,8 +153,8 @@ static void note_unseen_release(struct context *x, const struct rule *rule, stru
 	buf_release(&scratch);
 }
 
-/* Records the script's arguments: a script that releases a lock by its value has the value
- * among them. */
+/* Records the script's arguments, because a script that releases a lock by its value gets the
+ * value as an argument. */
 static void note_values_of_script(struct context *x, struct slice key)
 {
 	const struct resp_view *req = x->req;
@@ -165,7 +166,7 @@ static void note_values_of_script(struct context *x, struct slice key)
 			                   req->argv[i]);
 }
 
-/* True if hasp can read before and after a script, and see these replies. */
+/* True if hasp can read a lock before and after the client's script, and see both replies. */
 static bool may_be_followed(const struct context *x)
 {
 	const struct session *s = x->session;
@@ -174,8 +175,8 @@ static bool may_be_followed(const struct context *x)
 	       !s->nsubscribing && !s->affects_next && !s->tracks && !x->must_log_in;
 }
 
-/* Follows a script that may take, extend or release the lock `key` of `rule`; `first`: its
- * first argument after the keys. */
+/* Makes hasp read the lock `key` of `rule` before and after a script that may take, extend or
+ * release it. `first`: index of the script's first argument after the keys. */
 static void follow_script(struct context *x, struct decision *d, const struct rule *rule,
                           struct slice key, size_t first)
 {
@@ -227,11 +228,11 @@ static void note_releases(const struct context *x, const struct lock_call *call,
 
 /* --- verbs ------------------------------------------------------------------------------ */
 
-/* The error for a verb on a rule's lock. */
+/* The error for a verb on a key with a [lock] rule. */
 static const char RULES_LOCK[] =
 	"ERR the key has a [lock] rule: SET takes its lock, DEL releases it, EXPIRE extends it";
-/* Without this refusal, a client could release another client's lock by the owner that
- * LOCK.INFO shows. */
+/* LOCK.INFO shows owners. Without this error, a client could use one in AS, and release another
+ * client's lock. */
 static const char OTHERS_OWNER[] = "ERR AS names the owner of another client";
 
 static void write_info(struct context *x, struct slice key, struct lock_call *call)
@@ -257,7 +258,7 @@ bool lock_info_is_of_guard(const struct policy_env *env, struct slice key)
 	return !(rule && rule->mode == MODE_ENFORCE) && match_enforced_guard(env->matcher, key);
 }
 
-/* True if AS names an owner that hasp made for another client. */
+/* True if `owner`, named by AS, is a token that hasp made for another client. */
 static bool names_other_client(struct context *x, struct slice owner)
 {
 	struct buf scratch = BUF_INIT;
@@ -301,7 +302,7 @@ static void write_verb_refusal(struct context *x, const char *refusal, struct lo
 	*call = (struct lock_call){ .script = SCRIPT_ERROR };
 }
 
-/* True if hasp may add fields to Redis' reply: hasp must be able to follow the reply. */
+/* True if hasp can see the reply to LOCK.INFO, and so add fields to it. */
 static bool is_added_to(const struct session *s)
 {
 	return !s->opaque && !s->quitting && !session_in_multi(s);
@@ -317,9 +318,9 @@ static bool gives_back(const struct command_info *what)
 	return what->is_verb && (what->verb == VERB_UNLOCK || what->verb == VERB_MUNLOCK);
 }
 
-/* Finds which hold of an owner with several connections an UNLOCK or MUNLOCK gives back, unless
- * an earlier call of the same command has named one. If the arguments of the command are
- * invalid, the script gives the owner's oldest hold back. */
+/* Several connections of one owner may hold a lock. Finds the hold that an UNLOCK or MUNLOCK
+ * gives back, unless an earlier call of the command has named it. If this finds no hold, the
+ * script gives back the owner's oldest one. */
 static void find_given_back(struct context *x, struct slice token)
 {
 	const struct resp_view *req = x->req;
@@ -382,8 +383,8 @@ static struct lock_request *write_multi(struct context *x, struct lock_call *cal
 	return lock_request_new(env->holds, call, keys.v, keys.n, &terms);
 }
 
-/* Writes a further call of the same try of an MLOCK: the ticket identifies the locks that the
- * try has. */
+/* Writes the next call of an MLOCK. All calls have one ticket, which identifies the locks that
+ * earlier calls took. */
 static void write_multi_again(struct context *x, struct lock_request *p, struct lock_call *call)
 {
 	struct mlock_step step = parts_step(p, x->opts.place > 0);
@@ -428,7 +429,7 @@ static struct lock_request *write_verb(struct context *x, struct lock_call *call
 
 	if (is_multi(x->what->verb))
 		return write_multi(x, call);
-	/* A flat array has the same content as a map. */
+	/* hasp adds its fields to a flat array, not to a map. */
 	if (x->what->verb == VERB_INFO && is_added_to(x->session))
 		x->opts.resp3 = false;
 	if (x->what->verb == VERB_INFO && x->req->argc == 2 &&
@@ -488,13 +489,13 @@ struct decision lock_decide_verb(struct context *x)
 
 /* --- writes ----------------------------------------------------------------------------- */
 
-/* The keys of a write, and the owner of each: rules of one kind of owner share a token. */
+/* The keys of a write. Keys whose rules have the same kind of owner share a token. */
 struct lock_keys {
 	struct lock_key *v;
 	size_t n;
 	bool enforced; /* a rule concerns at least one of the keys */
-	bool watched; /* a key would have a rule if the client did not watch it */
-	struct buf tokens[OWNER_VALUE]; /* by kind of owner: the bytes of v[].token */
+	bool watched; /* the client watches a key with a rule, which therefore does not apply */
+	struct buf tokens[OWNER_VALUE]; /* indexed by kind of owner: the bytes of v[].token */
 	struct lock_key inline_keys[KEYS_ON_STACK];
 };
 
@@ -518,7 +519,7 @@ static void lock_keys_fini(struct lock_keys *k)
 		buf_release(&k->tokens[i]);
 }
 
-/* Finds each key's rule; a key that the client watches, or that is only observed, has none. */
+/* Finds each key's enforced rule. A key that the client watches has none. */
 static void find_rules(struct context *x, struct lock_keys *k)
 {
 	for (size_t i = 0; i < k->n; i++) {
@@ -556,12 +557,12 @@ static void note_read(const struct context *x, struct slice key)
 {
 	const struct session *s = x->session;
 
-	/* A transaction may never run the read. */
+	/* A read in a transaction does not count, because Redis may never run it. */
 	if (s->db >= 0 && !session_in_multi(s))
 		hold_saw_read(x->env->holds, &context_own_locks(x)->holds, s->db, key);
 }
 
-/* Returns the locks for which lock_value_matters() and that the command reads; NULL: none. */
+/* Returns the locks that the command reads and whose values matter; NULL: none. */
 static struct value_read *find_value_read(const struct context *x)
 {
 	const struct command *c = x->what->command;
@@ -623,7 +624,7 @@ static struct slice compared_value(const struct context *x)
 
 	if (slice_is(name, "delifeq") && req->argc == 3)
 		return req->argv[2];
-	/* Only one condition is allowed, and its value may look like another condition. */
+	/* SET has at most one condition, whose value may look like another condition. */
 	for (size_t i = first; i + 1 < req->argc; i++)
 		if (req->argv[i].n > 2 && strncasecmp(req->argv[i].p, "IF", 2) == 0)
 			return args_option(req->argv[i], "IFEQ") ? req->argv[i + 1]
@@ -631,9 +632,9 @@ static struct slice compared_value(const struct context *x)
 	return SLICE_NONE;
 }
 
-/* Finds the token of a lock with owner = value. A command that takes the lock brings its value;
- * any other command needs a value that the connection has stored or read. If a command names
- * the value that it expects, Redis compares that with the stored value. */
+/* Finds the token of a lock with owner = value: the value that the connection has stored, or,
+ * for commands that do not take the lock, read. A command that names an expected value needs no
+ * earlier read, because Redis compares the values. */
 static void find_value(const struct context *x, struct lock_key *key)
 {
 	const struct command *c = x->what->command;
@@ -653,7 +654,7 @@ static void find_value(const struct context *x, struct lock_key *key)
 		                                                             : SLICE_NONE;
 		return;
 	}
-	/* GETEX without an option only reads. */
+	/* GETEX without an option only reads, so any client may run it. */
 	key->foreign = what == SEEN_NOTHING && lock_value_matters(key->rule) &&
 	               !(c->facts.writes == WRITES_EXPIRY && x->req->argc == 2);
 	key->token = what == SEEN_VALUE ? value : SLICE_NONE;
@@ -698,10 +699,10 @@ static bool may_end_lock(const struct context *x, const struct lock_key *k, stru
 
 	switch (call->effect) {
 	case LOCK_EFFECT_TAKES:
-		/* The command may store another value. */
+		/* The command may store a new value, which ends the lock of the old one. */
 		return k->rule->owner == OWNER_VALUE && k->token.p && !call->only_if_free;
 	case LOCK_EFFECT_EXPIRES:
-		/* If another connection took the lock, its expiry is not known. */
+		/* If another connection took the lock, hasp does not know the lock's expiry. */
 		return hold_own_tokens(x->env->holds, context_holds(x), x->session->db, name,
 		                       &own, 1) == 0;
 	case LOCK_EFFECT_DROPS:
@@ -713,7 +714,7 @@ static bool may_end_lock(const struct context *x, const struct lock_key *k, stru
 	return call->script == SCRIPT_WRITE;
 }
 
-/* Makes the requests for the locks of an MSETNX. If the command names a key twice, hasp must
+/* Makes a lock request for each lock of an MSETNX. If the command names a key twice, hasp must
  * apply the last value last. */
 static struct lock_request *keep_msetnx(const struct context *x, const struct lock_keys *k,
                                         const struct lock_call *call)
@@ -736,7 +737,7 @@ static struct lock_request *keep_msetnx(const struct context *x, const struct lo
 	return all;
 }
 
-/* Makes the request that awaits the reply to the call; NULL: the reply does not matter. */
+/* Makes the lock request that awaits the call's reply; NULL: the reply does not matter. */
 static struct lock_request *keep_write(const struct context *x, const struct lock_keys *k,
                                        const struct lock_call *call)
 {
@@ -771,7 +772,7 @@ static struct lock_request *keep_write(const struct context *x, const struct loc
 	return lock_request;
 }
 
-/* True if the command names too many keys, and one of them has a rule. */
+/* True if the command has more than COMMAND_KEYS_MAX keys, and one of them has a rule. */
 static bool names_too_many_keys(const struct context *x)
 {
 	bool ruled = false;

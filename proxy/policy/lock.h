@@ -12,7 +12,7 @@
 struct decision lock_decide_verb(struct context *x);
 
 /* Returns the error that refuses a verb with valid arguments; NULL: hasp carries the verb out.
- * `token`: the client's. */
+ * `token`: the client's token. */
 const char *lock_verb_refusal(struct context *x, struct slice token,
                               const struct lock_call *call);
 
@@ -21,7 +21,7 @@ const char *lock_verb_refusal(struct context *x, struct slice token,
  * gets Redis' error. */
 void lock_write_ping(struct context *x);
 
-/* True if LOCK.INFO of the key is about its guard; false: about a lock. */
+/* True if LOCK.INFO of the key shows the key's guard; false: it shows a lock. */
 bool lock_info_is_of_guard(const struct policy_env *env, struct slice key);
 
 /* True if the rule requires that a DEL comes from a connection that knows the lock's value. */
@@ -34,23 +34,23 @@ void lock_note_read(struct context *x, struct decision *d);
 /* Decides about a write. PASS: no rule concerns it. */
 struct decision lock_decide_write(struct context *x);
 
-/* Writes the call of a command to env->rewritten again, in the form x->opts (with the script's
- * text, or for another place in the line), and updates `r` (the try of an MLOCK goes on). The
- * configuration that decided about the command must still be in force. Sets *wait_ms: how long
- * the call may wait in line. */
+/* Writes the call of a command to env->rewritten again, with the options x->opts (such as the
+ * script's text, or another place in the line), and updates `r`. An MLOCK continues its try.
+ * The configuration that decided about the command must still be in force. Sets *wait_ms: how
+ * long the call may wait in line. */
 void lock_rewrite(struct context *x, struct pending_request *r, int64_t *wait_ms);
 
-/* True if the MLOCK of the try `p` would be tried in the same way under the present
- * configuration as under the one with which it began. Then the try keeps its locks and its
- * place in the queue. */
+/* True if the present configuration gives the MLOCK of `p` the same owner and kind of lock as
+ * the configuration under which it began. The MLOCK then keeps its locks and its place in the
+ * queue. */
 bool lock_multi_stays(struct context *x, const struct lock_request *p);
 
-/* True if a client waits for the lock of key `i` here, or may wait at another hasp process,
- * which does not see this request. */
+/* True if a client of this worker waits for the lock of key `i`, or if the key's rule has
+ * `wait`, so that a client of another worker or hasp may wait. */
 bool lock_is_waited_for(const struct context *x, size_t i);
 
-/* Records that a passed script may release the rules' locks that it names. If the script names
- * exactly one lock with owner = value, hasp reads that lock before and after the script. */
+/* Records that a passed script may release the rules' locks that it names. If exactly one of
+ * them has owner = value, hasp reads this lock before and after the script. */
 void lock_note_script(struct context *x, struct decision *d);
 
 #endif

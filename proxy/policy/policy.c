@@ -112,7 +112,7 @@ void policy_fini(struct policy_env *env)
 	freelist_fini(&env->guard_ops);
 }
 
-/* Makes hasp decide again about all commands, also those of waiting clients. */
+/* Makes hasp decide again about all commands, including those of waiting clients. */
 static void begin_generation(struct policy_env *env)
 {
 	classifier_reset(env->classifier);

@@ -10,17 +10,18 @@
 
 /* Initializes the fields that belong to policy; the worker sets the rest. */
 void policy_init(struct policy_env *env);
-/* Frees these fields. All clients must be gone. The worker owns `config`. */
+/* Frees the fields that belong to policy (`config` is the worker's). All clients must be gone.
+ */
 void policy_fini(struct policy_env *env);
 
 /* Ends a turn of the worker's loop: starts the watches that the next turn needs, and frees the
  * memory that one long command took. */
 void policy_end_turn(struct policy_env *env);
 
-/* Puts `config` in force, which the worker owns. */
+/* Puts `config` in force. The worker owns `config`. */
 void policy_use_config(struct policy_env *env, struct config *config);
 
-/* Puts the server's commands in force, which env->commands has learned. */
+/* Puts the commands in force that env->commands has learned from the server. */
 void policy_use_commands(struct policy_env *env);
 
 #endif

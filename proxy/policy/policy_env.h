@@ -30,42 +30,42 @@ struct waiters;
  * lock. */
 #define OWN_TOKENS_MAX 64
 
-/* The worker owns it. */
+/* What a worker's decisions depend on; the worker owns the struct. */
 struct policy_env {
-	struct config *config; /* in force */
+	struct config *config; /* the configuration in force */
 	struct matcher *matcher; /* made from `config` */
 	struct commands *commands; /* the commands that COMMAND described */
-	struct unknown_commands *unknown_commands; /* other names that clients have sent */
+	struct unknown_commands *unknown_commands; /* names that COMMAND did not describe */
 	struct classifier *classifier;
 	struct holds *holds;
 	struct read_sets *read_sets;
 	struct waiters *waiters;
 	struct shared_tracker *tracker; /* shared by all workers; watch/shared_tracker.h */
-	struct observed_rules *observed; /* the observed rules and guards of `config` */
+	struct observed_rules *observed; /* the rules and guards in mode OBSERVE */
 	struct stats *stats; /* shared by all workers; lock/events/stats.h */
 	size_t worker; /* this worker's number in `stats` */
-	/* Indexed by the section's place in `config`; NULL: the section is not enforced. */
+	/* Indexed by the section's index in `config`; NULL: the section is not enforced. */
 	struct section_stats **rule_stats, **guard_stats;
 	struct section_stats *verb_stats; /* NULL: there are no verbs */
 	bool rules_wait; /* a rule of `config` has `wait` */
 	bool values_matter; /* an enforced rule has owner = value and foreign_del = refuse */
-	bool reads_matter; /* an enforced rule notes the connections that read its locks */
-	bool rules_enforce, guards_enforce; /* a rule, or a guard, is in mode ENFORCE */
+	bool reads_matter; /* hasp notes which connections read an enforced rule's locks */
+	bool rules_enforce, guards_enforce; /* a rule is in mode ENFORCE; a guard is */
 	bool quorum_is_there; /* the worker has connections to the quorum's servers */
-	bool verbs_quorum; /* a quorum has the locks of the verbs */
-	bool rules_quorum; /* a quorum has the locks of an enforced rule of `config` */
+	bool verbs_quorum; /* a quorum stores the locks of the verbs */
+	bool rules_quorum; /* a quorum stores the locks of an enforced rule of `config` */
 	bool reserved_keys_protected; /* clients may not write hasp:* */
 	uint32_t generation; /* changes with `config`, and with COMMAND's reply */
-	double now; /* clock_now() at the beginning of this turn */
-	double date; /* the date at the beginning of this turn, in seconds since 1970 */
+	double now; /* clock_now() at the beginning of the loop's turn */
+	double date; /* the date at the beginning of the loop's turn, in seconds since 1970 */
 	struct buf rewritten; /* for building a rewritten request */
 	struct buf token; /* for building an owner's token */
 	struct buf keys; /* the array of context.keys */
-	/* The tokens with which the client of the current call holds locks itself. */
+	/* The tokens by which the present client holds the locks that its call takes. */
 	struct slice own_tokens[OWN_TOKENS_MAX];
 	struct buf given_back; /* rewrite_opts.given_back of the current UNLOCK or MUNLOCK */
-	struct freelist pending; /* of blocks of PENDING_SIZE bytes */
-	struct freelist guard_ops; /* of blocks of GUARD_OP_SINGLE_SIZE bytes */
+	struct freelist pending; /* free blocks of PENDING_SIZE bytes */
+	struct freelist guard_ops; /* free blocks of GUARD_OP_SINGLE_SIZE bytes */
 };
 
 #endif

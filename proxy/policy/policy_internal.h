@@ -19,59 +19,59 @@
 
 /* --- guard_keys.c --- */
 
-/* The most guarded keys of a command that hasp handles; repeated keys count each time. */
+/* hasp refuses commands with more guarded keys than this; a repeated key counts each time. */
 #define GUARD_KEYS_MAX ((size_t)2 * READ_SET_MAX)
 
-/* The keys of a command, and its guarded ones. */
+/* The guarded keys of a command, and facts about all its keys. */
 struct guard_keys {
 	struct guarded_key *v;
 	size_t n;
 	bool writes; /* the command writes; else it reads */
-	bool acquires; /* the command counts as a read, though it may write as well */
+	bool acquires; /* the command counts as a read, even if it also writes */
 	bool ruled; /* a [lock] rule matches one of the keys */
 	bool checks; /* a key has a guard with strategy = check */
 	bool locks; /* a key has a guard with strategy = lock */
 	bool incomplete; /* more than GUARD_KEYS_MAX keys are guarded: not all are in `v` */
 	int64_t wait_ms; /* the shortest `wait` of the guards, if `locks`; else 0 */
-	int64_t replicas, replicas_timeout_ms; /* the largest values of the acquired guards */
+	int64_t replicas, replicas_timeout_ms; /* each: the acquired guards' largest value */
 	struct buf token; /* the bytes of all v[].token */
-	/* For guard_keys_add(): each of `nodes` is for the key of the same index. */
+	/* guard_keys_add() finds repeated keys in this map; nodes[i] is for the key v[i]. */
 	struct map by_key;
-	struct map_node *nodes; /* READ_SET_MAX nodes; NULL: not made yet */
+	struct map_node *nodes; /* array of READ_SET_MAX nodes; NULL: not made yet */
 	struct guarded_key inline_keys[KEYS_ON_STACK];
 };
 
 /* True if one of the command's keys is guarded. */
 bool guard_is_named(const struct context *x);
-/* Makes an empty list, for guard_keys_add(). */
+/* Makes an empty list, to which guard_keys_add() adds keys. */
 void guard_keys_init(struct guard_keys *k);
-/* Makes the list of the command's guarded keys, in their order; sets no tokens. */
+/* Makes the list of the command's guarded keys, in the command's order, without tokens. */
 void guard_keys_find(const struct context *x, struct guard_keys *k);
-/* Adds the keys of a later command to a list made by guard_keys_init(); together they must be
- * fewer than READ_SET_MAX. The later command decides how a key is used. */
+/* Adds the keys `more` of a later command to the list `all`, which guard_keys_init() made. Both
+ * must have fewer than READ_SET_MAX keys together. If both have a key, `more` says its use. */
 void guard_keys_add(struct guard_keys *all, const struct guard_keys *more);
 /* Finds the tokens of the guarded keys, and which of the keys the client has read. */
 void guard_keys_name(const struct context *x, struct guard_keys *k);
 void guard_keys_fini(struct guard_keys *k);
 
-/* Returns how the command uses its key `i`, which `g` guards. If that is GUARD_WRITTEN, and the
- * command runs no script, *releases says whether the write releases the guard. */
+/* Returns how the command uses its key `i`, which `g` guards. If the result is GUARD_WRITTEN,
+ * and the command runs no script, *releases says whether the write releases the guard. */
 enum guard_use { GUARD_IGNORED, GUARD_READ, GUARD_WRITTEN };
 enum guard_use guard_key_use(const struct context *x, const struct guard *g, size_t i,
                              bool *releases);
 
 /* --- guard_txn.c --- */
 
-/* Decides about MULTI and EXEC if there are guards. False: no guard concerns the command. */
+/* Decides about MULTI and EXEC. Returns false if no guard concerns the command. */
 bool guard_txn_decide(struct context *x, struct decision *d);
 
 /* True if the command may name a guarded key. */
 bool guard_txn_names_guarded(const struct context *x);
 
-/* Keeps a command that Redis queues in a transaction, and sets d->watches_refusal, so that the
- * transaction is aborted if Redis refuses to queue it. */
+/* Keeps a command that Redis queues in a transaction. Sets d->watches_refusal, so that hasp
+ * marks the transaction as aborted if Redis refuses the command. */
 void guard_txn_keep(struct context *x, struct decision *d);
-/* As guard_txn_keep(), for `n` plain commands, in `bytes`, that name no guarded key. */
+/* As guard_txn_keep(), for the `n` plain commands in `bytes`. They name no guarded key. */
 void guard_txn_keep_plain(const struct policy_env *env, struct transaction *t,
                           struct slice bytes, uint32_t n);
 
@@ -80,14 +80,14 @@ bool guard_block_names_guarded(const struct policy_env *env, const struct resp_v
 
 /* --- guard.c --- */
 
-/* Decides about a command that a guard may concern. False: no key is guarded. */
+/* Decides about a command that a guard may concern. Returns false if no key is guarded. */
 bool guard_decide(struct context *x, struct decision *d);
 
 /* True if the command needs a pinned link. */
 bool guard_needs_pinned(const struct context *x);
 
-/* Makes hasp digest the reply to a passed command that reads keys whose guards have strategy =
- * check. Sets d->pending if it is NULL. */
+/* If a passed command reads keys whose guards have strategy = check, makes hasp compute digests
+ * of the values in the reply. Sets d->pending if it is NULL. */
 void guard_note_read(struct context *x, struct decision *d);
 
 #endif

@@ -6,7 +6,7 @@
 #include "config/match.h"
 #include "policy/lock.h"
 
-/* The longest value, in bytes: hasp sends it to each server, and keeps it. */
+/* The longest value of a lock, in bytes: hasp keeps it, and sends it to each server. */
 #define VALUE_MAX 65536
 #define VALUE_MAX_TEXT "65536"
 
@@ -23,7 +23,7 @@ static const char LONG_VALUE[] =
 
 /* --- the rule of a key -------------------------------------------------------------------- */
 
-/* Returns `rule` if it is in force and has a quorum; else NULL. `rule`: NULL is allowed. */
+/* Returns `rule`, which may be NULL, if it is in mode ENFORCE and has a quorum; else NULL. */
 static const struct rule *quorums(const struct rule *rule)
 {
 	return rule && rule->mode == MODE_ENFORCE && rule->quorum ? rule : NULL;
@@ -48,8 +48,8 @@ static const struct rule *rule_of_args(const struct context *x)
 	return rule;
 }
 
-/* Returns the rule with a quorum for the command; NULL: none. Sets *n to the number of keys if
- * they are the command's own. */
+/* Returns the rule with a quorum that concerns the command; NULL: none. Sets *n to the number
+ * of the command's keys, but leaves it as it is for LOCK.INFO and WATCH. */
 static const struct rule *find_rule(const struct context *x, size_t *n)
 {
 	const struct command_info *what = x->what;
@@ -63,8 +63,8 @@ static const struct rule *find_rule(const struct context *x, size_t *n)
 
 /* --- the request to the quorum ------------------------------------------------------------ */
 
-/* Reads a command that takes, frees or extends the lock, as the same command on a lock in one
- * Redis. */
+/* Reads a command that takes, frees or extends a lock, by the same function as for a lock that
+ * is in one Redis. */
 static enum parsed parse_write(struct context *x, struct quorum_command *q)
 {
 	struct policy_env *env = x->env;
@@ -81,7 +81,7 @@ static enum parsed parse_write(struct context *x, struct quorum_command *q)
 	buf_clear(&env->rewritten);
 	if (result == REWRITE_PASS)
 		return PARSED_REFUSED;
-	/* Of SET, a quorum knows only SET NX. */
+	/* A quorum carries out SET only with NX. */
 	if (q->act == QUORUM_ACT_SET &&
 	    (call->success != LOCK_IF_OK ||
 	     (call->script != SCRIPT_TAKE && call->script != SCRIPT_TAKE_WAIT)))
@@ -93,7 +93,7 @@ static enum parsed parse_write(struct context *x, struct quorum_command *q)
 		call->lease_ms = q->rule->max_lease_ms;
 	if (q->act == QUORUM_ACT_EXTEND && call->lease_ms <= 0)
 		q->act = QUORUM_ACT_RELEASE;
-	/* A date in the past leaves no time. */
+	/* The command's expiry was a date in the past. */
 	if (call->lease_ms <= 0)
 		call->lease_ms = 1;
 	call->until_ms = 0;
@@ -121,7 +121,7 @@ static enum parsed parse_read(const struct context *x, struct quorum_command *q)
 	return PARSED_UNKNOWN;
 }
 
-/* Reads the command. PARSED_REFUSED: Redis itself refuses the command. */
+/* Reads the command. Returns PARSED_REFUSED if Redis itself refuses the command. */
 static enum parsed parse(struct context *x, const struct rule *rule, struct quorum_command *q)
 {
 	*q = (struct quorum_command){

@@ -19,9 +19,9 @@ enum quorum_act {
 	QUORUM_ACT_SETNX,
 	QUORUM_ACT_SET, /* SET with NX */
 	QUORUM_ACT_RELEASE, /* UNLOCK, DEL, or an EXPIRE that leaves no time */
-	QUORUM_ACT_RELEASE_OWN, /* release of the client's own lock: it counts as free, even if
-	                         * no majority has confirmed that */
-	QUORUM_ACT_REFUSE_RELEASE, /* refused release: the client has not read the value */
+	QUORUM_ACT_RELEASE_OWN, /* release of the client's own lock; the reply is a success even
+	                         * if no majority has confirmed the release */
+	QUORUM_ACT_REFUSE_RELEASE, /* a refused release: the client has not read the value */
 	QUORUM_ACT_EXTEND, /* LOCK.EXTEND, EXPIRE */
 	QUORUM_ACT_PERSIST,
 	QUORUM_ACT_GET,
@@ -34,9 +34,9 @@ enum quorum_act {
 /* A command for a quorum; its slices point into the request, or into env->token. */
 struct quorum_command {
 	enum quorum_act act;
-	const struct rule *rule; /* NULL: a verb */
-	struct lock_call call; /* only key, owner (empty if owner = value), value, leased,
-	                        * lease_ms and wait_ms are set */
+	const struct rule *rule; /* NULL: the command is a verb */
+	struct lock_call call; /* has only key, owner (empty if owner = value), value, leased,
+	                        * lease_ms and wait_ms */
 };
 
 /* Decides about a command on keys whose rule names a quorum. Returns false if the command names

@@ -16,13 +16,13 @@
 
 /* The longest client name, in bytes, that can own locks; else the connection owns them. */
 #define NAME_MAX_BYTES 512
-/* No command that hasp replays has more arguments. */
+/* hasp replays commands of at most this many arguments. */
 #define ARGS_MAX 16
 
 static const struct decision pass = { .verdict = DISPATCH_PASS };
 static const struct decision defer = { .verdict = DISPATCH_DEFER };
 
-/* True if the command has no arguments. Redis refuses more, and does nothing. */
+/* True if the command has no arguments. With arguments, Redis would refuse it. */
 static bool is_alone(const struct context *x)
 {
 	return x->req->argc == 1;
@@ -36,7 +36,7 @@ static struct decision await_session(struct context *x, struct pending_request *
 	if (x->session->opaque) {
 		session_assume(x->session, r);
 	} else if (session_in_multi(x->session) && x->session->nawaited) {
-		/* If Redis refuses MULTI, it runs the request at once. */
+		/* Await MULTI's reply: if it is an error, Redis runs the request at once. */
 		pending_free(r);
 		return defer;
 	} else if (session_in_multi(x->session)) {
@@ -58,7 +58,7 @@ static void set_text(struct pending_request *r, enum login_text which, struct sl
 	r->login->texts[which] = s.n > NAME_MAX_BYTES ? xstrdup("") : xmemdup(s.p, s.n);
 }
 
-/* If the user's name is too long to keep, the user counts as unknown. */
+/* Records a login. If the user's name is too long to keep, the user counts as unknown. */
 static void set_login(struct pending_request *r, struct slice user, struct slice password)
 {
 	set_text(r, TEXT_USER, user);
@@ -71,7 +71,7 @@ static struct decision on_select(struct context *x)
 	struct pending_request *r = pending_new(PENDING_SELECT);
 	struct slice s = arg(x, 1);
 
-	/* Redis checks the number: the session takes it only after the reply +OK. */
+	/* Redis checks the number, and the session applies it only after the reply +OK. */
 	for (size_t i = 0; i < s.n && i < 9; i++)
 		r->db = r->db * 10 + (s.p[i] - '0');
 	return await_session(x, r);
@@ -94,7 +94,7 @@ static struct decision on_hello(struct context *x)
 	else if (slice_eq(arg(x, 1), SLICE_LIT("3")))
 		r->login->proto = 3;
 	for (size_t i = 2; i < x->req->argc; i++) {
-		/* Redis takes the last AUTH of several. */
+		/* If HELLO has several AUTH options, Redis uses the last one. */
 		if (args_option(arg(x, i), "auth")) {
 			set_login(r, arg(x, i + 1), arg(x, i + 2));
 			i += 2;
@@ -105,8 +105,8 @@ static struct decision on_hello(struct context *x)
 	return await_session(x, r);
 }
 
-/* Passes a command that Redis refuses inside MULTI. A wrong number of arguments aborts the
- * transaction; in Valkey 8, so does a MULTI or WATCH. */
+/* Passes a command that Redis refuses inside MULTI. The refusal may abort the transaction: for
+ * a wrong number of arguments, and in Valkey 8 for MULTI and WATCH. */
 static struct decision pass_refused_in_multi(const struct context *x)
 {
 	struct decision d = pass;
@@ -115,7 +115,7 @@ static struct decision pass_refused_in_multi(const struct context *x)
 	return d;
 }
 
-/* Forgets the transaction's reads of checked keys: Redis will not run them. */
+/* Forgets the transaction's reads of checked keys, because Redis will not run these reads. */
 static void forget_checked_reads(const struct context *x)
 {
 	const struct pending_request *exec = x->session->txn.exec;
@@ -126,8 +126,8 @@ static void forget_checked_reads(const struct context *x)
 				checked_read_forget(r->checked_read);
 }
 
-/* Returns the pending request of a RESET, DISCARD or UNWATCH: its reply ends the transaction
- * and the watches. NULL: hasp cannot see the reply, so they end now. */
+/* Returns the pending request of a RESET, DISCARD or UNWATCH, whose reply ends the transaction
+ * and the watches. If hasp cannot see the reply, ends them now, and returns NULL. */
 static struct pending_request *new_discard(struct context *x, enum pending_kind kind)
 {
 	struct pending_request *r = pending_new(kind);
@@ -162,9 +162,8 @@ static struct decision on_multi(struct context *x)
 	return d;
 }
 
-/* Passes a request after which, unless Redis refuses it, the connection keeps neither a
- * transaction nor watched keys; the client may then go to a shared link. `r`: its pending
- * request; NULL: none yet. */
+/* Passes a request that, if Redis accepts it, ends the transaction and the watches, so that the
+ * client may go to a shared link. `r`: the pending request; NULL: none yet. */
 static struct decision await_end(const struct context *x, struct pending_request *r)
 {
 	bool can_share = x->env->config->pooling == POOLING_SHARED && !x->session->opaque &&
@@ -183,7 +182,7 @@ static struct decision on_exec(struct context *x)
 {
 	if (is_alone(x))
 		return await_end(x, session_exec(x->session));
-	/* Redis refuses the command, and ends the transaction and the watches. */
+	/* Redis refuses EXEC with arguments, and ends the transaction and the watches. */
 	forget_checked_reads(x);
 	transaction_discard(&x->session->txn);
 	return await_end(x, NULL);
@@ -191,7 +190,7 @@ static struct decision on_exec(struct context *x)
 
 static struct decision on_discard(struct context *x)
 {
-	/* Redis refuses the command, and keeps the watches. */
+	/* Redis refuses DISCARD without MULTI, and keeps the watches. */
 	if (!session_in_multi(x->session))
 		return pass;
 	if (!is_alone(x))
@@ -207,7 +206,7 @@ static bool is_checked(const struct context *x, struct slice key)
 	return g && g->strategy == STRATEGY_CHECK;
 }
 
-/* Marks an earlier read of the key as lost, because Redis checks only changes since WATCH. */
+/* Marks a read of the key before WATCH as lost: Redis does not check changes before WATCH. */
 static void outdate_read(const struct context *x, struct slice key)
 {
 	struct read_set_entry *e = read_set_find(x->env->read_sets, context_read_set(x),
@@ -240,14 +239,14 @@ static struct decision on_watch(struct context *x)
 
 static struct decision on_unwatch(struct context *x)
 {
-	/* In a transaction, UNWATCH has no effect: EXEC has ended the watches before. */
+	/* A queued UNWATCH has no effect, because EXEC has already ended the watches. */
 	if (session_in_multi(x->session) || !is_alone(x))
 		return pass;
 	return await_end(x, x->session->txn.watching ? new_discard(x, PENDING_DISCARD) : NULL);
 }
 
-/* Turns the session opaque, after the due replies. A client that Redis refuses because it must
- * log in, or is subscribed, does not turn opaque: hasp can still follow its replies. */
+/* Turns the session opaque after the due replies. If Redis will refuse the command, because the
+ * client must log in or is subscribed, the session stays as it is. */
 static struct decision turn_opaque(const struct context *x)
 {
 	struct decision d = pass;
@@ -270,7 +269,7 @@ static struct decision subscribe(struct context *x, enum subscription kind, bool
 {
 	struct pending_request *r;
 
-	/* In a transaction, Redis sends further frames after EXEC's reply. */
+	/* If EXEC runs SUBSCRIBE, Redis sends further frames after EXEC's reply. */
 	if (session_in_multi(x->session))
 		return turn_opaque(x);
 	r = pending_new(PENDING_SUBSCRIBE);
@@ -350,15 +349,15 @@ static struct decision on_script(struct context *x)
 	return args_option(arg(x, 1), "debug") ? turn_opaque(x) : pass;
 }
 
-/* Passes QUIT: Redis closes the connection, and ignores later requests. */
+/* Passes QUIT. Redis then closes the connection, and ignores later requests. */
 static struct decision on_quit(struct context *x)
 {
 	x->session->quitting = true;
 	return pass;
 }
 
-/* Awaits the reply that shows whether a stream begins. For an opaque client hasp cannot see the
- * reply; in a transaction Redis refuses the command. */
+/* Awaits the reply that shows whether a stream begins. Awaits none for an opaque client, whose
+ * replies hasp cannot see, and in a transaction, where Redis refuses the command. */
 static struct decision await_stream(struct context *x, bool raw)
 {
 	struct decision d = pass;
@@ -381,9 +380,9 @@ static struct decision on_sync(struct context *x)
 	return await_stream(x, true);
 }
 
-/* WAIT covers only the writes of its own connection. Before version 7.2, any command on the
- * connection, such as PING, makes WAIT cover all earlier writes of all connections. Since 7.2,
- * which also brought WAITAOF, only a write does. */
+/* WAIT covers only the writes of its own connection. To cover all earlier writes of all
+ * connections, hasp first sends a PING on the connection. Since version 7.2, which also brought
+ * WAITAOF, only a write has this effect, not a PING. */
 static struct decision on_wait(struct context *x)
 {
 	bool in_multi = session_in_multi(x->session);
@@ -391,11 +390,11 @@ static struct decision on_wait(struct context *x)
 
 	if (!x->needs_wait_ping || x->session->opaque || session_is_muted(x->session))
 		return pass;
-	/* hasp would discard a message that came before the reply to its own command. */
+	/* hasp discards the next reply as the PING's, but a pushed message could come first. */
 	if (x->session->nsubscribing)
 		return defer;
 	if (commands_lack(x->env->commands, SLICE_LIT("waitaof"))) {
-		/* In a transaction, MULTI has done what the PING would do. */
+		/* In a transaction, MULTI has the effect of the PING. */
 		d.follows_ping = !in_multi;
 		return d;
 	}
@@ -409,7 +408,7 @@ static struct decision on_wait(struct context *x)
 	return d;
 }
 
-/* Passes REPLCONF. Redis does not answer a replica's acknowledgements. */
+/* Passes REPLCONF. After ACK and GETACK, which Redis does not answer, the client is opaque. */
 static struct decision on_replconf(struct context *x)
 {
 	for (size_t i = 1; i < x->req->argc; i += 2)
@@ -424,7 +423,7 @@ struct session_command {
 	enum route route;
 };
 
-/* Indexed by the SESSION in commands.def. */
+/* Indexed by the column SESSION of commands.def. */
 static const struct session_command session_commands[] = {
 	[SESSION_SELECT] = { on_select, true, ROUTE_DEDICATED },
 	[SESSION_AUTH] = { on_session_auth, true, ROUTE_DEDICATED },
@@ -480,14 +479,15 @@ static enum route route_of_script(struct slice subcommand)
 {
 	if (args_option(subcommand, "debug"))
 		return ROUTE_STICKY;
-	/* While a script runs, Redis does not read its link, and refuses SELECT on others. */
+	/* Redis does not read the link of a running script, and refuses SELECT on the others.
+	 */
 	return args_option(subcommand, "kill") ? ROUTE_BARE : ROUTE_SHARED;
 }
 
 static enum route route_of_client(struct slice subcommand)
 {
-	/* The session keeps the client's and its library's name; the other commands concern
-	 * other connections. */
+	/* SETNAME and SETINFO set texts that the session keeps; the other subcommands leave no
+	 * state on the connection. */
 	static const char *const passing[] = { "setname", "getname", "setinfo", "kill",
 		                               "unblock", "pause",   "unpause" };
 

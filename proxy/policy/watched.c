@@ -14,7 +14,7 @@
 /* Index of numkeys in EVAL script numkeys key ... arg ... */
 #define SCRIPT_NUMKEYS 2
 
-/* A configuration's rules and guards in mode OBSERVE; the entries of others are NULL. */
+/* Arrays of groups by a section's index. NULL: the section is not in mode OBSERVE. */
 struct observed_rules {
 	struct key_group **rules;
 	struct key_group **guards;
@@ -79,7 +79,7 @@ bool watched_may_sample(const struct command *c)
 	       shows_absence(c) || c->facts.act == EFFECT_CHANGE || c->facts.act == EFFECT_SET;
 }
 
-/* True if one of the options of SET may be NX. */
+/* True if one of SET's options could be NX. */
 static bool may_say_nx(const struct slice *options, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
@@ -113,8 +113,8 @@ static uint64_t value_hash(const struct context *x)
 	return at < x->req->argc ? hash(x, x->req->argv[at]) : 0;
 }
 
-/* Hashes the script: EVAL and EVALSHA of the same one give the same hash. FCALL: hashes the
- * function's name. */
+/* Hashes the script; FCALL: the function's name. EVAL and EVALSHA of one script have the same
+ * hash. */
 static uint64_t script_hash(const struct context *x)
 {
 	char hex[SHA1_HEX + 1];
@@ -140,7 +140,7 @@ static void see_script(struct command_sample *s, const struct context *x)
 		s->script_args[s->nscript_args++] = hash(x, req->argv[i]);
 }
 
-/* Records the field of HGET or HSET; if HSET sets several, the first. */
+/* Records the field of HGET or HSET. If HSET sets several fields, records the first. */
 static void see_field(struct command_sample *s, const struct context *x)
 {
 	const struct resp_view *req = x->req;
@@ -188,7 +188,7 @@ static void see_command(struct command_sample *s, const struct context *x, bool 
 
 /* --- owners ------------------------------------------------------------------------------- */
 
-/* Fills in `k` for a lock of `rule`. Returns false if the command does not concern it. */
+/* Fills in `k` for a lock of `rule`. Returns false if the command does not concern the lock. */
 static bool see_locked(struct sighted_key *k, const struct context *x, const struct rule *rule,
                        const struct command_sample *s)
 {
@@ -216,7 +216,7 @@ static bool see_guarded(struct sighted_key *k, const struct context *x, const st
 	case GUARD_WRITTEN:
 		k->use = KEY_GUARD_WRITTEN;
 		k->keeps_read = !releases;
-		/* Setting an expiry is no update. */
+		/* A command that sets an expiry does not update the value. */
 		return s->effect.act != EFFECT_EXPIRE && s->effect.act != EFFECT_PERSIST &&
 		       s->kind != COMMAND_SAMPLE_SCRIPT;
 	case GUARD_IGNORED:
@@ -245,7 +245,7 @@ static bool see_key(struct sighted_key *k, const struct context *x, size_t i,
 	return is_discovered;
 }
 
-/* Gives the client a label if a log line may name it. */
+/* Gives the client a label if a log line may name the client. */
 static void see_client(struct command_sample *s, const struct context *x, bool is_observed)
 {
 	const struct owner_identity *id = x->identity(x->arg);

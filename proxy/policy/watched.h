@@ -7,29 +7,29 @@
  *   request --passed as it came--> Redis --> reply --> the client
  *       `--> command sample -------------------`--> tracker --> log, reports
  *
- * The order of the answers counts. On one link it is the order in which Redis ran the
- * commands. Between links, and so between workers, it is the order in which the answers arrive
- * here; but hasp counts an answer before the client gets it, unless it is EXEC's or that of a
- * command on a lock that clients wait for. No command waits for another because it is watched.
+ * The tracker sees commands in the order of their answers. On one link, Redis ran the commands
+ * in this order; between links, hasp sees only when the answers arrive. hasp reports an answer
+ * before the client gets it, except EXEC's, and answers to commands on locks that clients wait
+ * for. No command waits for another because it is watched.
  *
  * The tracker does not see commands that block, commands without an answer (CLIENT REPLY),
- * commands that an enforced rule rewrites, and which keys a script writes. It sees a command
- * that is so long that hasp streams it only if the command writes one guarded key.
+ * commands that an enforced rule rewrites, and which keys a script writes. Of commands that are
+ * so long that hasp streams them, the tracker sees only those that write one guarded key.
  */
 #ifndef HASP_POLICY_WATCHED_H
 #define HASP_POLICY_WATCHED_H
 
 #include "policy/context.h"
 
-/* Makes the rules and guards of env->config the observed ones. */
+/* Observes the rules and guards of env->config that are in mode OBSERVE. */
 void watched_use_config(struct policy_env *env);
 void watched_fini(struct policy_env *env);
 
 /* True for commands that discovery observes. */
 bool watched_concerns(const struct command *c);
 
-/* True if discovery needs to see only a sample of the command, on keys where nothing relevant
- * has happened: the command neither takes nor ends a lock, unless watched_wants() is true. */
+/* True if discovery needs to see the command only when watched_wants() is true. Otherwise the
+ * command takes and ends no lock, and nothing relevant has happened on its key. */
 bool watched_may_sample(const struct command *c);
 
 /* Returns true if watched_request() must see the command `c`, which is whole, has at least two
@@ -37,9 +37,9 @@ bool watched_may_sample(const struct command *c);
 bool watched_wants(const struct shared_tracker *all, const struct command *c,
                    const struct slice *argv, size_t argc);
 
-/* Lets the tracker see the reply to the request, which hasp passes as decided in `d`. The
- * command must be is_observed or is_discovered, and Redis must accept its number of arguments.
- * If `is_whole` is false, `x->req` is the beginning of a request. */
+/* Lets the tracker see the reply to the request, which hasp passes as `d` says. is_observed or
+ * is_discovered must be true, and Redis must accept the number of arguments. If `is_whole` is
+ * false, `x->req` is the beginning of a request. */
 void watched_request(struct context *x, struct decision *d, bool is_whole);
 
 #endif
