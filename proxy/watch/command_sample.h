@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * command_sample: what a command does to watched keys. hasp keeps it until Redis has answered
- * the command, and then gives it to the tracker.
+ * command_sample: what a command does to watched keys. hasp keeps the sample until Redis has
+ * answered the command, and then gives the sample to the tracker.
  *
  *   policy/watched.c --> pending request --reply--> command_sample_complete() --> tracker
  */
@@ -28,22 +28,22 @@ struct command_sample {
 	struct shared_tracker *all;
 	struct tracker_client *client;
 	enum command_sample_kind kind;
-	enum read_opts how; /* READ */
-	enum lock_way way; /* EFFECT, of a lock */
-	bool swaps; /* EFFECT: the reply is the value that was there before */
+	enum read_opts how; /* READ: the command that reads */
+	enum lock_way way; /* EFFECT: how the command takes a lock */
+	bool swaps; /* EFFECT: the reply is the key's old value */
 	int absent; /* LOOK: the integer reply if the key does not exist */
-	struct effect effect; /* EFFECT */
+	struct effect effect; /* EFFECT: what the command does */
 	double sent_at; /* when the command arrived; 0: it is queued in a transaction */
 	bool watches; /* as tracker_act.watches */
 	uint64_t value; /* EFFECT: hash of the stored value; 0: not known */
 	uint64_t field; /* hash of the name of the hash field that is read or set; 0: none */
-	uint64_t script; /* SCRIPT: number of the script */
+	uint64_t script; /* SCRIPT: identifies the script */
 	size_t nscript_args;
 	uint64_t script_args[COMMAND_SAMPLE_ARGS_MAX];
 	bool under_lock; /* the client has a lock by LOCK, or of a rule in force */
-	size_t nargs; /* keys that the command names, watched or not */
-	struct buf bytes; /* the keys' bytes */
-	size_t n; /* watched keys */
+	size_t nargs; /* number of keys that the command names, watched or not */
+	struct buf bytes; /* the bytes of the watched keys, one after the other */
+	size_t n; /* number of watched keys */
 	struct sighted_key {
 		size_t n; /* length of the key in `bytes` */
 		struct key_group *group; /* tracker_act.group; NULL: the key has no rule */

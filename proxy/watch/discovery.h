@@ -11,24 +11,23 @@
 #include "watch/tracker.h"
 
 struct discovery_result {
-	const char *listen; /* value for [hasp]; NULL: write only the new [lock] and [guard]
-	                     * sections, because hasp runs with a file */
-	const char *address; /* value for [upstream], or words that describe the server */
+	const char *listen; /* value of `listen`; NULL: write only the new [lock] and [guard]
+	                     * sections, because hasp already has a configuration file */
+	const char *address; /* value of `address`, or words that describe the server */
 	/* Return true if a section in force matches the key, or has the name. May be NULL. */
 	bool (*covers)(void *arg, struct slice key);
 	bool (*has_section)(void *arg, bool is_guard, const char *name);
 	void *arg;
-	bool examples; /* write one key of each pattern */
+	bool examples; /* write an example key for each pattern */
 	uint64_t commands; /* number of commands with keys */
 };
 
-/* A copy of the sums of each pattern, a few kilobytes each. Any thread may read it. `so_far`:
- * discovery goes on; else it sums up holds whose owner has left or lost them. */
+/* A copy of the sums of each pattern, a few kilobytes each. Any thread may read the copy. */
 struct discovery_snapshot;
+/* `so_far` false: discovery ends. First sums up holds whose owners have left or lost them. */
 struct discovery_snapshot *discovery_snapshot_new(struct tracker *t, bool so_far, double now);
 void discovery_snapshot_free(struct discovery_snapshot *s);
-/* Appends the ini file. Compares each pattern with all others: 4,000 take a third of a
- * second. */
+/* Appends the ini file. Compares each pattern with all others: 1/3 s for 4,000 patterns. */
 void discovery_report(struct discovery_snapshot *s, const struct discovery_result *r,
                       struct buf *out);
 struct discovery_progress {

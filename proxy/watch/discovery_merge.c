@@ -13,10 +13,10 @@
 #include "watch/tracker_internal.h"
 #include "watch/key_pattern.h"
 
-/* Shapes that differ in one word become one pattern if there are at least this many words. */
+/* Shapes that differ in one word become one pattern if there are this many words. Two words are
+ * enough if one of them has a `*`. */
 #define WORDS_MANY 3
-/* Only the first parts of a shape may become `*`, because hasp keeps a pattern for each
- * part. */
+/* Only this many parts of a shape may become `*`: hasp keeps a pattern for each part. */
 #define MERGED_PARTS 16
 /* Two leases are alike if the longer is at most this many times the shorter. */
 #define LEASES_ALIKE 4
@@ -27,9 +27,9 @@
 /* A shape that may become part of a finding. */
 struct candidate {
 	const struct key_group *group;
-	struct lock_verdict lock; /* FINDING_LOCK */
+	struct lock_verdict lock; /* for FINDING_LOCK only */
 	bool needs_rule; /* FINDING_LOCK: harm or risk was seen */
-	bool is_of_kind; /* the shape has the kind of merging.kind */
+	bool is_of_kind; /* the shape is of the kind merging.kind */
 	bool is_taken; /* the shape is already part of a finding */
 };
 
@@ -41,7 +41,7 @@ struct widening {
 };
 
 struct merging {
-	enum finding_kind kind; /* the kind of findings that are sought */
+	enum finding_kind kind; /* the findings that discovery_find() seeks */
 	struct candidate *v; /* sorted by pattern */
 	size_t n;
 	struct map widenings;
@@ -94,8 +94,8 @@ static struct widening *widening_get(const struct merging *m, struct slice patte
 	return node ? container_of(node, struct widening, node) : NULL;
 }
 
-/* Adds a candidate. If two of its parts are `*` already, both widen to the same pattern: then
- * adds it once. The array doubles at each power of two. */
+/* Adds a candidate, but only once: if two of its parts are `*` already, both widen to the same
+ * pattern. The array doubles at each power of two. */
 static void widening_add(struct merging *m, struct slice pattern, struct candidate *c)
 {
 	struct widening *w = widening_get(m, pattern);
@@ -181,8 +181,8 @@ static bool are_used_alike(const struct candidate *a, const struct candidate *b)
 	       !k->n[SEEN_RETURNED] == !l->n[SEEN_RETURNED];
 }
 
-/* True if one section fits both. If there is little evidence, whether harm was seen is a matter
- * of chance and does not count. */
+/* True if one section fits both. With little evidence, it is a matter of chance whether hasp
+ * saw harm: then only the use of the locks counts. */
 static bool are_locks_alike(const struct candidate *a, const struct candidate *b)
 {
 	return are_used_alike(a, b) && (lock_taken(a->group->lock) < TAKEN_ENOUGH ||
@@ -206,8 +206,8 @@ static bool matches_sample(struct slice pattern, const struct key_group *s)
 	return glob_match(pattern, slice_of(s->sample, s->nsample));
 }
 
-/* True if nothing shows how the keys are used, as after a DEL of a missing key. If locks are
- * sought, also true if a few keys were taken and never released. */
+/* True if nothing shows how the keys are used, as after a DEL of a missing key. For locks, also
+ * true if clients took a few keys and never released them. */
 static bool may_be_alike(const struct merging *m, const struct key_group *s)
 {
 	if (!s->lock)
@@ -216,8 +216,8 @@ static bool may_be_alike(const struct merging *m, const struct key_group *s)
 	       lock_taken(s->lock) < MARKERS_ENOUGH && !verdict_is_lock(s);
 }
 
-/* Returns a shape that the pattern should not match: one of another kind, or used differently
- * from `like` (unless that is NULL). NULL: there is none. */
+/* Returns a shape that the pattern should not match: a shape that is used differently from
+ * `like` or, if `like` is NULL, is of another kind. NULL: there is no such shape. */
 static const struct key_group *caught_by(const struct merging *m, struct slice pattern,
                                          const struct candidate *like)
 {
@@ -231,7 +231,7 @@ static const struct key_group *caught_by(const struct merging *m, struct slice p
 	return NULL;
 }
 
-/* True if the candidate is free, is used like `first` and differs from it in part `i` only. */
+/* True if `c` is in no finding yet, is used like `first`, and differs only in part `i`. */
 static bool goes_with(const struct merging *m, const struct candidate *c,
                       const struct candidate *first, size_t i)
 {
@@ -239,8 +239,8 @@ static bool goes_with(const struct merging *m, const struct candidate *c,
 	       differ_in_part(first->group->node.key, c->group->node.key, i);
 }
 
-/* Returns the pattern that has a `*` for part `i` of `first`, if enough shapes differ there;
- * else NULL. `i` is at least 1. */
+/* Returns the widening of `first` with a `*` for part `i`, if enough shapes differ in this
+ * part; else NULL. `i` is at least 1. */
 static const struct widening *widens(const struct merging *m, const struct candidate *first,
                                      size_t i, struct buf *pattern)
 {
@@ -323,7 +323,7 @@ static void add_key_pattern(struct finding *f, const struct key_group *s,
 		add_guards(&f->guard, s->guard);
 }
 
-/* Cuts a pattern that is too long for a line of the ini file, between two elements. */
+/* Cuts a pattern that is too long for a line of the ini file. Splits no escaped character. */
 static void fit_line(struct buf *pattern)
 {
 	struct slice p = buf_slice(pattern);
@@ -344,8 +344,8 @@ static void fit_line(struct buf *pattern)
 	*pattern = cut;
 }
 
-/* True if clients let locks expire that they use like `first`, and whose names differ from
- * `first` in part `i` only. */
+/* True if clients let similar locks expire: locks that they use like `first`, and whose names
+ * differ from `first` in part `i` only. */
 static bool are_likes_left(const struct merging *m, const struct candidate *first, size_t i)
 {
 	const struct lock_sums *l = first->group->lock;
@@ -411,8 +411,8 @@ static bool is_broader(const struct finding *a, const struct finding *b)
 	return matches_example(a, b) && !matches_example(b, a);
 }
 
-/* Returns the first finding, from `i` on, that is broader than none of the later ones; `i` if
- * each is broader than another one, in a circle. */
+/* Returns the first finding, from `i` on, that is broader than no other one from `i` on.
+ * Returns `i` if each is broader than another one, in a circle. */
 static size_t narrowest(const struct finding *found, size_t i, size_t n)
 {
 	for (size_t at = i; at < n; at++) {
@@ -425,7 +425,7 @@ static size_t narrowest(const struct finding *found, size_t i, size_t n)
 	return i;
 }
 
-/* Sorts a pattern behind the patterns whose keys it also matches, because the first section
+/* Sorts broad patterns after the narrow patterns whose keys they also match: the first section
  * that matches a key wins. */
 static void put_narrow_first(struct finding *found, size_t n)
 {

@@ -12,13 +12,13 @@
 #include "base/fatal.h"
 #include "watch/tracker_internal.h"
 
-/* A place with this many different words becomes `*`; with fewer, each has its own shape. */
+/* A place with this many different words becomes `*`. Otherwise each word has its own shape. */
 #define WORDS_APART 64
 /* Parts after these never become `*`. */
 #define PARTS_MAX 8
 
 struct place {
-	struct map_node node; /* key: the shape with a `*` there */
+	struct map_node node; /* key: the shape with a `*` at this place */
 	size_t nwords;
 };
 

@@ -85,7 +85,7 @@ static bool is_word(char c)
 	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
 }
 
-/* Writes the words of the pattern other than "lock" and "mutex". Returns the length. */
+/* Writes the pattern's words other than "lock" and "mutex" to `name`. Returns the length. */
 static size_t put_words(char *name, struct slice pattern)
 {
 	size_t n = 0, at = 0, end;
@@ -192,8 +192,8 @@ static const char *const others[] = {
 };
 enum other { COVERED, MARKERS, LEADERS, SCRIPTED, RACED, HOPPED, REST, OTHERS };
 
-/* True for a lock that clients take by a read and a SET. Most clients that find no key and set
- * it delete it later without reading it, unlike those of a cache. */
+/* True for a lock that clients take by a read and a SET: most clients that find no key set it,
+ * and later delete it without reading it. Clients of a cache do not delete it. */
 static bool is_looked(const struct key_group *s)
 {
 	return s->looked > 0 && 2 * s->looked >= s->filled && s->reread < s->looked;

@@ -78,13 +78,13 @@ void discovery_put_example(struct buf *out, const struct finding *f)
 
 /* max_hold is at least this many times the longest hold that was seen. */
 #define MAX_HOLD_TIMES 10
-#define MAX_HOLD_UNSEEN 600 /* seconds, if no hold was seen to its end */
+#define MAX_HOLD_UNSEEN 600 /* max_hold in seconds, if hasp saw no hold end */
 /* The lease of locks that the application takes without an expiry. hasp renews them; when a
  * holder dies, its lock keeps other clients out for this long. */
 #define LEASE_UNSEEN_MS 5000
 
 /* Returns the `wait` in seconds. 0 if few clients retry, or if a connection has several
- * holders: a waiting attempt would hold up the releases behind it. */
+ * holders: a waiting attempt would delay the releases that follow it. */
 static int lock_wait_seconds(const struct lock_sums *l)
 {
 	static const int steps[] = { 1, 2, 5, 10, 0 };
@@ -95,8 +95,8 @@ static int lock_wait_seconds(const struct lock_sums *l)
 	return words_round_up(steps, durations_at(&l->waited, 0.9));
 }
 
-/* True if no DEL seems to have removed another holder's lock, and no holder came near its
- * expiry. */
+/* True if no DEL seems to have removed another holder's lock, and no holder came near the
+ * expiry of its lock. */
 static bool is_deleted_well(const struct lock_sums *l)
 {
 	bool alike = l->n[SEEN_FOREIGN] == l->n[SEEN_FOREIGN_ADDRESS] ||
@@ -433,7 +433,7 @@ void discovery_put_lock_left(struct buf *out, const struct finding *f)
 
 /* --- guards ------------------------------------------------------------------------------ */
 
-#define LEASE_DEFAULT 5.0 /* seconds */
+#define LEASE_DEFAULT 5.0 /* the default of `lease`, in seconds */
 #define LEASE_SHARE 3.0 /* the lease is this many times the time from read to write (p99) */
 #define WRITES_ENOUGH 20 /* fewer writes are little evidence */
 /* If less than one write in OUTSIDE_SHARE is outside any lock, locks protect the values. */
@@ -444,7 +444,7 @@ void discovery_put_lock_left(struct buf *out, const struct finding *f)
 /* If more than one read in UNWRITTEN_SHARE has no write, strategy = lock would make clients
  * wait in vain. */
 #define UNWRITTEN_SHARE 100
-/* At least this many updates in turn show that clients share the values. */
+/* Clients share the values if at least this many updates follow another client's update. */
 #define IN_TURN_ENOUGH 2
 /* If more than one write in HOPPED_SHARE comes over another connection than its read, clients
  * use a pool. */
@@ -479,7 +479,7 @@ static bool is_under_locks(const struct guard_sums *g)
 }
 
 /* True if a lock may protect the values although the writer does not hold it: another
- * connection with the writer's name or address does. */
+ * connection with the writer's name or address holds it. */
 static bool is_near_lock(const struct guard_sums *g)
 {
 	return g->near_lock > 0 && is_under_locks(g);

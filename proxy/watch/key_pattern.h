@@ -22,8 +22,8 @@
 #include "base/slice.h"
 
 /* Appends the shape of `key` to `out`. Returns false if no part certainly varies: each `*`
- * stands for digits at the end of a word, and if no second key has the shape, the key is the
- * pattern. */
+ * stands for digits at the end of a word. The key itself is then the pattern, unless a second
+ * key has the shape. */
 bool key_pattern(struct buf *out, struct slice key);
 
 /* Appends the glob that matches only `key`; a `?` stands for a byte that an ini file cannot

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * lock_verdict: concludes from a group's sums how clients use its keys: as locks of which
- * owner, with which harm. Observe and discovery report the same verdict.
+ * lock_verdict: concludes from a group's sums whether clients use its keys as locks, who owns
+ * such a lock, and which harm was done. Observe and discovery report the same verdict.
  */
 #include <ctype.h>
 
@@ -27,7 +27,7 @@ struct guard_sums *tracker_guard_sums(struct tracker *d, struct key_group *s)
 }
 
 #define SHORTEST 1e-4 /* upper bound of the first bucket, in seconds */
-#define GROWTH 1.3 /* each bound is this many times the one before; the 79th is over a day */
+#define GROWTH 1.3 /* each bound is this many times the one before; the last is over a day */
 
 void durations_add(struct durations *d, double seconds)
 {
@@ -97,24 +97,24 @@ static uint64_t lock_released(const struct lock_sums *l)
 
 /* --- the owner of a lock ------------------------------------------------------------------ */
 
-/* Clients share a pool if at least one release in HOPS_SHARE came over another connection. If
- * fewer did, they may also be thefts. */
+/* Clients share a pool if at least one release in HOPS_SHARE came over another connection.
+ * Fewer such releases may also be thefts. */
 #define HOPS_SHARE 20
 /* If more than one lock in UNRELEASED_SHARE expires unreleased, clients seem to leave locks to
  * expire on purpose. */
 #define UNRELEASED_SHARE 20
-/* As UNRELEASED_SHARE, if more than one lock expires unreleased for each LATE_SHARE_OPEN late
- * holders. */
+/* If more than one lock expires unreleased for LATE_SHARE_OPEN late holders, clients may leave
+ * locks to expire on purpose. */
 #define LATE_SHARE_OPEN 4
 /* A lock that is held for more than this fraction of its expiry has nearly expired. */
 #define HELD_SHARE 0.5
 #define HELD_ENOUGH 10 /* fewer holds do not show how close to the expiry they come */
 /* If scripts set more than one lock in SCRIPT_SHARE, the section is for locks of scripts. */
 #define SCRIPT_SHARE 20
-/* If fewer than one DEL in BROKEN_SHARE is certainly no takeover, all may be takeovers. */
+/* If more than BROKEN_SHARE - 1 of BROKEN_SHARE DELs look like takeovers, all may be such. */
 #define BROKEN_SHARE 4
-/* If there are more extra DELs than one for LOSERS_SHARE locks, clients that were refused a
- * lock may send them. */
+/* If there is more than one extra DEL for LOSERS_SHARE locks, clients that were refused a lock
+ * may have sent the extra DELs. */
 #define LOSERS_SHARE 100
 /* Values count as unique if clients set at least this many, and none twice. */
 #define VALUES_ENOUGH 3
@@ -154,7 +154,7 @@ static uint64_t extra_deletes(const struct lock_sums *l)
 }
 
 /* Sets v->hopped and v->stolen. In a pool, another connection often sends the DEL for a lock,
- * and the connection that took the lock sends none. If a connection is the owner, a DEL by
+ * in place of the connection that took the lock. If the owner is one connection, the DEL of
  * another connection comes in addition. */
 static void judge_releases(struct lock_verdict *v, const struct lock_sums *l)
 {
@@ -174,8 +174,8 @@ static void count_as_late(struct lock_verdict *v, uint64_t never)
 	v->unreleased -= late;
 }
 
-/* Decides how many holders of locks that expired unreleased came too late, and how many never
- * came. */
+/* Decides how many holders of locks that expired unreleased were late, and how many never tried
+ * to release. */
 static void judge_expiry(struct lock_verdict *v, const struct lock_sums *l)
 {
 	uint64_t lapsed = l->n[SEEN_WORKED] < l->n[SEEN_LAPSED] ? l->n[SEEN_WORKED]
@@ -185,12 +185,12 @@ static void judge_expiry(struct lock_verdict *v, const struct lock_sums *l)
 		lapsed = l->n[SEEN_LAPSED];
 	v->late = l->n[SEEN_OUTLIVED] + lapsed;
 	v->unreleased = l->n[SEEN_UNRELEASED] + l->n[SEEN_LAPSED] - lapsed;
-	/* If holders read the value before their DEL, one that finds another value, or none, is
-	 * late and sends no DEL. */
+	/* If holders read the value before their DEL, a holder that finds another value, or
+	 * none, is late and sends no DEL. */
 	if (verdict_compares(l))
 		count_as_late(v, less(lock_taken(l), l->n[SEEN_LOOKS] + l->n[SEEN_ABANDONED] +
 		                                             l->n[SEEN_CHECKED]));
-	/* In a pool, another connection than the holder's sends the late DEL. */
+	/* In a pool, a connection other than the holder's sends the late DEL. */
 	if (v->hopped)
 		count_as_late(v, less(lock_taken(l), l->n[SEEN_DELETES] + l->n[SEEN_ABANDONED] +
 		                                             l->n[SEEN_CHECKED] +
@@ -202,9 +202,9 @@ static void judge_expiry(struct lock_verdict *v, const struct lock_sums *l)
 		v->longest = (double)l->lease_ms_min / 1e3;
 }
 
-/* True if a trait, such as the holder's name, explains the pool. `n` counts the releases by
- * other connections with that trait. They must be most releases, or all of the pool's; the
- * others must be no more than the harm. */
+/* True if a trait, such as the holder's name, explains the pool. Of the releases by other
+ * connections, `n` have that trait. These must be the majority, or as many as the pool's; the
+ * rest must be no more than the harm. */
 static bool fits(const struct lock_verdict *v, const struct lock_sums *l, uint64_t n)
 {
 	uint64_t harm = extra_deletes(l) + v->late + v->unreleased + l->n[SEEN_VOIDS];
@@ -237,9 +237,9 @@ static const char *owner_of_pool(struct lock_verdict *v, const struct lock_sums 
 	return owner;
 }
 
-/* Returns why hasp cannot tell the owner. The DEL of a pool's other connection looks like the
- * DEL of a client that takes the lock away from a holder with its own address or name. If the
- * owner is the address or the name, hasp would allow both. */
+/* Returns why hasp cannot tell the owner. In a pool, another connection sends the DEL; but so
+ * does a client that takes the lock away from a holder with the same address or name. With the
+ * address or the name as owner, hasp would allow both. */
 static enum owner_open why_open(const struct lock_verdict *v, const struct lock_sums *l)
 {
 	bool by_value = strcmp(v->owner, "value") == 0;
@@ -344,8 +344,8 @@ bool verdict_may_count(const struct lock_sums *l)
 	return l->taken[WAY_INCR] == lock_taken(l) && l->n[SEEN_REFUSED_OWN] > 0;
 }
 
-/* Keys that only INCR sets, and that never get an expiry, are counters. So are those that are
- * never released, unless their names have the word lock or mutex. */
+/* Keys that only INCR sets, and that never get an expiry, are counters. So are keys that only
+ * INCR sets and no client releases, unless their names have the word lock or mutex. */
 bool verdict_is_lock(const struct key_group *s)
 {
 	const struct lock_sums *l = s->lock;

@@ -46,7 +46,7 @@ static inline uint64_t first_word(struct slice s)
 	return w;
 }
 
-/* Returns the second word of a key that is longer than one. */
+/* Returns the second word of a key that is longer than one word. */
 static inline uint64_t second_word(struct slice s)
 {
 	uint64_t w;
@@ -119,7 +119,7 @@ bool sampling_wants(struct sampling *s, struct slice key)
 	struct sampled *p = sampling_place(s, key);
 	uint64_t n;
 
-	/* Do not count: the window that was open stays open. */
+	/* Do not count the command, so that the open window stays open. */
 	if (atomic_load_explicit(&p->is_whole, memory_order_relaxed))
 		return true;
 	n = atomic_load_explicit(&p->n, memory_order_relaxed);

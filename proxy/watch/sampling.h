@@ -27,13 +27,13 @@
 
 #include "base/slice.h"
 
-#define SAMPLING_WHOLE ((uint64_t)1 << 14) /* commands */
-#define SAMPLING_CYCLE ((uint64_t)1 << 17) /* commands from window to window */
+#define SAMPLING_WHOLE ((uint64_t)1 << 14) /* the tracker sees this many first commands */
+#define SAMPLING_CYCLE ((uint64_t)1 << 17) /* commands from one window to the next */
 #define SAMPLING_WINDOW ((uint64_t)1 << 11) /* commands in a window */
 
 /* The counters of all keys with the same beginning. */
 struct sampled {
-	_Atomic uint64_t n; /* commands about which the caller asked */
+	_Atomic uint64_t n; /* number of commands about which the caller asked */
 	atomic_bool is_whole; /* the tracker sees all commands */
 };
 
@@ -50,11 +50,11 @@ void sampling_free(struct sampling *s);
 void sampling_clear(struct sampling *s);
 
 struct sampled *sampling_place(struct sampling *s, struct slice key);
-/* Counts a command on the key. Returns true if the tracker should see it. */
+/* Counts a command on the key. Returns true if the tracker should see the command. */
 bool sampling_wants(struct sampling *s, struct slice key);
 /* Lets the tracker see all later commands of the place. */
 void sampling_make_whole(struct sampled *p);
-/* Returns the window that is open now; 0: none is. */
+/* Returns the number of the window that is open now; 0: no window is open. */
 uint64_t sampling_window(const struct sampled *p);
 /* Returns how many commands were skipped. */
 uint64_t sampling_passed(const struct sampling *s);

@@ -24,11 +24,11 @@ struct shared_tracker {
 };
 
 struct shared_tracker *shared_tracker_new(double (*clock)(void));
-void shared_tracker_free(struct shared_tracker *s); /* no clients are left */
+void shared_tracker_free(struct shared_tracker *s); /* call it when no clients are left */
 
 /* Any thread may call these functions. */
 
-/* Starts discovery, or changes its memory. Less memory than before starts it afresh. */
+/* Starts discovery, or changes its memory. With less memory, discovery starts afresh. */
 void shared_tracker_discover(struct shared_tracker *s, size_t memory);
 /* Ends discovery, and forgets its findings. */
 void shared_tracker_stop(struct shared_tracker *s);
@@ -45,8 +45,8 @@ void shared_tracker_each_observed(struct shared_tracker *s, observed_fn *fn, voi
 /* Logs the report of observe.c. Returns false if no rule ever observed. */
 bool shared_tracker_log(struct shared_tracker *s);
 
-/* Counts the client, and makes it if *client is NULL. `name`: its present name; NULL: none.
- * After the call, the client's own thread may read the label without the lock. */
+/* Counts the client, and makes it if *client is NULL. `name`: the client's present name; NULL:
+ * none. After the call, the client's own thread may read the label without the lock. */
 void shared_tracker_see(struct shared_tracker *s, struct tracker_client **client,
                         struct slice address, const char *name);
 void shared_tracker_label(struct shared_tracker *s, struct tracker_client *client,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * tracker: turns commands and Redis' replies into events: a client took a lock, was refused it,
- * released its own or another client's, outlived it or let it expire; or a value changed
- * between a client's read and its write.
+ * tracker: turns commands and Redis' replies into events: a client took a lock, was refused a
+ * lock, released its own or another client's lock, outlived its lock or let it expire; or a
+ * value changed between a client's read and its write.
  *
  *   replies, in their order --> keys: present state --> groups: sums --> verdicts, reports
  *                                     `--> lines for the log
@@ -12,15 +12,15 @@
  * (discovery.h). Both use the same events and the same verdict (lock_verdict.c).
  *
  * The tracker keeps a hash of each key, with the key's present state: the clients that hold it
- * as a lock, and the clients that have read it and not written it since. Of values it keeps
- * only keyed hashes, to see whether two are the same; of names, one key of each pattern, and
- * observed keys that were harmed.
+ * as a lock, and the clients that have read it and not written it since. It keeps keyed hashes
+ * of values, to see whether two are the same, but no values. It keeps the names of one key of
+ * each pattern, and of observed keys that were harmed.
  *
  * Memory is bounded: when `memory` is spent, the tracker drops half of the keys of the group
  * that has most keys, and follows no new key of that half. It ignores keys longer than
  * TRACKER_KEY_MAX, and new patterns when there are TRACKER_SHAPES_MAX. The reports say so.
  *
- * No I/O; `now` is an argument, in seconds, and never goes back. One thread at a time.
+ * No I/O; `now` is an argument, in seconds, and never goes back. For one thread at a time.
  */
 #ifndef HASP_WATCH_TRACKER_H
 #define HASP_WATCH_TRACKER_H
@@ -33,7 +33,7 @@
 #include "base/siphash.h"
 #include "base/slice.h"
 
-#define TRACKER_KEY_MAX 256 /* bytes */
+#define TRACKER_KEY_MAX 256 /* longest key that the tracker follows, in bytes */
 #define TRACKER_SHAPES_MAX 4096
 
 struct key_group;
@@ -42,7 +42,7 @@ struct tracker;
 /* `memory`: limit, in bytes. */
 struct tracker *tracker_new(const uint8_t secret[SIPHASH_SECRET_SIZE], size_t memory,
                             double now);
-void tracker_free(struct tracker *t); /* no clients are left */
+void tracker_free(struct tracker *t); /* call it when no clients are left */
 /* Forgets the patterns and begins again; clients and observed rules stay. */
 void tracker_clear(struct tracker *t, double now);
 /* The memory must not shrink, unless the tracker starts afresh. */
@@ -81,7 +81,7 @@ struct tracker_client;
 struct tracker_client *tracker_client_new(struct tracker *t, uint64_t address);
 /* Counts an active client, once after each tracker_clear(). */
 void tracker_client_count(struct tracker *t, struct tracker_client *c);
-/* Changes the name; if it is another one, drops the label. */
+/* Sets the client's name. If the name has changed, drops the client's label. */
 void tracker_client_rename(struct tracker_client *c, uint64_t name);
 /* The label names the client in the log. */
 bool tracker_client_is_labelled(const struct tracker_client *c);
@@ -99,7 +99,7 @@ struct tracker_act {
 	uint64_t field; /* hash of the name of a hash field, which counts as a key; 0: none */
 	double now;
 	double sent; /* when the command arrived, by the clock of `now` */
-	bool watches; /* in a transaction that watches keys: the client checks for itself */
+	bool watches; /* in a transaction after WATCH: Redis detects changes for the client */
 	bool under_lock; /* the client has a lock that the tracker does not follow */
 	struct buf *told; /* receives lines for the log; may be NULL if no rule observes */
 };
@@ -108,7 +108,7 @@ struct tracker_act {
 
 enum lock_way { WAY_SETNX, WAY_SET_NX, WAY_INCR, WAY_SET, WAY_SCRIPT, WAYS };
 /* The client took the lock. By WAY_SET it did not check whether the lock was free. `lease_ms`:
- * 0: the lock has no expiry; negative: an unknown one. */
+ * 0: the lock has no expiry; negative: hasp does not know the expiry. */
 void tracker_took(const struct tracker_act *a, enum lock_way way, int64_t lease_ms,
                   uint64_t value);
 /* The client tried to take the lock and was refused. */
@@ -120,7 +120,7 @@ void tracker_expires_not(const struct tracker_act *a);
 enum tracker_gone { TRACKER_GONE, TRACKER_WAS_GONE, TRACKER_MAY_BE_GONE };
 /* A command deleted the key, or did not find it. */
 void tracker_deleted(const struct tracker_act *a, enum tracker_gone gone);
-/* Another command wrote to a lock of an observed rule. */
+/* Any other command wrote to a lock of an observed rule. */
 void tracker_changed(const struct tracker_act *a);
 /* A call of a script that names the key. */
 struct tracker_script {
@@ -136,7 +136,7 @@ void tracker_script(const struct tracker_act *a, const struct tracker_script *s)
 /* --- acts on other keys --- */
 
 enum read_opts { READ_GET = 1, READ_MGET = 2, READ_HGET = 4 };
-/* A command read the key's value; of a guarded key, also if the key did not exist. */
+/* A command read the key's value. For a guarded key, call it also if the key did not exist. */
 void tracker_read(const struct tracker_act *a, enum read_opts how);
 /* A command read the key, or (`is_look`) asked whether it exists; the key did not exist, or
  * hasp cannot tell. */
@@ -145,12 +145,12 @@ void tracker_missed(const struct tracker_act *a, bool is_look);
  * negative: the key keeps its expiry. `keeps_read`: the write would not release a guard. */
 void tracker_wrote(const struct tracker_act *a, uint64_t value, int64_t lease_ms,
                    bool keeps_read);
-/* GETSET set the key; `was_there`: the key existed before. Returns true if it was a try to take
- * a lock; if false, the caller calls tracker_wrote(). */
+/* GETSET set the key; `was_there`: the key existed before. Returns true if GETSET was a try to
+ * take a lock. If not, the caller must call tracker_wrote(). */
 bool tracker_swapped(const struct tracker_act *a, uint64_t value, bool was_there);
 /* A command read elements of the list. */
 void tracker_listed(const struct tracker_act *a);
-/* Another command used the key; `writes`: it changed the value. */
+/* Any other command used the key; `writes`: the command changed the value. */
 void tracker_used(const struct tracker_act *a, bool writes);
 
 #endif

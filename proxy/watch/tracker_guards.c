@@ -96,16 +96,16 @@ void tracker_missed(const struct tracker_act *a, bool is_look)
 		tracker_last_read_free(a->tracker, r);
 }
 
-/* True if the client read this key and then another one, and wrote that one back first. With
+/* True if the client read this key, then another key, and wrote the other key back first. With
  * guards, this client and one that uses the keys in the other order would wait for each other.
- * Keys that one command reads get their guards at once. */
+ * False for keys that one command reads: it gets all their guards at once. */
 static bool is_nested(const struct tracker_client *c, const struct last_read *r)
 {
 	return r->at < c->wrote_at && r->at != c->wrote_read_at;
 }
 
-/* Counts a stale write: another client wrote the key after this client had read it, and this
- * client overwrites that. */
+/* Counts a stale write: another client wrote the key after this client had read it, and now
+ * this client overwrites the other client's value. */
 static void note_stale(const struct tracker_act *a, struct key *k, const struct last_read *r)
 {
 	if (!seen_event(a, k, LOST_UPDATE, k->last))
@@ -116,8 +116,8 @@ static void note_stale(const struct tracker_act *a, struct key *k, const struct 
 	seen_event_end(a);
 }
 
-/* Counts whether the client read and wrote the value under one lock, near a lock (that another
- * connection of its pool may hold, or that ended between) or without any. */
+/* Counts how the client read and wrote the value: under one lock; near a lock, which ended in
+ * between or which another connection of its pool may hold; or without any lock. */
 static void note_lock(const struct tracker_act *a, struct key *k, const struct last_read *r,
                       bool is_stale)
 {

@@ -37,12 +37,12 @@
 struct durations {
 	uint32_t n[DURATIONS_BUCKETS];
 	uint32_t total;
-	double longest; /* seconds */
+	double longest; /* the longest duration, in seconds */
 };
 void durations_add(struct durations *d, double seconds);
 void durations_merge(struct durations *to, const struct durations *from);
-/* Returns the duration, in seconds, that at least this fraction of the durations did not
- * exceed, rounded up to a bucket's bound; 0: there are none. */
+/* Returns the quantile `share` (0 to 1) of the durations, in seconds, rounded up to a bucket's
+ * bound; 0: there are no durations. */
 double durations_at(const struct durations *d, double share);
 
 /* A client's name in the log, shared by the client and the records of what it did. */
@@ -63,7 +63,7 @@ enum seen {
 	SEEN_LOGGED,
 	/* Refused tries: */
 	SEEN_RETRIED = SEEN_LOGGED, /* a try soon after another refused try of the client */
-	SEEN_REFUSED_OWN, /* the owner itself had the lock */
+	SEEN_REFUSED_OWN, /* the owner that was refused already had the lock */
 	/* Releases: */
 	SEEN_RELEASED, /* a DEL of the owner */
 	SEEN_COMPARED, /* SEEN_RELEASED, and the connection had read the value before */
@@ -75,7 +75,7 @@ enum seen {
 	SEEN_FOREIGN_LATE, /* SEEN_FOREIGN from a connection unlike the holder, meant for a lock
 	                    * that its own pool had lost */
 	SEEN_POOLED, /* SEEN_FOREIGN without SEEN_DELETED */
-	SEEN_STOLEN, /* a DEL of an owner whose own hold had expired or was taken */
+	SEEN_STOLEN, /* a DEL of an owner that removed the next owner's lock */
 	SEEN_OUTLASTED, /* a release after the holder's connection had closed */
 	SEEN_BROKEN, /* a DEL of a client that was refused the lock, had read its value, and
 	              * took the lock next */
@@ -89,17 +89,17 @@ enum seen {
 	SEEN_UNRELEASED, /* the lock expired while the holder's connection stayed open */
 	SEEN_LAPSED, /* the lock expired, and after that its owner read it or wrote its data;
 	              * not counted as SEEN_UNRELEASED */
-	SEEN_LOOKS, /* an owner, or a connection like the owner's, read the value */
+	SEEN_LOOKS, /* an owner, or a connection with its address or name, read the value */
 	SEEN_LOST, /* the holder read its lock before the expiry, and the lock was gone */
 	SEEN_SEIZED, /* another client read the value and set a new one */
 	SEEN_YIELDED, /* SEEN_SEIZED, and the holder never sent a DEL, although its connection
 	               * stayed open */
-	SEEN_EXPIRED, /* the hold was not released when the next client took the lock */
+	SEEN_EXPIRED, /* the lock had expired unreleased when the next client took it */
 	/* Work under the lock: */
 	SEEN_WORKED, /* a client read a value under the lock and wrote it after the expiry */
-	SEEN_OVERWRITTEN, /* a holder lost another client's update */
+	SEEN_OVERWRITTEN, /* a holder overwrote another client's update, unread */
 	/* Values and expiries: */
-	SEEN_BARE_STAYED, /* a hold ended that never got an expiry */
+	SEEN_BARE_STAYED, /* a hold ended while it had no expiry */
 	SEEN_BARE_LEFT, /* SEEN_BARE_STAYED, and the client disconnected without a release */
 	SEEN_EXPIRY_LATER, /* a later command set the expiry */
 	SEEN_REPEATED, /* another hold had the same value */
@@ -110,11 +110,11 @@ enum seen {
 
 struct lock_sums {
 	uint64_t taken[WAYS];
-	uint64_t tries[WAYS]; /* refused tries */
+	uint64_t tries[WAYS]; /* number of refused tries, by enum lock_way */
 	uint64_t n[SEEN_EVENTS];
 	bool likes_left; /* in a finding: clients also let locks with similar names expire */
-	double least_left; /* fewest seconds of the expiry that were left at a release that was
-	                    * not SEEN_NARROW; 0: none */
+	double least_left; /* least time to the expiry, in seconds, at a release that was not
+	                    * SEEN_NARROW; 0: no such release */
 	double lapsed_longest; /* most seconds from taking a lock to SEEN_LAPSED or SEEN_SEIZED
 	                        */
 	double expiry_later_longest; /* most seconds from taking a lock to SEEN_EXPIRY_LATER */
@@ -155,10 +155,10 @@ struct key_group {
 	struct map_node node; /* key: the pattern */
 	struct observed_rule *rule; /* NULL: the group is a pattern */
 	struct list keys;
-	size_t nkeys; /* keys followed now */
+	size_t nkeys; /* number of keys that the tracker follows now */
 	unsigned shift; /* the tracker follows one of 2^shift keys */
 	bool covered; /* in a snapshot: a section in force matches the keys */
-	bool varies; /* certainly a pattern, even if hasp saw only one key */
+	bool varies; /* part of the name certainly varies, even if hasp saw only one key */
 	bool many; /* hasp saw several keys */
 	size_t nsample;
 	char sample[TRACKER_KEY_MAX]; /* one of the keys */
@@ -174,8 +174,8 @@ struct key_group {
 	uint64_t nmissed; /* reads that found no value */
 	uint64_t hopped; /* writes by a client that had not read the key, although another
 	                  * client with the same address or name had read it */
-	uint64_t raced; /* times that a client set a key that another one had set since this
-	                 * client had found none */
+	uint64_t raced; /* times that a client found no key and set it, although another client
+	                 * had set it in between */
 	uint64_t refilled; /* times that a client read a list, deleted it and filled it again */
 	uint64_t refilled_stale; /* refills of a list that another client had changed since the
 	                          * read */
@@ -224,16 +224,16 @@ struct key {
 	struct client_label *last; /* label of the last writer; NULL: the key is not observed */
 	uint64_t written; /* hash of the value; 0: not known */
 	uint64_t writer; /* id of the last writer */
-	uint64_t updater; /* the last client that wrote back without a lock; 0: none */
+	uint64_t updater; /* the last client that wrote back while it had no lock; 0: none */
 	double written_at; /* time of the last write */
 	double life; /* expiry that the last write set, in seconds; 0: none, or not known */
 	uint64_t written_window; /* sampling window of the last write */
 	uint64_t lost_address, lost_name; /* address and name of the last holder that had lost
 	                                   * the lock when it took it again */
-	bool is_lock, is_other; /* counted in group->nlocks, in group->nothers */
+	bool is_lock, is_other; /* the key counts in group->nlocks, in group->nothers */
 	uint64_t looker; /* the client that found no key and then set it; 0: none */
 	double looker_at; /* when the looker set the key */
-	bool was_taken; /* taken by NX: reads alone do not count the key in group->nothers */
+	bool was_taken; /* taken, not by INCR or a script: reads do not count it in nothers */
 	uint64_t breaker; /* the client whose DEL may become SEEN_BROKEN; 0: none */
 	bool is_written; /* written by a command that neither takes nor releases a lock */
 };
@@ -248,7 +248,7 @@ struct held_lock {
 	struct list in_address, in_name; /* in tracker.by_address, .by_name */
 	uint64_t id; /* counted from 1 */
 	struct key *key;
-	struct tracker_client *client; /* NULL: HOLD_LEFT */
+	struct tracker_client *client; /* the holder; NULL in HOLD_LEFT */
 	struct client_label *label; /* label of the client; NULL: the lock is not observed */
 	uint64_t owner; /* tracker_act.owner, or the client's id */
 	enum held_state state;
@@ -297,7 +297,7 @@ struct tracker_client {
 	uint64_t address, name; /* hashes of the client's address and name; 0: none */
 	bool is_closing; /* tracker_client_free() is running */
 	uint64_t missed; /* hash of the last key that the client did not find; 0: none */
-	double missed_at; /* when the client did not find that key */
+	double missed_at; /* when the client did not find the key `missed` */
 	uint64_t filled; /* hash of the last key that the client set after a miss; 0: none */
 	struct {
 		uint64_t key; /* hash of the list that the client read last; 0: none */
@@ -324,7 +324,7 @@ struct lock_pair {
 };
 
 struct tracker {
-	uint8_t secret[SIPHASH_SECRET_SIZE]; /* key of all hashes */
+	uint8_t secret[SIPHASH_SECRET_SIZE]; /* key of the keyed hashes */
 	size_t memory, used; /* limit and present use, in bytes */
 	double began; /* time of the last tracker_clear() */
 	uint64_t nclients; /* number of clients since the start; the last id */
@@ -380,8 +380,8 @@ void tracker_hold_leave(struct tracker *d, struct held_lock *h, double now);
 struct lock_sums *tracker_lock_sums(struct tracker *d, struct key_group *s);
 struct guard_sums *tracker_guard_sums(struct tracker *d, struct key_group *s);
 
-/* Counts the event. If the key is observed, also logs it; `of`: the client that it harms; NULL:
- * none. Returns true if the caller may append to the line and must call seen_event_end(). */
+/* Counts the event, and logs it if the key is observed. `of`: the client that the event harms;
+ * NULL: none. Returns true if the caller may append to the line; then call seen_event_end(). */
 bool seen_event(const struct tracker_act *a, struct key *k, unsigned event,
                 struct client_label *of);
 void seen_event_end(const struct tracker_act *a);
@@ -415,7 +415,7 @@ struct finding {
 };
 
 enum finding_kind { FINDING_LOCK, FINDING_GUARD };
-/* Finds all shapes of the kind, and merges those that differ in a word and are used alike.
+/* Finds all shapes of `kind`, and merges those that differ in one word and are used alike.
  * Returns an array of *n findings, the narrowest patterns first, for
  * discovery_findings_free(). */
 struct finding *discovery_find(const struct discovery_snapshot *s, enum finding_kind kind,
@@ -458,7 +458,7 @@ void discovery_put_example(struct buf *out, const struct finding *f);
 /* If clients took this many locks of a pattern by NX and released none, the keys are
  * markers. */
 #define MARKERS_ENOUGH 20
-uint64_t lock_taken(const struct lock_sums *l); /* all ways together */
+uint64_t lock_taken(const struct lock_sums *l); /* locks taken, all ways together */
 uint64_t lock_tries(const struct lock_sums *l); /* refused tries, all ways together */
 
 /* Why the evidence does not show the owner of a lock. */
@@ -497,10 +497,10 @@ struct lock_verdict lock_verdict(const struct lock_sums *l);
 bool verdict_is_harmed(const struct lock_sums *l);
 /* Returns the record of the client's last read of the key; NULL: there is none. */
 struct last_read *tracker_last_read(const struct key *k, const struct tracker_client *c);
-/* Notices lists that are refilled: the client has deleted the key, or (`fills`) written to
- * it. */
+/* Notices lists that clients refill. Call it when the client has deleted the key or, if
+ * `fills`, written to it. */
 void tracker_list_written(struct key *k, struct tracker_client *c, bool fills);
-/* Notices locks that are taken by a read and a SET: the client has set the key. */
+/* Notices locks that clients take by a read and a SET. Call it when `c` has set the key. */
 void tracker_looker_set(struct key *k, struct tracker_client *c, double now);
 /* Adds the group's holds that are still open, some of which have expired. */
 void tracker_add_open_holds(struct lock_sums *l, const struct key_group *group, double now);
@@ -510,7 +510,7 @@ bool tracker_may_be_lock(const struct held_lock *h);
 /* Notices a client that reads the key, which may be a lock of its own. */
 void tracker_lock_read(const struct tracker_act *a, struct key *k, bool is_there);
 /* Notices a client that holds locks and writes a value back that it read at `read_at`; `stale`:
- * the write overwrites another client's. */
+ * the write overwrites another client's write. */
 void tracker_lock_worked(const struct tracker_act *a, double read_at, bool stale);
 /* Returns the id of the lock under which the client works now: its own lock, or a lock of a
  * connection with its name or address. HOLD_OTHER: a lock that the tracker does not follow; 0:

@@ -13,7 +13,7 @@
  * fraction USED_SHARE has passed: another time, such a holder might outlive its lock. */
 #define LEFT_SECONDS 30.0
 #define USED_SHARE 0.1
-/* How many expired holds of a key and owner are kept, besides the newest. */
+/* How many expired holds of one key and owner hasp keeps, besides the newest. */
 #define LATE_KEPT 4
 
 /* --- holds -------------------------------------------------------------------------------- */
@@ -99,7 +99,7 @@ static void note_lapse(struct lock_sums *l, double seconds)
 		l->lapsed_longest = seconds;
 }
 
-/* Counts a hold that was not released: it has ended, or the report counts open holds. */
+/* Counts a hold that was not released, when it ends or for a report on open holds. */
 static void sum_up_unreleased(struct lock_sums *l, const struct held_lock *h, double now)
 {
 	if (h->outlived || h->state == HOLD_LEFT)
@@ -220,8 +220,8 @@ static bool is_worked_under(const struct held_lock *h)
 	return (h->state == HOLD_HELD || h->stolen) && tracker_may_be_lock(h);
 }
 
-/* Returns the id of the newest lock of a connection with the client's name, or its address; 0:
- * there is none. */
+/* Returns the id of the newest lock of a connection with the client's name (`by_name`) or
+ * address; 0: there is no such lock. */
 static uint64_t kin_lock(const struct tracker_act *a, bool by_name)
 {
 	uint64_t called = by_name ? a->client->name : a->client->address;
@@ -281,8 +281,7 @@ static void note_lease(struct lock_sums *l, int64_t lease_ms)
 		l->lease_ms_max = lease_ms;
 }
 
-/* Notes how much of the expiry is left when a holder releases the lock, or sets its expiry
- * again. */
+/* Notes how much of the expiry is left when a holder releases the lock or prolongs it. */
 static void note_margin(const struct held_lock *h, double now)
 {
 	struct lock_sums *l = h->key->group->lock;
@@ -302,8 +301,8 @@ static void note_value(struct lock_sums *l, uint64_t value)
 	*slot = value;
 }
 
-/* True if the hold has probably expired, but its owner (a connection, perhaps of several
- * threads) may still use its value, and the tracker wants to see that. */
+/* True if the hold has probably expired, but another thread that uses the owner's connection
+ * may still use the hold's value. The tracker keeps such a hold, to see that. */
 static bool may_come_late(const struct held_lock *h, uint64_t value, double now)
 {
 	return h->state == HOLD_HELD && h->value && h->value != value && !h->lapsed &&
@@ -318,8 +317,7 @@ static bool hold_is_lost(const struct held_lock *h, double at)
 	       (h->robbed || h->stolen || (h->state == HOLD_HELD && has_run_out(h, at)));
 }
 
-/* A client has taken the lock with this value: ends the earlier holds that this makes
- * obsolete. */
+/* Ends the earlier holds, which are obsolete when a client takes the lock with `value`. */
 static void end_earlier(const struct tracker_act *a, struct key *k, uint64_t value)
 {
 	size_t nlate = 0;
@@ -345,7 +343,7 @@ static void note_wait(struct lock_sums *l, struct tracker_client *c, const struc
 	c->tried = 0;
 }
 
-/* INCR also writes the key: notes that for clients that read the key and write it back. */
+/* INCR also writes the key: notes a write, for clients that read the key and write it back. */
 static void note_count(struct key *k, const struct tracker_client *c, enum lock_way way)
 {
 	if (way == WAY_INCR)
@@ -379,8 +377,8 @@ static struct held_lock *take_hold(const struct tracker_act *a, struct key *k,
 	return h;
 }
 
-/* If the client that asks for this lock has others, notes whether another client had this lock
- * and asked for one of those. */
+/* If the client that asks for `asked` has other locks, counts those for which another client
+ * asked while that client had `asked`. */
 static void note_order(const struct tracker_act *a, struct key *asked)
 {
 	list_each_back (struct held_lock, h, &a->client->holds, in_client) {
@@ -635,7 +633,7 @@ static void looker_deleted(struct key *k, struct tracker_client *c)
 
 /* --- releasing ---------------------------------------------------------------------------- */
 
-/* Handles the DEL of an owner that believes it has the lock. `there`: the hold at that time. */
+/* Handles the DEL of an owner that believes it has the lock. `there`: the hold at the DEL. */
 static void release_own(const struct tracker_act *a, struct held_lock *h,
                         struct held_lock *there, enum tracker_gone gone)
 {
@@ -682,9 +680,9 @@ static bool is_foreign(const struct held_lock *h, const struct held_lock *there)
 	       there->state == HOLD_HELD;
 }
 
-/* True if the DEL of the client, which removes the lock `h` of a holder unlike itself, comes
- * late: it was meant for a lock that a connection with the client's address or name has lost.
- * Each lost lock explains one DEL. */
+/* True if the client's DEL comes late: it removes the lock `h`, whose holder has another
+ * address and name, but was meant for a lock that a connection with the client's address or
+ * name has lost. Each lost lock explains one DEL. */
 static bool comes_late(const struct tracker_act *a, const struct held_lock *h)
 {
 	const struct tracker_client *c = a->client;
@@ -804,7 +802,7 @@ void tracker_lock_read(const struct tracker_act *a, struct key *k, bool is_there
 	h->compares = true;
 	if (!h->lapsed && run_out)
 		h->lapsed = a->now;
-	/* For a rule's key, which is certainly a lock, a single look is enough. */
+	/* For a rule's key, which is certainly a lock, a single read is enough. */
 	if (run_out && k->group->rule && (!is_there || next))
 		note_outlived(a, h, next);
 }
@@ -879,7 +877,7 @@ static void script_compared(const struct tracker_act *a, struct held_lock *h,
 	release_known(h, a->now);
 }
 
-/* A script with a new value, as its argument or its reply, may take a lock. The script took one
+/* A script with a new value, as its argument or its reply, may take a lock. It did take a lock
  * if another script gets that value later. */
 void tracker_script(const struct tracker_act *a, const struct tracker_script *s)
 {
