@@ -147,8 +147,8 @@ void upgrade_start(struct upgrade *u, const int *fds, size_t nfds, char *inherit
 	/* A container, or a PID namespace, ends with its first process. */
 	if (getpid() == 1) {
 		log_warning(
-			"upgrade_refused reason=\"hasp is the first process of a container, "
-			"which would end with it\"");
+			"upgrade_refused reason=\"hasp is the first process of a container: "
+			"the container would end with the old process\"");
 		return;
 	}
 	if (fd_channel_open(ends) < 0) {

@@ -341,7 +341,7 @@ static void write_syslog(int fd, const char *line, size_t n)
 		report.n = write_syslog_stamp(report.text, sizeof(report.text),
 		                              LOG_SEV_WARNING);
 		snprintf(text, sizeof(text),
-		         "log dropped=%u reason=\"syslog did not take them\"", lost);
+		         "log dropped=%u reason=\"syslog did not accept the lines\"", lost);
 		put_line(&report, LOG_SEV_WARNING, text, false);
 		if (send_to_syslog(fd, report.text, report.n) < 0) {
 			atomic_fetch_add(&dropped, lost + 1);

@@ -119,7 +119,7 @@ static int inherited_fds_take_one(struct inherited_fds *h, char *text)
 
 	if (!rest || *end || !inherited_fds_kind(kind, &socket.entry.kind)) {
 		log_error("listen_failed variable=" VARIABLE
-		          " reason=\"its value is malformed\"");
+		          " reason=\"the value of the variable is malformed\"");
 		return -1;
 	}
 	socket.lent = strcmp(whose, "lent") == 0;

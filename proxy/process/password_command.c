@@ -222,6 +222,6 @@ struct config *password_renewal_tick(struct password_renewal *r, struct config *
 	r->ran_at = clock_now();
 	if (!password)
 		return NULL;
-	log_info("password_renewed effect=\"the next logins of hasp use it\"");
+	log_info("password_renewed effect=\"later logins of hasp use the new password\"");
 	return config_with_password(c, password);
 }

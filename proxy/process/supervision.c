@@ -137,8 +137,8 @@ static bool supervision_sees_all_turn(struct supervision *s)
 		bool turns = worker_has_turned(s->shared->workers[i]);
 
 		if (!turns && !s->hangs[i])
-			log_error("worker_hangs worker=%zu effect=\"its clients wait; systemd "
-			          "restarts hasp if this lasts\"",
+			log_error("worker_hangs worker=%zu effect=\"the worker's clients wait; "
+			          "systemd restarts hasp if the worker keeps hanging\"",
 			          i);
 		else if (turns && s->hangs[i])
 			log_warning("worker_recovered worker=%zu", i);

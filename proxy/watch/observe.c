@@ -131,8 +131,8 @@ static void report_pool(const struct observed_rule *rule, const struct lock_sums
 		return;
 	}
 	buf_printf(out,
-	           "%llu times another connection released what the holder's had taken, as a "
-	           "pool does, ",
+	           "%llu times another connection released a lock that the holder's connection "
+	           "had taken, as a pool does, ",
 	           ULL(v->hopped));
 	if (rule->by_value && l->n[SEEN_FOREIGN_VALUE] == l->n[SEEN_FOREIGN])
 		buf_puts(out, "and had read the value, as owner = value needs; ");
@@ -140,7 +140,8 @@ static void report_pool(const struct observed_rule *rule, const struct lock_sums
 		buf_puts(out, "and not all had read the value: enforcing needs foreign_del = "
 		              "allow; ");
 	else if (v->owner_open)
-		buf_puts(out, "which the rule would refuse, and no one owner fits them all; ");
+		buf_puts(out, "which the rule would refuse, and no value of owner fits all of "
+		              "them; ");
 	else
 		buf_printf(out, "which the rule would refuse: first set owner = %s; ",
 		           v->owner);
@@ -177,11 +178,10 @@ static void report_verdict(const struct observed_rule *rule, const struct lock_s
 	             "a lock had no expiry when it was taken, and would have stayed if its "
 	             "holder had died then",
 	             out);
-	report_times(
-		v.unreleased,
-		"a lock expired unreleased, although its connection stayed open: where the "
-		"work goes on until then, renew = yes prevents that",
-		out);
+	report_times(v.unreleased,
+	             "a lock expired unreleased, although its connection stayed open: if the "
+	             "holder was still at work, renew = yes prevents that",
+	             out);
 	report_times(l->n[SEEN_LOST],
 	             "a holder found its lock gone before its expiry: a client or script that "
 	             "hasp does not see deleted it",

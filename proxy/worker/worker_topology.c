@@ -100,8 +100,8 @@ static void worker_node_on_script_commands(void *arg, const redisReply *reply)
 	(void)arg;
 	if (reply && script_commands_missing(reply, &missing) > 0)
 		log_error("commands_missing names=\"%.*s\" effect=\"clients get errors from "
-		          "locks and guards "
-		          "that need these commands\" hint=\"remove them from rename-command\"",
+		          "locks and guards that need these commands\" hint=\"remove these "
+		          "commands from rename-command\"",
 		          (int)buf_len(&missing), buf_head(&missing));
 	buf_release(&missing);
 }
