@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * apply: what the reply to a call does to the holds: a lock was taken, its expiry was set, or
- * a lock was given up.
+ * apply: changes the holds after the reply to a call that took a lock, set its expiry, or gave
+ * it up.
  */
 #include "lock/hold/hold_internal.h"
 
 #include <math.h>
 
-/* How many locks that are neither renewed nor released a connection remembers. (It remembers
- * the locks that it took, and, under owner = value, the values that it stored, until it
- * ends.) */
+/* If a connection has this many holds, it forgets an old one that hasp neither renews nor
+ * releases. (Otherwise such a hold stays until the connection ends.) */
 #define REMEMBERED_MAX 1024
-/* How many holds hasp checks for one to forget, each time that a lock is taken. */
+/* How many holds hasp checks, each time that a lock is taken, to find one to forget. */
 #define FORGET_TRIES 32
 
 /* True if hasp only remembers the hold, and neither renews nor releases it. */
@@ -22,7 +21,7 @@ static bool is_only_remembered(const struct hold *hold)
 	return !hold_is_renewed(hold) && !layout->voted && (layout->by_value || !hold->release);
 }
 
-/* A connection that takes lock after lock forgets the oldest. */
+/* If the connection has REMEMBERED_MAX holds, forgets an old one that hasp only remembers. */
 static void forget_oldest(struct hold_owner *o)
 {
 	for (int left = FORGET_TRIES; left && o->n >= REMEMBERED_MAX; left--) {
@@ -49,8 +48,9 @@ static bool holds_other_side(const struct hold *hold, const struct lock_request 
 	return hold->kind == p->kind && p->kind != LOCK_KIND_EXCLUSIVE;
 }
 
-/* Copies to *was the lease of a hold that ends because its owner has taken the lock again. Of
- * several, keeps the one that ends last, and when hasp first read the latest fencing token. */
+/* Copies to *was the lease of a hold that ends because its owner has taken the lock again. If
+ * several holds end, copies the lease that ends last. Also copies the latest fencing token, and
+ * when hasp first read it. */
 static void remember_lease(const struct hold *hold, struct hold_lease *was)
 {
 	if (hold->fence > was->fence ||
@@ -75,10 +75,10 @@ static void tell_former_owner(const struct hold *hold, const struct hold_owner *
 }
 
 /* Ends the holds of the former owner of a lock that was acquired. (In a layout that counts,
- * connections with the same token have the lock together; a semaphore has several owners.)
- * Returns the connection's own hold, if that goes on. Writes *was: the lease that the owner had
- * before. If this connection already had the lock, was->since is the time when it got the lock,
- * and `place` is put next to its hold in the order of age. Writes *hash, for hold_new(). */
+ * connections with the same token keep their holds; in a semaphore, other owners do, too.)
+ * Returns the connection's own hold, if that goes on. Writes to *was the lease that the owner
+ * had before. If this connection already had the lock, was->since is when it got the lock, and
+ * `place` keeps its hold's place in the order of age. Writes *hash, for hold_new(). */
 static struct hold *apply_supersede(struct holds *h, const struct hold_owner *o,
                                     const struct lock_request *p, struct slice key, int db,
                                     struct hold_lease *was, struct list *place, uint64_t *hash)
@@ -115,7 +115,7 @@ static struct hold *apply_supersede(struct holds *h, const struct hold_owner *o,
 }
 
 /* Forgets the value that the connection has read before: the value that it has stored counts
- * now. (If that is too long to remember, any value counts as the connection's own.) */
+ * now. (If the stored value is too long to remember, the connection may release any value.) */
 static void apply_stored(struct hold_owner *o, const struct lock_request *p, int db)
 {
 	seen_values_put(&o->seen, db, p->keys[0],
@@ -203,24 +203,24 @@ static void apply_expiry(struct holds *h, struct hold_owner *o, const struct loc
 	renewal_begin(hold, p, true, renewal_is_under_way(hold));
 	if (hold->kind != LOCK_KIND_EXCLUSIVE)
 		return;
-	/* The owner's read side ends earlier, too. */
+	/* The owner's read side gets the new lease, too. */
 	for (other = hold_first(h, db, p->keys[0]); other; other = hold_next(other))
 		if (other->owner == hold->owner && other->kind == LOCK_KIND_SHARED &&
 		    slice_eq(hold_token(other), hold_token(hold)))
 			renewal_begin(other, p, true, renewal_is_under_way(other));
 }
 
-/* False if another connection got the hold after `p` was sent, so that `p` cannot have given it
- * up: Redis may have handed the lock off to that connection, and hasp may have read that before
- * the answer to `p`. (A connection's own requests wait for one another.) */
+/* True if `p` can have ended the hold. False if another connection got the hold after `p` was
+ * sent: Redis may have handed the lock off to that connection, and hasp may have read that
+ * before the answer to `p`. (A connection's own requests wait for one another.) */
 static bool may_end(const struct hold *hold, const struct hold_owner *o,
                     const struct lock_request *p)
 {
 	return hold->owner == o || hold->learnt_at <= p->sent_at;
 }
 
-/* Ends all connections' holds of a lock with owner = value that is gone: another connection of
- * the pool may have stored the value, but that connection's next DEL is not meant for it. */
+/* A lock with owner = value is gone: ends the holds of all connections. Another connection of
+ * the pool may have stored the value, but its next DEL is for another lock. */
 static void apply_gone(struct holds *h, const struct hold_owner *o,
                        const struct lock_request *p, int db)
 {
@@ -230,15 +230,15 @@ static void apply_gone(struct holds *h, const struct hold_owner *o,
 		next = hold_next(hold);
 		if (!layout_of(hold->kind)->by_value || !may_end(hold, o, p))
 			continue;
-		/* The lock had the command's value, so this hold was lost before. */
+		/* The released lock had p->token as its value: this hold was lost before. */
 		if (p->token.n && !slice_eq(hold_token(hold), p->token))
 			tell_former_owner(hold, o);
 		hold_free(hold);
 	}
 }
 
-/* Ends the holds of the keys of `p`. (If Redis has not deleted all the keys, hasp does not
- * renew the others any more, and their leases run out.) */
+/* Ends the holds of the keys of `p`. (If Redis has deleted only some of the keys, hasp stops
+ * renewing all of them, and the remaining locks end with their leases.) */
 static void apply_dropped(struct holds *h, struct hold_owner *o, const struct lock_request *p,
                           int db)
 {
@@ -250,7 +250,7 @@ static void apply_dropped(struct holds *h, struct hold_owner *o, const struct lo
 		    (!lock_request_is_by_value(p) && !slice_eq(hold_token(hold), p->token)) ||
 		    !may_end(hold, o, p))
 			continue;
-		/* This table does not have every hold: the next renewal finds out whether
+		/* This table lacks the holds of other workers: the next renewal shows whether
 		 * another connection's last hold is gone. */
 		if (layout_of(hold->kind)->counts &&
 		    (layout_of(p->kind)->counts || layout_of(hold->kind)->side) &&
@@ -274,8 +274,8 @@ static bool has_none(const struct lock_request *p, const struct resp_reply *r)
 	       (p->script == SCRIPT_DEL && p->nkeys == 1 && !lock_request_is_by_value(p));
 }
 
-/* Ends the connection's own holds of locks that Redis does not have, because it has lost data,
- * for example. If a hold stayed, and another connection of this owner took the lock, this
+/* Ends the connection's own holds of locks that Redis no longer has, for example after a loss
+ * of data. If a hold stayed, and another connection of this owner took the lock, this
  * connection would never wait for that lock. */
 static void apply_none(struct holds *h, const struct hold_owner *o,
                        const struct lock_request *p, int db)
@@ -299,7 +299,7 @@ static void apply_failure(struct holds *h, const struct hold_owner *o,
 		apply_none(h, o, p, db);
 }
 
-/* An MLOCK has taken all of its keys. */
+/* An MLOCK has taken all of its locks: makes a hold of each. */
 static void apply_parts(struct holds *h, struct hold_owner *o, const struct lock_request *p,
                         int db, const struct resp_reply *r, double now)
 {
@@ -364,7 +364,7 @@ static bool may_be_renewed_by_hasp(const struct hold *hold, const struct lock_re
 	       until <= hold->good_until;
 }
 
-/* A script has set another expiry, and left the lock's value as it was. */
+/* A script has changed the lock's expiry, but not its value: begins the new lease. */
 static void apply_read_expiry(struct holds *h, const struct lock_request *p, int db)
 {
 	struct hold *hold = hold_first(h, db, p->keys[0]);
@@ -375,7 +375,7 @@ static void apply_read_expiry(struct holds *h, const struct lock_request *p, int
 			renewal_begin(hold, p, true, renewal_is_under_way(hold));
 }
 
-/* Forgets the note that the script might release the lock, because it did not. */
+/* Removes the script from the board of releases: it has not released the lock. */
 static void forget_release(const struct holds *h, const struct lock_request *p, int db)
 {
 	if (!h->releases)
@@ -384,7 +384,7 @@ static void forget_release(const struct holds *h, const struct lock_request *p, 
 	release_board_forget(h->releases, db, p->keys[0], SLICE_NONE, p->sent_at);
 }
 
-/* Redis has answered a client's own script, and the reads of its lock. `pttl`: the last
+/* Handles the replies to a client's own script and to the reads of its lock. `pttl`: the last
  * reply. */
 static void apply_followed(struct holds *h, struct hold_owner *o, struct lock_request *p,
                            int db, const struct resp_reply *pttl)

@@ -13,7 +13,7 @@
  *   the lock before   after           effect
  *   nil, or "a0"      "a1"            TAKES, if "a1" is an argument of the call, or the integer
  *                                     that it returned; else NONE
- *   "a1"              "a1"            EXPIRES, if the expiry is another than before; else NONE
+ *   "a1"              "a1"            EXPIRES, if the expiry has changed; else NONE
  *   "a1"              nil             DROPS
  *
  * Other clients' commands may run between these five: Redis may read them in two pieces, and in
@@ -32,11 +32,11 @@
 /* GET, PTTL, the script, GET. */
 enum { READ_BEFORE, PTTL_BEFORE, ANSWER, READ_AFTER, REPLIES };
 
-/* By how many ms an expiry must differ between the reads to count as set by the script, because
- * Redis' clock and hasp's may run at different speeds. */
+/* If the expiry differs between the reads by more than this, in ms, the script has set it.
+ * (Redis' clock and hasp's may run at different speeds.) */
 #define EXPIRY_MOVED_MS 50
 
-/* Bytes that are kept of a reply: a header, a value and its line end. */
+/* How many bytes hasp keeps of a reply: a header, a value and its line end. */
 #define REPLY_KEPT (SEEN_VALUE_MAX + 32)
 
 struct followed_script {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * hold_events: counts holds, and logs those that last long, or that end without their owner.
+ * hold_events: counts holds, and logs those that last long, or that their owners did not end.
  */
 #include "lock/hold/hold_internal.h"
 
 #include "base/quote.h"
 
-/* How many of the latest holds may be younger than a new one. */
+/* With how many of the latest holds age_insert() compares a new one. */
 #define AGES_LOOKED_AT 64
 
 void hold_events_describe(const struct holds *h, const struct hold_owner *o, struct buf *out)
@@ -62,8 +62,8 @@ void hold_events_ended(const struct hold *hold)
 		log_hold(hold, LOCK_EVENT_HELD_LONG, NULL);
 }
 
-/* Puts the hold in the order of age. Mostly it is the latest; a hold whose reply was very late
- * may come after some that are younger. */
+/* Puts the hold in the order of age. Usually it is the latest; if its reply came very late,
+ * some holds at the end of the list are younger. */
 static void age_insert(struct hold *hold)
 {
 	struct list *head = &hold_table(hold)->by_age, *at = head->prev;
@@ -85,7 +85,7 @@ void hold_events_count(struct hold *hold, bool held)
 		hold_table(hold)->ncounted--;
 		return;
 	}
-	/* (A hold that goes on in another one's place is in the list already.) */
+	/* (A hold that has replaced an earlier one is in the list already.) */
 	if (list_empty(&hold->by_age))
 		age_insert(hold);
 	hold_table(hold)->ncounted++;

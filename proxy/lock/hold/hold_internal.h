@@ -50,12 +50,12 @@ struct hold {
 	struct list by_age; /* in holds.by_age while `counted` */
 	struct map_node by_id;
 	struct hold_owner *owner;
-	struct timer timer; /* the next renewal; when not renewed, the end of the lease */
+	struct timer timer; /* runs until the next renewal; without one, until the lease ends */
 	union {
 		struct list due; /* in holds.due while HOLD_DUE */
 		struct hold **batch_slot; /* the hold's place in the batch that renews it */
 	};
-	struct token *token; /* LOCK_KIND_VALUE: the value */
+	struct token *token; /* the owner's token; LOCK_KIND_VALUE: the lock's value */
 	union {
 		char (*tickets)[TICKET_SIZE]; /* tickets of the acquisitions, the latest last */
 		struct token *value; /* QUORUM: the lock's value at the servers */
@@ -68,7 +68,7 @@ struct hold {
 	double fenced_at; /* when hasp first read `fence` in a reply */
 	double good_until; /* when the lease may be over; INFINITY: not known */
 	double hold_until; /* when hasp stops the renewal; 0: never */
-	float slack; /* seconds by which the lease may have begun later than assumed */
+	float slack; /* seconds by which the lease may have begun later than hasp assumes */
 	unsigned count; /* number of LOCKs without an UNLOCK that this worker has seen */
 	uint16_t slot; /* key_names_slot() of the key, while HOLD_DUE */
 	uint8_t ntickets;
@@ -79,7 +79,7 @@ struct hold {
 	bool release : 1; /* hasp releases the lock at disconnect */
 	bool closes : 1; /* if the lock is lost, hasp closes the holder's connection */
 	bool shared : 1; /* other connections may have the same token */
-	bool reentered : 1; /* LOCKed again before it was UNLOCKed */
+	bool reentered : 1; /* the owner LOCKed it again before it UNLOCKed it */
 	bool unknown : 1; /* the server has changed: the new one may not have the lock */
 	bool counted : 1; /* STAT_HELD of `stats` counts the hold: its lease is not over */
 	bool counts_token : 1; /* the hold has set token->counted */
@@ -87,7 +87,7 @@ struct hold {
 
 /* The lease of a hold that ended because its owner has taken the lock again. */
 struct hold_lease {
-	double since; /* the fields are those of the hold; 0: there was none */
+	double since; /* as in struct hold, like the fields below; 0: there was no hold */
 	double good_until;
 	double fenced_at;
 	long long fence;
@@ -114,12 +114,12 @@ struct holds {
 	struct list by_age; /* the `counted` holds, the longest held first */
 	size_t ncounted;
 	struct list due; /* holds that hasp must renew now */
-	struct timer gather; /* runs while holds are due */
+	struct timer gather; /* hasp renews the holds in `due` when it ends */
 	struct list losers; /* owners whose connections hasp must close */
 	struct timer close; /* closes the connections of `losers` */
 	size_t npending; /* calls whose reply is due */
-	struct freelist pending; /* memory of most lock_requests: those of LOCK_REQUEST_SIZE */
-	struct freelist small; /* memory of most holds */
+	struct freelist pending; /* memory of requests of at most LOCK_REQUEST_SIZE bytes */
+	struct freelist small; /* memory of holds of at most SMALL_SIZE bytes */
 	struct buf scratch;
 	holds_describe_fn *describe; /* NULL: logs name no connection */
 	holds_lost_fn *lost; /* NULL: hasp closes no connection */
@@ -127,13 +127,13 @@ struct holds {
 	struct voters voters; /* renews and releases the locks that a quorum has */
 	holds_ask_fn *ask; /* NULL: there are no other workers to ask */
 	void *ask_arg;
-	bool begins_watching; /* see holds_begins_watching() */
+	bool begins_watching; /* what holds_begins_watching() returns next */
 	struct log_limit limit;
 	uint64_t nfailed; /* failed renewals */
 };
 
-/* The locks that the try of an MLOCK has while it waits for a further one. All clients take
- * their locks in the same order.
+/* The locks that an MLOCK has while it waits for another of its locks. All clients take their
+ * locks in the same order.
  *
  *   +QUEUED ... 3 --parts_queued()--> 1, 2: renewed each third of their lease
  *   granted       --parts_granted()-> 1, 2, 3 --the next call--> all, or +QUEUED ... 5
@@ -150,10 +150,10 @@ struct parts {
 enum lock_request_state {
 	LOCK_REQUEST_SENT, /* the reply to the first call is due */
 	LOCK_REQUEST_QUEUED, /* the call waits in the queue of a lock */
-	LOCK_REQUEST_GRANTED, /* MLOCK: Redis has granted that lock; the next call is due */
-	LOCK_REQUEST_RETRIED, /* MLOCK: the next call is due, without a grant */
+	LOCK_REQUEST_GRANTED, /* MLOCK: Redis granted the awaited lock; the next call is due */
+	LOCK_REQUEST_RETRIED, /* MLOCK: Redis granted no lock; the next call is due */
 	LOCK_REQUEST_UNDONE, /* MLOCK: the try has failed; the next call gives its locks back */
-	LOCK_REQUEST_KEPT, /* hasp keeps the reply until the lock is confirmed */
+	LOCK_REQUEST_KEPT, /* hasp keeps the reply until Redis or replicas confirm the lock */
 	LOCK_REQUEST_LOCKED, /* answered by -LOCKED: another owner has the lock */
 	LOCK_REQUEST_REFUSED, /* Redis refused to delete one of the keys */
 	LOCK_REQUEST_ABANDONED, /* answered, but the client is gone */
@@ -173,7 +173,7 @@ extern const struct effect_terms effect_terms[];
 enum expiry_move {
 	EXPIRY_EARLIER, /* earlier, or not moved at all */
 	EXPIRY_LATER,
-	EXPIRY_ADDED, /* the lock had none before */
+	EXPIRY_ADDED, /* the lock had no expiry before */
 };
 
 /* The bytes of the keys and the ticket follow `keys`; with them, most requests fit in
@@ -185,17 +185,18 @@ struct lock_request {
 	struct parts *parts; /* MLOCK: the locks that the try has; else NULL */
 	struct followed_script *followed; /* the client's own script; else NULL */
 	struct lock_request *next; /* MSETNX: another lock that the call takes; else NULL */
-	struct token *shared; /* the memory of `token`, unless a followed script has set that */
+	struct token *shared; /* has the bytes of `token`, unless a followed script set it */
 	struct slice token;
 	struct slice ticket; /* as in the lock_call; empty: none */
 	int64_t lease_ms, wait_ms, limit; /* as in the lock_call */
-	int64_t ends_ms; /* ms from `sent_at` to the end that the application sets; -1: the end
-	                  * is before `sent_at`; 0: it sets no end, or keeps the old one */
+	/* the lock's end as the application sets it, in ms from `sent_at`; -1: before
+	 * `sent_at`; 0: the application sets no end, or keeps the old one */
+	int64_t ends_ms;
 	int64_t default_lease_ms;
 	int64_t max_hold_ms;
 	int64_t replicas_timeout_ms;
 	double sent_at;
-	double waited; /* seconds of wait, before the last send or in line; 0: none */
+	double waited; /* how many seconds the call has waited; 0: not at all */
 	struct buf answer; /* KEPT: a struct resp_reply, and its bytes; REFUSED: the holder's
 	                    * token */
 	int replicas; /* how many replicas must still confirm the lock */
@@ -208,17 +209,17 @@ struct lock_request {
 	enum script_id script : 8;
 	enum lock_effect effect : 8;
 	enum lock_success success : 8;
-	enum lock_kind kind : 8; /* of the lock that the call takes, or else of its section's
-	                          * locks */
+	/* kind of the lock that the call takes; else, of its section's locks */
+	enum lock_kind kind : 8;
 	enum renew_mode renew : 8;
-	enum expiry_move moved : 8; /* (followed) with LOCK_EFFECT_EXPIRES */
+	enum expiry_move moved : 8; /* how a followed script moved the expiry */
 	bool leased : 1; /* lock_call.leased */
 	bool single_key : 1; /* lock_call.single_key */
 	bool release : 1; /* hasp releases the lock at disconnect */
 	bool closes : 1; /* hasp closes the connection if it loses the lock */
 	bool exclusive : 1; /* no other connection can take the lock by this token */
 	bool check_if_late : 1; /* hasp reports success only while the lease is good */
-	bool queued : 1; /* `waited` was in line */
+	bool queued : 1; /* the call waited in line for `waited` seconds */
 	struct slice keys[];
 };
 
@@ -237,17 +238,17 @@ bool lock_request_begins_hold(const struct lock_request *p);
 
 /* --- hold_events.c --- */
 
-/* Appends the name of the connection for the log. */
+/* Appends the name of the connection, as the log shows it. */
 void hold_events_describe(const struct holds *h, const struct hold_owner *o, struct buf *out);
-/* hasp released the lock at disconnect. */
+/* Counts and logs that hasp released the lock at disconnect. */
 void hold_events_released(const struct hold *hold);
-/* The owner has lost the lock without a notice. */
+/* Counts and logs that the owner has lost the lock; `reason`: why. */
 void hold_events_lost(const struct hold *hold, const char *reason);
-/* The hold has ended. */
+/* Counts how long the ended hold lasted, and logs a long one. */
 void hold_events_ended(const struct hold *hold);
-/* Counts the hold among the held ones, or no more; hold->since must be set. */
+/* Adds the hold to the held ones (`held`), or removes it; hold->since must be set. */
 void hold_events_count(struct hold *hold, bool held);
-/* Makes the hold count in `stats`; NULL: in none. */
+/* Makes `stats` count the hold; NULL: nothing counts it. */
 void hold_events_count_at(struct hold *hold, struct section_stats *stats);
 
 /* --- followed_script.c --- */
@@ -264,8 +265,7 @@ size_t followed_script_nbytes(const struct followed_script *f);
 
 /* --- refusals.c --- */
 
-/* Handles an answered call: if another owner's lock kept Redis from carrying out the call, or a
- * part of it, counts and logs a refusal. */
+/* If another owner's lock kept Redis from running the whole call, counts and logs a refusal. */
 void refusals_tell(struct holds *h, const struct hold_owner *o, const struct lock_request *p,
                    int db, const struct resp_reply *r);
 
@@ -275,10 +275,10 @@ void refusals_tell(struct holds *h, const struct hold_owner *o, const struct loc
 struct hold *hold_new(struct holds *h, struct hold_owner *o, const struct lock_request *p,
                       struct slice key, int db, uint64_t hash);
 void hold_free(struct hold *hold);
-/* Returns the hold that a connection's command on `key` is about: the connection's own; else
- * (but not under owner = value) any connection's, because an owner may have several. For a
- * semaphore or a read-write lock, only a hold of `token` counts, the write side first. NULL:
- * none. */
+/* Returns the hold to which a connection's command on `key` applies; NULL: none. Prefers the
+ * connection's own hold; unless `by_value`, another connection's will do, because an owner may
+ * have several connections. In a semaphore or a read-write lock, only holds of `token` count,
+ * the write side first. */
 struct hold *hold_find(struct holds *h, const struct hold_owner *o, bool by_value, int db,
                        struct slice key, struct slice token);
 /* hold_first() and hold_next() return all connections' holds of a lock; NULL: no more. */
@@ -294,9 +294,8 @@ void hold_set_value(struct hold *hold, struct slice value);
 void hold_release_voted(struct hold *hold);
 void hold_free_voted(struct hold *hold);
 /* Releases a lock whose record in Redis has only the ticket of the latest try. Does nothing if
- * Redis has another ticket than `ticket`, or if more than `most_ms` is left of the lease. An
- * empty `ticket` and a `most_ms` of 0 set no condition. Retries until `until`, or without end
- * if that is 0. */
+ * the record has another ticket than `ticket` (empty: any), or if more than `most_ms` is left
+ * of the lease (0: any time). Retries until `until`; 0: without end. */
 void hold_release_try(const struct hold *hold, struct slice ticket, int64_t most_ms,
                       double until);
 /* hold_add_ticket() counts one more LOCK, with this ticket; hold_remove_ticket() one UNLOCK. */
@@ -307,18 +306,17 @@ void hold_remove_ticket(struct hold *hold);
 
 /* The only writer of hold->state. A hold is in holds.due exactly while it is HOLD_DUE. */
 void renewal_set_state(struct hold *hold, enum hold_state state);
-/* Begins the lease of `p` (of unknown length if `p` has none), from the time when `p` was sent.
- * `leased`: the application asked for this lease. If the lease ends the lock earlier than
- * before, hasp does not renew the hold; `renewing`: hasp also shortens the lease again, because
- * a renewal under way may reach Redis later. */
+/* Begins the lease of `p`, from the time when `p` was sent; its end is not known if `p` has no
+ * lease. `leased`: the application asked for this lease. If the lock then ends earlier than
+ * before, hasp stops renewing it. `renewing`: a renewal is under way, and may reach Redis
+ * later; so hasp then shortens the lease again. */
 void renewal_begin(struct hold *hold, const struct lock_request *p, bool leased, bool renewing);
 /* True if hasp has sent a renewal that is not answered yet. */
 bool renewal_is_under_way(const struct hold *hold);
 /* True if the application lets the lock end earlier than before. (The first expiry that the
  * application sets for a lock counts as the lease, and shortens nothing.) */
 bool renewal_is_shortened(const struct hold *hold, const struct lock_request *p);
-/* The owner has lost the lock without a notice: logs that, and closes the connection if the
- * section says so. */
+/* The owner has lost the lock: logs that, and closes the connection if the section says so. */
 void renewal_lost(const struct hold *hold, const char *reason);
 /* True if, within the last lease, the owner has sent a command that may have released its
  * lock. */
@@ -326,10 +324,10 @@ bool renewal_may_be_released(const struct hold *hold);
 /* Gives the hold the lease `was` of an earlier hold, because the lock has got a new value and
  * kept its expiry. */
 void renewal_keep(struct hold *hold, const struct hold_lease *was);
-/* Ends the hold of a lock that is free, or (`has_owner`) another owner's. Reports the loss if
- * hasp still renewed the hold (`renewed`), and its owner did not release the lock. */
+/* Ends the hold of a lock that is free or, if `has_owner`, another owner's. `renewed`: hasp
+ * still renewed the hold, so reports a loss unless the owner may have released the lock. */
 void renewal_gone(struct hold *hold, bool has_owner, bool renewed);
-/* Renews the first `n` locks of an MLOCK that waits, each third of their lease. (They are no
+/* Renews the first `n` locks of an MLOCK that waits, each third of their lease. (These are no
  * holds: if the MLOCK fails, hasp gives them back.) */
 void renewal_of_parts(struct parts *parts, int db, size_t n);
 /* True if a hold may go from one state to the other. For the tests. */

@@ -16,14 +16,14 @@
 #define SMALL_SIZE (sizeof(struct hold) + 32)
 /* How long after the lease hasp goes on trying to release a hold of a shared owner. */
 #define SHARED_RELEASE_SECONDS 3600
-/* If a connection has no more holds than this, hasp searches its list before the table. */
+/* If a connection has no more holds than this, hasp searches its list of holds first. */
 #define OWN_SEARCHED_MAX 16
 /* If hasp ends a hold more than this after its lease, in seconds, hasp was stopped. */
 #define STOPPED_SECONDS 0.005
-/* For how many seconds after such a stop an UNLOCK names the hold. By then hasp has read each
- * UNLOCK that came in time. */
+/* If hasp was stopped when a lease ended, UNLOCK names the hold for this many seconds more. By
+ * then hasp has read each UNLOCK that came in time. */
 #define NAMED_SECONDS 1
-/* How many of these holds of a connection, the latest ones, an UNLOCK may name. */
+/* How many ended holds, the latest first, hasp searches for the one that an UNLOCK names. */
 #define ENDED_SEARCHED_MAX 256
 
 struct holds *holds_new(struct timers *timers, struct script_jobs *script_jobs)
@@ -87,8 +87,8 @@ static void count_memory(struct hold_owner *o, ptrdiff_t nbytes)
 	o->table->nbytes += (size_t)nbytes;
 }
 
-/* Returns a reference to the token of the request, or of the owner's latest hold, if that is
- * the same. */
+/* Returns a reference to the token of the request: that of the owner's latest hold, if both
+ * tokens are equal. */
 static struct token *hold_token_take(const struct hold_owner *o, const struct lock_request *p)
 {
 	struct token *latest = list_empty(&o->holds)
@@ -199,8 +199,8 @@ static void hold_on_forgotten(struct timer *t, double now)
 	hold_forget(container_of(t, struct hold, timer));
 }
 
-/* True if hasp was stopped when the lease ended, and so may not have read the UNLOCK of the
- * hold, which must not release a later hold of the owner. */
+/* True if hasp was stopped when the lease ended. Then it may not have read the hold's UNLOCK
+ * yet, which must not release a later hold of the owner. */
 static bool is_named_after_end(const struct hold *hold)
 {
 	return hold->shared && hold->fence && hold->count && hold->ntickets >= hold->count &&
@@ -287,8 +287,8 @@ struct hold *hold_next(const struct hold *hold)
 	return hold_of(map_next(&hold->by_id));
 }
 
-/* True if the hold is by `token`. (Only a semaphore and a read-write lock may have several
- * owners, even by one connection.) */
+/* True if the hold may be the one of `token`. (Only a semaphore and a read-write lock may have
+ * several owners, even by one connection.) */
 static bool is_of_token(const struct hold *hold, struct slice token)
 {
 	return !layout_of(hold->kind)->has_owners || slice_eq(hold_token(hold), token);
@@ -403,10 +403,10 @@ static const struct hold *find_ended(const struct hold_owner *o, int db, struct 
 	return NULL;
 }
 
-/* Returns the greatest fencing token of an acquisition that was possible before the lease of
- * the hold ended: only after a release, perhaps of this hold by another connection of its
- * owner. (A token is Redis' time in us. Redis rounds the end of a lease down to ms.) Returns 0
- * if the token of the hold or the end of its lease is not known. */
+/* Returns the greatest fencing token that a later acquisition can have got before the hold's
+ * lease ended. (Before such an acquisition, the owner released the lock, perhaps by another
+ * connection. A token is Redis' time in us. Redis rounds the end of a lease down to ms.)
+ * Returns 0 if the token of the hold or the end of its lease is not known. */
 static long long last_fence(const struct hold *hold)
 {
 	double least_us = (hold->good_until - hold->fenced_at) * 1e6 - 1000;
@@ -461,7 +461,7 @@ static void forget_oldest_ticket(struct hold *hold)
 void hold_add_ticket(struct hold *hold, struct slice ticket)
 {
 	hold->reentered = hold->count++ > 0 || hold->reentered;
-	/* The tickets are for the release at disconnect, and for an UNLOCK by one of several
+	/* Only the release at disconnect needs tickets, and an UNLOCK by one of several
 	 * connections with the same token. */
 	if ((!hold->release && !(hold->shared && layout_of(hold->kind)->counts)) ||
 	    ticket.n == 0 || ticket.n >= TICKET_SIZE)
@@ -475,7 +475,7 @@ void hold_add_ticket(struct hold *hold, struct slice ticket)
 	memcpy(hold->tickets[hold->ntickets++], ticket.p, ticket.n);
 }
 
-/* Forgets one ticket, no matter which. */
+/* Forgets the oldest ticket, if the hold has more tickets than `count`. */
 void hold_remove_ticket(struct hold *hold)
 {
 	hold->count--;
@@ -492,7 +492,7 @@ void hold_release_voted(struct hold *hold)
 	v->release(v->arg, lock_id_key(hold->by_id.key), voted_value(hold), hold->lease_ms);
 }
 
-/* Sends the script, and retries until `until`, or without end if that is 0. */
+/* Sends the script, and retries until `until`; 0: without end. */
 static void send_release(const struct hold *hold, enum script_id script, struct buf *out,
                          double until)
 {
@@ -532,9 +532,9 @@ static void release_each_try(const struct hold *hold, double until)
 	buf_release(&out);
 }
 
-/* Releases what this connection has acquired of the lock, by its tickets, and nothing that
- * other connections have acquired by the same token. Names no ticket if no other connection
- * can have that token: if the reply to a refresh was lost, the record has another one. */
+/* Releases, by its tickets, what this connection has acquired of the lock, and nothing of other
+ * connections with the same token. If no other connection can have the token, names no ticket:
+ * after a lost reply to a refresh, hasp does not know the ticket in the record. */
 static void hold_release(struct hold *hold)
 {
 	enum lock_release how = layout_of(hold->kind)->release;
@@ -546,8 +546,8 @@ static void hold_release(struct hold *hold)
 	double until = isinf(hold->good_until) ? 0 : hold->good_until + longer;
 	int64_t most_ms = 0;
 
-	/* If another connection with the same token has taken the lock again at another
-	 * worker, more than this is left of the lease. */
+	/* If more than this is left of the lease, another connection with the same token has
+	 * taken the lock again at another worker. */
 	if (hold->shared && !isinf(left))
 		most_ms = left > 0 ? (int64_t)(left * 1000) + RELEASE_SLACK_MS : 1;
 	if (how == RELEASE_EACH_TRY)

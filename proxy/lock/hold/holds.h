@@ -69,12 +69,12 @@ void holds_set_releases(struct holds *h, struct release_board *releases);
 /* Notes that a client sends a command by which the owner `token` may release the lock. */
 void holds_note_release(struct holds *h, int db, struct slice key, struct slice token);
 
-/* Logs an event after it has asked the other workers for the lock's holder: an owner other
- * than `token` that this table does not know. The function copies the facts. */
+/* Asks the other workers for the lock's holder, an owner other than `token` that this table
+ * does not know. Then logs the event. Copies the facts. */
 typedef void holds_ask_fn(void *arg, const struct event_to_log *event, struct slice token);
 void holds_set_ask(struct holds *h, holds_ask_fn *ask, void *arg);
 
-/* The facts about a call that are needed when its reply comes. */
+/* The facts about a call that hasp needs when the reply comes. */
 struct lock_request;
 
 /* The settings of a call's lock: a rule's, or the verbs'. */
@@ -82,7 +82,8 @@ struct hold_terms {
 	const struct rule *rule; /* NULL: taken by a verb */
 	const struct verbs *verbs; /* NULL: taken under a rule */
 	struct slice token;
-	struct token *shared; /* of the connection; may have the bytes of `token`. NULL: none */
+	/* the connection's own token, whose bytes `token` may share; NULL: none */
+	struct token *shared;
 	struct section_stats *stats; /* counts the call's outcome; NULL: none */
 	int64_t date_ms; /* the present time since 1970; 0: the call names no date */
 };
@@ -92,9 +93,9 @@ struct hold_terms {
 struct lock_request *lock_request_new(struct holds *h, const struct lock_call *call,
                                       const struct slice *keys, size_t nkeys,
                                       const struct hold_terms *terms);
-/* For MSETNX, which takes several locks by one call: adds `p` to the list `all` (NULL: empty),
- * of which the lock with the shortest lease is the first. Returns the first: the functions
- * below that are about one lock use that. */
+/* For MSETNX, which takes several locks by one call: adds `p` to the list `all` (NULL: empty).
+ * Returns the list's first request, which has the shortest lease, for the functions below that
+ * are about one lock. */
 struct lock_request *lock_request_join(struct lock_request *p, struct lock_request *all);
 bool lock_request_is_joined(const struct lock_request *p);
 /* Notes the answer -LOCKED: another owner has the lock. */
@@ -105,12 +106,12 @@ void lock_request_locked(struct lock_request *p);
 bool lock_request_refused(struct lock_request *p, struct slice line, int64_t *n);
 /* Returns the stats that count the call's outcome; NULL: none. */
 struct section_stats *lock_request_stats(const struct lock_request *p);
-/* Notes that the call has waited for `waited` seconds; `queued`: in line. If the call is
- * refused, that counts as a time-out. */
+/* Notes that the call has waited for `waited` seconds; `queued`: in line. If Redis then refuses
+ * the call, hasp counts a time-out. */
 void lock_request_has_waited(struct lock_request *p, double waited, bool queued);
 /* Counts the call as one that waits in line from now on. */
 void refusals_waits(const struct lock_request *p, int db);
-/* Counts and logs the end of the wait in line; `waited`: how long it took, in seconds. */
+/* How a wait in line ended. refusals_waited() counts and logs it; `waited`: seconds. */
 enum wait_end { WAIT_GRANTED, WAIT_TIMED_OUT, WAIT_DEADLOCKED };
 void refusals_waited(const struct lock_request *p, const struct hold_owner *o, int db,
                      double waited, enum wait_end end);
@@ -124,7 +125,7 @@ void lock_request_undo_now(struct lock_request *p, int db);
 /* Returns the try (points into `p`) of a call that has to wait. Writes the try's lease in ms;
  * 0: the application named the time at which the lease ends. */
 struct attempt lock_request_attempt(const struct lock_request *p, int64_t *lease_ms);
-/* Returns the lock, or the first of several; points into `p`. */
+/* Returns the key of the lock, or of the first of several locks; points into `p`. */
 struct slice lock_request_key(const struct lock_request *p);
 /* True if an MLOCK takes several locks. All its calls have the same ticket. */
 bool lock_request_is_multi(const struct lock_request *p);
@@ -160,7 +161,8 @@ void lock_request_sent(struct lock_request *p);
 /* True if hasp reports success only while the lease is good: for a verb, a rule with `wait` or
  * `renew = yes`, and a lease that hasp chose. */
 bool lock_request_confirms(const struct lock_request *p);
-/* True if the answer comes late: much of the lease, or (is_over) all of it, may be over. */
+/* True if the answer comes late. lock_request_is_late(): much of the lease may be over;
+ * lock_request_is_over(): all of it. */
 bool lock_request_is_late(const struct lock_request *p);
 bool lock_request_is_over(const struct lock_request *p);
 /* How hasp handles a late answer. */
@@ -172,7 +174,7 @@ enum lock_request_late {
 enum lock_request_late lock_request_late(const struct lock_request *p,
                                          const struct resp_reply *r);
 /* Returns how many replicas must still confirm the lock before hasp reports success. Writes how
- * long hasp asks the replicas, in ms. */
+ * long hasp waits for the replicas, in ms. */
 int64_t lock_request_replicas(const struct lock_request *p, int64_t *timeout_ms);
 void lock_request_has_replicas(struct lock_request *p);
 /* Returns the time from which on hasp need not undo the call: its lease is over, or hasp gives
@@ -180,7 +182,7 @@ void lock_request_has_replicas(struct lock_request *p);
 double lock_request_until(const struct lock_request *p);
 /* Stores the reply and its bytes, until hasp knows whether the client gets them. */
 void lock_request_keep(struct lock_request *p, const struct resp_reply *r, struct slice bytes);
-/* Returns the stored bytes, and writes the stored reply; empty: none. */
+/* Returns the stored bytes, and writes the stored reply; empty: no reply is stored. */
 struct slice lock_request_kept(const struct lock_request *p, struct resp_reply *r);
 /* Returns the reply to a client that has no lock, without the line end. */
 const char *lock_request_refusal(const struct lock_request *p, bool resp3);
@@ -197,7 +199,7 @@ struct lock_request *lock_request_follow(struct holds *h, struct slice key,
                                          const struct hold_terms *terms);
 /* Appends the client's request, with two reads before it and two after it. */
 void followed_script_write(const struct lock_request *p, struct slice request, struct buf *out);
-/* Takes bytes of the replies to these five requests, except the last reply. */
+/* Takes bytes of the five replies to followed_script_write(), except the last reply. */
 void followed_script_feed(struct lock_request *p, struct slice bytes);
 /* True if `p` is a followed script that Redis answered by an error. */
 bool followed_script_failed(const struct lock_request *p);
@@ -221,8 +223,8 @@ size_t hold_own_tokens(struct holds *h, const struct hold_owner *o, int db, stru
 enum lock_kind hold_own_kind(const struct hold_owner *o, int db, struct slice key,
                              bool *reentered);
 
-/* Appends to rewrite_opts.given_back the acquisition whose hold an UNLOCK by the owner `token`
- * gives back: the oldest one of the connection itself, even if its lease ended while hasp was
+/* Appends to rewrite_opts.given_back the acquisition that an UNLOCK by the owner `token` gives
+ * back: the oldest one of the connection itself, even if its lease ended while hasp was
  * stopped. */
 void hold_given_back(struct holds *h, const struct hold_owner *o, int db, struct slice key,
                      struct slice token, struct buf *out);
@@ -230,16 +232,16 @@ void hold_given_back(struct holds *h, const struct hold_owner *o, int db, struct
 /* Finds the value of the lock that the connection has last stored or read. */
 enum seen_value hold_seen_value(struct holds *h, const struct hold_owner *o, int db,
                                 struct slice key, struct slice *value);
-/* Notes that the connection reads the lock now: a log line may give that as a hint. */
+/* Notes that the connection reads the lock now, for a hint in the log. */
 void hold_saw_read(struct holds *h, struct hold_owner *o, int db, struct slice key);
 
 /* True if the connection has a lock according to the table. (A lock that the application has
  * released by a script of its own counts until the lease is over.) */
 bool hold_owner_has_any(const struct hold_owner *o, double now);
 
-/* The server of the locks for which `concerns` returns true has changed, and may lack the last
- * writes. hasp soon renews the renewed ones of these locks. If a lock is gone, hasp logs that,
- * and neither renews nor releases the lock. */
+/* Soon renews each renewed lock for which `concerns` returns true: its server has changed, and
+ * may lack the last writes. If a lock is gone, hasp logs that, and neither renews nor releases
+ * the lock. */
 void renewal_mark_unknown(struct holds *h, bool (*concerns)(void *arg, struct slice key),
                           void *arg);
 
@@ -255,14 +257,14 @@ struct voters {
 	              struct voted_renewal *r);
 	void (*release)(void *arg, struct slice key, struct slice value, int64_t lease_ms);
 	void *arg;
-	bool closes; /* hasp closes the connection of a lock that is lost */
+	bool closes; /* hasp closes the connection of a hold whose lock is lost */
 };
 void holds_set_voters(struct holds *h, const struct voters *voters);
 
 enum vote {
 	VOTE_YES, /* a majority of the servers has renewed the lock */
 	VOTE_NO, /* a majority of the servers does not have the lock any more */
-	VOTE_UNKNOWN, /* there is no majority for either */
+	VOTE_UNKNOWN, /* neither answer has a majority */
 };
 /* Ends a renewal; releases a lock that is lost. Returns true if the lock was renewed. */
 bool voted_renewal_end(struct voted_renewal *r, enum vote vote, double began,
@@ -273,7 +275,7 @@ struct voted_lock {
 	bool won; /* a majority has granted the lock */
 	bool waited; /* hasp has tried more than once */
 	int64_t fence; /* the fencing token */
-	double began, good_until; /* the lease */
+	double began, good_until; /* begin and end of the lease */
 	struct slice value; /* the lock's value at the servers */
 };
 /* Makes the request of a command that takes a lock: a rule's, or the verbs'. */
@@ -288,8 +290,8 @@ struct hold *voted_find(struct holds *h, const struct hold_owner *o, struct slic
 struct slice voted_value(const struct hold *hold);
 int64_t voted_lease_ms(const struct hold *hold);
 long long voted_fence(const struct hold *hold);
-/* LOCK.EXTEND has succeeded, which never shortens the lease. hasp does not renew the hold any
- * more, unless its rule has `renew = yes`. */
+/* LOCK.EXTEND has succeeded: sets the lease, which never gets shorter. From now on hasp renews
+ * the hold only if its rule has `renew = yes`. */
 void voted_extend(struct hold *hold, double began, double good_until, int64_t lease_ms);
 /* The lock `key` that had this `value` has been released. Ends this worker's hold of it, if
  * there is one. */
@@ -299,19 +301,18 @@ void voted_end(struct holds *h, struct slice key, struct slice value);
  * has on_disconnect = release; other locks end with their leases. */
 void hold_owner_end(struct hold_owner *o, bool release);
 /* Call this before hold_owner_end() for a call whose reply never comes. If the call refreshes a
- * lock that is to be released at disconnect, Redis may know only that try: releases the lock by
- * its ticket, too. */
+ * lock that hasp releases at disconnect, the record in Redis may have only the ticket of this
+ * call: so hasp also releases the lock by this ticket. */
 void hold_release_refreshed(const struct hold_owner *o, const struct lock_request *p, int db);
 
-/* --- facts about holds, for SHOW and logs
- * ------------------------------------------------------ */
+/* --- facts about holds, for SHOW and logs ------------------------------------------------- */
 
 /* A row of the table: what Redis last answered to a connection. Points into the table: valid
  * until that changes. Times are those of the timers' clock. */
 struct held {
 	int db;
 	struct slice key;
-	struct slice token; /* LOCK_KIND_VALUE: the value */
+	struct slice token; /* LOCK_KIND_VALUE: the lock's value */
 	enum lock_kind kind;
 	const struct hold_owner *owner;
 	const struct section_stats *stats; /* counters of the lock's section; NULL: none */
@@ -323,9 +324,9 @@ struct held {
 	bool renewed; /* hasp renews the hold */
 };
 
-/* Finds the owner's hold of the lock; of several, the one with the latest `learnt_at`. False:
- * there is none. `fence`: the fencing token of the acquisition; 0: any. If `other_at` > 0,
- * finds a hold of another owner that had begun, and whose lease was good, at that time. */
+/* Finds the hold of the lock by `token`, with the latest `learnt_at` if there are several.
+ * False: there is none. `fence`: the fencing token of the acquisition; 0: any. If `other_at` >
+ * 0, finds a hold of another owner that had begun, and whose lease was good, at that time. */
 bool held_find(struct holds *h, int db, struct slice key, struct slice token, long long fence,
                double other_at, struct held *out);
 

@@ -27,7 +27,7 @@
 /* How long hasp tries to undo a call at most. */
 #define UNDO_SECONDS 3600.0
 
-/* hasp does not remember longer values, in bytes. */
+/* hasp remembers no value of a lock that is longer than this, in bytes. */
 #define VALUE_MAX 4096
 
 const struct effect_terms effect_terms[] = {
@@ -94,7 +94,7 @@ static struct lock_request *lock_request_alloc(struct holds *h, const struct loc
 		nbytes += keys[i].n;
 	size = sizeof(*p) + nkeys * sizeof(*p->keys) + nbytes;
 	p = size <= LOCK_REQUEST_SIZE ? freelist_take(&h->pending) : xmalloc(size);
-	/* (The compiler would build a compound literal elsewhere and copy it.) */
+	/* (The compiler would build a compound literal elsewhere, and then copy it.) */
 	memset(p, 0, sizeof(*p));
 	p->holds = h;
 	p->script = call->script;
@@ -117,8 +117,8 @@ static struct lock_request *lock_request_alloc(struct holds *h, const struct loc
 	return p;
 }
 
-/* True if the reply may change the table, or if hasp may have to act without it: to undo a call
- * that takes a lock, or to repeat a late call that extends a verbs' lock. */
+/* True if the reply may change the table, or if hasp may have to act without the reply: to undo
+ * a call that takes a lock, or to repeat a late call that extends a verbs' lock. */
 static bool changes_table(const struct holds *h, const struct lock_call *call, bool by_verb)
 {
 	const struct effect_terms *terms = &effect_terms[call->effect];
@@ -128,7 +128,7 @@ static bool changes_table(const struct holds *h, const struct lock_call *call, b
 	return terms->changes_hold && (h->by_id.n || h->npending);
 }
 
-/* Returns the kind of the lock that the call takes, or else of its section's locks. */
+/* Returns the kind of the lock that the call takes, or the usual kind of its section. */
 static enum lock_kind kind_of_call(const struct lock_call *call, const struct hold_terms *terms)
 {
 	if (terms->rule)
@@ -498,8 +498,8 @@ void parts_write_undo(const struct lock_request *p, struct buf *out,
 }
 /* --- undo ------------------------------------------------------------------------ */
 
-/* Undoes a try by its ticket, which does no harm to other tries, or when it is repeated: the
- * try may still be on its way to Redis, over a connection that hasp has closed. */
+/* Undoes a try by its ticket, and repeats that: the try may still be on its way to Redis, over
+ * a connection that hasp has closed. The undo does no harm to other tries. */
 static void undo_by_ticket(struct lock_request *p, int db, const struct attempt *t,
                            double until)
 {

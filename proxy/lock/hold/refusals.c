@@ -147,7 +147,7 @@ static bool find_refusal(struct holds *h, const struct hold_owner *o,
 		out->hold = any_hold(h, o, p, db);
 		return true;
 	}
-	/* SET XX and EXPIRE may have found no key. */
+	/* SET XX and EXPIRE may have failed because there is no such key. */
 	if (!effect->has_lease)
 		return false;
 	out->hold = other_hold(h, o, p, db, out->key);

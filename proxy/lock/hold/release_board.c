@@ -22,7 +22,7 @@ static uint64_t release_hash(uint64_t hash, struct slice s)
 		memcpy(&word, s.p + i, sizeof(word));
 		hash = hash_word(hash, word);
 	}
-	/* The last word may contain bytes of the one before. */
+	/* The last word may contain bytes of the word before it. */
 	if (s.n >= sizeof(word))
 		memcpy(&word, s.p + s.n - sizeof(word), sizeof(word));
 	else

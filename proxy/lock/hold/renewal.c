@@ -211,7 +211,7 @@ static void on_renewed(void *arg, const redisReply *reply)
 	free(b);
 }
 
-/* Writes the call, for the holds of the batch that have not ended. */
+/* Writes the call for those holds of the batch that have not ended. */
 static void write_renewals(void *arg, struct buf *out)
 {
 	struct renewal_batch *b = arg;
@@ -263,7 +263,7 @@ static void renew_batch(struct holds *h, double now)
 		if (hold->good_until < until)
 			until = hold->good_until;
 	}
-	/* The connection may be up again in time, but log the failure at once. */
+	/* Log the failure at once, although the connection may be up again in time. */
 	if (!script_jobs_are_up(h->script_jobs, lock_id_key(first->by_id.key)))
 		renewal_failed(first, now);
 	script_job_run_written(h->script_jobs, b->db, b->script, write_renewals,
@@ -359,8 +359,8 @@ static void renew_from(struct hold *hold, double first)
 	            (double)hold->lease_ms / 3000);
 }
 
-/* Shortens the lease again, because the application let the lock end earlier while a renewal
- * was under way, which may reach Redis later. This call reaches Redis after the renewal: both
+/* The application let the lock end earlier while a renewal was under way, which may reach Redis
+ * later. So shortens the lease again: this call reaches Redis after the renewal, because both
  * use hasp's own connection. */
 static void end_in_time(const struct hold *hold)
 {
@@ -417,7 +417,7 @@ void renewal_keep(struct hold *hold, const struct hold_lease *was)
 
 /* --- the locks that an MLOCK has while it waits ------------------------------------ */
 
-/* Greater than any fencing token, because hasp does not know those of an MLOCK's locks. */
+/* In place of an MLOCK's fencing tokens, which hasp does not know: greater than any. */
 #define ANY_FENCE (1LL << 53)
 
 static void renew_parts(struct timer *t, double now)

@@ -140,7 +140,7 @@ static uint64_t hash_read(int db, struct slice key)
 	return hash;
 }
 
-/* Returns the index of the read; READS_KEPT: there is none. */
+/* Returns the index of the read with this hash; READS_KEPT: there is none. */
 static size_t find_noted(const struct seen_values *all, uint64_t hash)
 {
 	for (size_t i = 0; i < READS_KEPT && i < all->nreads; i++)

@@ -5,7 +5,7 @@
  *
  *   GET lock -> "a1b2" --seen_values_put()--> DEL lock: only while the lock is "a1b2"
  *
- * Of other locks, only the times of the last reads are kept, for the log.
+ * Of other locks, hasp keeps only the times of the last reads, for the log.
  */
 #ifndef HASP_LOCK_HOLD_SEEN_VALUES_H
 #define HASP_LOCK_HOLD_SEEN_VALUES_H
@@ -19,7 +19,7 @@
  * first. */
 #define SEEN_VALUES_MAX 1024
 #define SEEN_VALUES_BYTES ((size_t)256 * 1024)
-/* hasp does not remember longer values, in bytes. */
+/* hasp remembers no value that is longer than this, in bytes. */
 #define SEEN_VALUE_MAX ((size_t)4096)
 
 struct seen_values; /* the values of one connection; NULL: it has read none */
@@ -27,18 +27,19 @@ struct seen_values; /* the values of one connection; NULL: it has read none */
 enum seen_value {
 	SEEN_NOTHING,
 	SEEN_VALUE,
-	SEEN_ANY, /* the connection owns the lock whatever its value: a count, or a long one */
+	/* the connection owns the lock whatever its value: a count, or too long a value */
+	SEEN_ANY,
 };
 
-/* Notes that the connection has read `value` at `key` in database `db`, or (SEEN_ANY) taken the
- * lock. SEEN_NOTHING: forgets the noted state of the key. Makes *all if needed. */
+/* Notes that the connection has read `value` at `key` in database `db`, or, if SEEN_ANY, taken
+ * the lock. SEEN_NOTHING: forgets what it has noted of the key. Makes *all if needed. */
 void seen_values_put(struct seen_values **all, int db, struct slice key, enum seen_value what,
                      struct slice value);
-/* Returns the noted state. SEEN_VALUE: writes the value, valid until the next
+/* Returns what is noted of the key. SEEN_VALUE: writes the value, valid until the next
  * seen_values_put(). */
 enum seen_value seen_values_find(const struct seen_values *all, int db, struct slice key,
                                  struct slice *value);
-/* Calls `fn` with each noted state, the oldest first, as seen_values_put() takes it. */
+/* Calls `fn` for each noted key, the oldest first, with the arguments of seen_values_put(). */
 typedef void seen_values_fn(void *arg, int db, struct slice key, enum seen_value what,
                             struct slice value);
 void seen_values_each(const struct seen_values *all, seen_values_fn *fn, void *arg);
