@@ -13,7 +13,7 @@
 #include "resp/reply.h"
 #include "watch/shared_tracker.h"
 
-/* hasp looks at the first arguments of a script's call only. */
+/* hasp looks at this many arguments of a script's call only. */
 #define COMMAND_SAMPLE_ARGS_MAX 8
 
 enum command_sample_kind {
@@ -28,7 +28,7 @@ struct command_sample {
 	struct shared_tracker *all;
 	struct tracker_client *client;
 	enum command_sample_kind kind;
-	enum read_opts how; /* READ: the command that reads */
+	enum read_opts how; /* READ: by which command */
 	enum lock_way way; /* EFFECT: how the command takes a lock */
 	bool swaps; /* EFFECT: the reply is the key's old value */
 	int absent; /* LOOK: the integer reply if the key does not exist */
@@ -40,7 +40,7 @@ struct command_sample {
 	uint64_t script; /* SCRIPT: identifies the script */
 	size_t nscript_args;
 	uint64_t script_args[COMMAND_SAMPLE_ARGS_MAX];
-	bool under_lock; /* the client has a lock by LOCK, or of a rule in force */
+	bool under_lock; /* the client has a lock by LOCK, or a lock of a rule in force */
 	size_t nargs; /* number of keys that the command names, watched or not */
 	struct buf bytes; /* the bytes of the watched keys, one after the other */
 	size_t n; /* number of watched keys */
@@ -54,7 +54,7 @@ struct command_sample {
 			KEY_GUARD_READ,
 			KEY_GUARD_WRITTEN
 		} use; /* how the command uses a key with a rule */
-		bool keeps_read; /* GUARD_WRITTEN: as in tracker_wrote() */
+		bool keeps_read; /* KEY_GUARD_WRITTEN: see tracker_wrote() */
 	} keys[];
 };
 

@@ -16,19 +16,19 @@
 /* Shapes that differ in one word become one pattern if there are this many words. Two words are
  * enough if one of them has a `*`. */
 #define WORDS_MANY 3
-/* Only this many parts of a shape may become `*`: hasp keeps a pattern for each part. */
+/* Only the first 16 parts of a shape may become `*`: hasp keeps a pattern for each part. */
 #define MERGED_PARTS 16
 /* Two leases are alike if the longer is at most this many times the shorter. */
 #define LEASES_ALIKE 4
 
-/* Bytes of a pattern: a line of the file has at most 197, of which ";pattern = " takes 11. */
+/* Longest pattern, in bytes: a line of the file has at most 197, and ";pattern = " takes 11. */
 #define PATTERN_MAX 180
 
 /* A shape that may become part of a finding. */
 struct candidate {
 	const struct key_group *group;
 	struct lock_verdict lock; /* for FINDING_LOCK only */
-	bool needs_rule; /* FINDING_LOCK: harm or risk was seen */
+	bool needs_rule; /* for FINDING_LOCK only: hasp saw harm or risk */
 	bool is_of_kind; /* the shape is of the kind merging.kind */
 	bool is_taken; /* the shape is already part of a finding */
 };

@@ -14,7 +14,7 @@
 
 /* A place with this many different words becomes `*`. Otherwise each word has its own shape. */
 #define WORDS_APART 64
-/* Parts after these never become `*`. */
+/* The parts of a shape after this many never become `*`. */
 #define PARTS_MAX 8
 
 struct place {

@@ -171,7 +171,7 @@ static void put_head(struct buf *out, const struct discovery_snapshot *s,
 		           r->listen, r->address);
 }
 
-/* The kinds of patterns that get one line together, in the order of the lines. */
+/* Patterns that hasp only counts: the text of the line for each kind, in order. */
 static const char *const others[] = {
 	"of keys that a section in force covers",
 	"of keys that were set by NX and never released: markers, not locks, or every holder "
@@ -193,14 +193,14 @@ static const char *const others[] = {
 enum other { COVERED, MARKERS, LEADERS, SCRIPTED, RACED, HOPPED, REST, OTHERS };
 
 /* True for a lock that clients take by a read and a SET: most clients that find no key set it,
- * and later delete it without reading it. Clients of a cache do not delete it. */
+ * and later delete it without reading it. Clients of a cache do not delete the key. */
 static bool is_looked(const struct key_group *s)
 {
 	return s->looked > 0 && 2 * s->looked >= s->filled && s->reread < s->looked;
 }
 
-/* Reports locks that are taken by a read and a SET, which may let two clients in. No section
- * cures that without errors. */
+/* Reports locks that are taken by a read and a SET: two clients may both get such a lock. No
+ * section cures that without errors. */
 static void put_looked(struct buf *out, const struct key_group *s)
 {
 	buf_printf(out,

@@ -10,8 +10,7 @@
 
 #include "watch/key_pattern.h"
 
-/* --- numbers, times and keys for people -----------------------------------------------------
- */
+/* --- numbers, times and keys for people --------------------------------------------------- */
 
 const char *words_number(struct words *w, uint64_t n)
 {
@@ -449,7 +448,8 @@ void discovery_put_lock_left(struct buf *out, const struct finding *f)
 /* If more than one write in HOPPED_SHARE comes over another connection than its read, clients
  * use a pool. */
 #define HOPPED_SHARE 4
-/* If more than one write in NESTED_SHARE is nested, guards would wait for each other. */
+/* If more than one write in NESTED_SHARE is nested (guard_sums), clients with guards would wait
+ * for each other. */
 #define NESTED_SHARE 20
 
 /* True if guards would often make clients wait for each other. */
@@ -500,8 +500,8 @@ bool discovery_guard_is_proposed(const struct finding *f)
 	       f->nlocks == 0 && !is_nested_often(g);
 }
 
-/* True if many reads have no write: the guard of each would keep other clients out until its
- * lease ends. */
+/* True if many reads have no write: the guard of such a read would keep other clients out until
+ * the guard's lease ends. */
 static bool is_read_mostly(const struct finding *f)
 {
 	return f->unwritten * UNWRITTEN_SHARE > f->nread;
@@ -513,7 +513,7 @@ static bool can_check(const struct finding *f)
 	return is_read_mostly(f) && !(f->guard.how & READ_HGET);
 }
 
-/* Returns a wait in which all clients that come at the same time get their turn. */
+/* Returns a `wait`, in seconds, in which all clients that come at once get their turn. */
 static int guard_wait_seconds(const struct guard_sums *g)
 {
 	static const int steps[] = { 2, 5, 10, 30, 60, 0 };

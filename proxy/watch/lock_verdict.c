@@ -106,9 +106,9 @@ static uint64_t lock_released(const struct lock_sums *l)
 /* If more than one lock expires unreleased for LATE_SHARE_OPEN late holders, clients may leave
  * locks to expire on purpose. */
 #define LATE_SHARE_OPEN 4
-/* A lock that is held for more than this fraction of its expiry has nearly expired. */
+/* If clients hold a lock for more than this fraction of its expiry, hasp proposes renewal. */
 #define HELD_SHARE 0.5
-#define HELD_ENOUGH 10 /* fewer holds do not show how close to the expiry they come */
+#define HELD_ENOUGH 10 /* fewer holds do not show how close to their expiry holds come */
 /* If scripts set more than one lock in SCRIPT_SHARE, the section is for locks of scripts. */
 #define SCRIPT_SHARE 20
 /* If more than BROKEN_SHARE - 1 of BROKEN_SHARE DELs look like takeovers, all may be such. */
@@ -155,7 +155,7 @@ static uint64_t extra_deletes(const struct lock_sums *l)
 
 /* Sets v->hopped and v->stolen. In a pool, another connection often sends the DEL for a lock,
  * in place of the connection that took the lock. If the owner is one connection, the DEL of
- * another connection comes in addition. */
+ * another connection comes in addition to the owner's. */
 static void judge_releases(struct lock_verdict *v, const struct lock_sums *l)
 {
 	uint64_t hops = less(l->n[SEEN_STRANGE], extra_deletes(l));
@@ -202,9 +202,9 @@ static void judge_expiry(struct lock_verdict *v, const struct lock_sums *l)
 		v->longest = (double)l->lease_ms_min / 1e3;
 }
 
-/* True if a trait, such as the holder's name, explains the pool. Of the releases by other
- * connections, `n` have that trait. These must be the majority, or as many as the pool's; the
- * rest must be no more than the harm. */
+/* True if the connections of a pool share a trait, such as their name. Of the releases by other
+ * connections than the holder's, `n` came from connections with the holder's trait: these must
+ * be the majority, or as many as the pool's. The rest must be no more than the harm. */
 static bool fits(const struct lock_verdict *v, const struct lock_sums *l, uint64_t n)
 {
 	uint64_t harm = extra_deletes(l) + v->late + v->unreleased + l->n[SEEN_VOIDS];
@@ -246,7 +246,7 @@ static enum owner_open why_open(const struct lock_verdict *v, const struct lock_
 	uint64_t foreign = l->n[v->hopped && !by_value ? SEEN_FOREIGN : SEEN_FOREIGN_VALUE];
 	uint64_t losers = less(l->n[SEEN_DELETES] + l->n[SEEN_CHECKED], lock_taken(l));
 
-	/* The connection of a pool that sends a DEL seldom takes the lock next. */
+	/* In a pool, the connection that sends a DEL seldom takes the lock next. */
 	if (l->n[SEEN_BROKEN] * BROKEN_SHARE > foreign * (BROKEN_SHARE - 1) ||
 	    (v->hopped && l->n[SEEN_SEIZED]))
 		return OPEN_TAKEOVERS;
@@ -314,8 +314,8 @@ bool verdict_is_harmed(const struct lock_sums *l)
 
 /* --- locks and other keys ----------------------------------------------------------------- */
 
-/* If the client that counted a key to 1 counts it further itself, the keys are locks only if at
- * least one in COUNTS_SHARE is released. */
+/* If clients that raise a key to 1 by INCR raise it again themselves, the keys are locks only
+ * if clients release at least one key in COUNTS_SHARE. */
 #define COUNTS_SHARE 2
 
 bool verdict_says_lock(struct slice pattern)
@@ -344,8 +344,8 @@ bool verdict_may_count(const struct lock_sums *l)
 	return l->taken[WAY_INCR] == lock_taken(l) && l->n[SEEN_REFUSED_OWN] > 0;
 }
 
-/* Keys that only INCR sets, and that never get an expiry, are counters. So are keys that only
- * INCR sets and no client releases, unless their names have the word lock or mutex. */
+/* Keys that no client releases are no locks, unless verdict_was_left() and their name says
+ * lock. Keys that only INCR sets, and that never get an expiry, are counters. */
 bool verdict_is_lock(const struct key_group *s)
 {
 	const struct lock_sums *l = s->lock;
@@ -371,7 +371,8 @@ bool tracker_may_be_lock(const struct held_lock *h)
 	                              lock_taken(s->lock) < MARKERS_ENOUGH);
 }
 
-/* If at most one write in REFRESH_EARLY_SHARE comes early, the values look like a cache. */
+/* If at most one write in REFRESH_EARLY_SHARE comes before half of the value's expiry, the
+ * values look like a cache. */
 #define REFRESH_EARLY_SHARE 10
 
 bool verdict_is_refresh(const struct guard_sums *g)

@@ -32,7 +32,7 @@ void sampling_clear(struct sampling *s)
 
 /* --- prefixes ----------------------------------------------------------------------------- */
 
-/* Returns the first bytes, up to the size of a word; a shorter key is padded with zeroes. */
+/* Returns the first word (8 bytes) of a key. Pads a shorter key with zeroes. */
 static inline uint64_t first_word(struct slice s)
 {
 	uint64_t w = 0;
@@ -59,8 +59,8 @@ static inline uint64_t second_word(struct slice s)
 	return w >> 8 * (2 * WORD - s.n);
 }
 
-/* Returns a word in which the lowest bit set is the highest bit of the first byte whose xor
- * with `c` is less than `n`. Later bytes mean nothing. */
+/* Finds the first byte of `w` whose xor with `c` is less than `n`. In the result, the lowest
+ * bit that is set is the highest bit of this byte. Later bytes of the result mean nothing. */
 static inline uint64_t bytes_below(uint64_t w, uint8_t c, uint8_t n)
 {
 	uint64_t x = w ^ BYTES(c);

@@ -15,10 +15,10 @@
 struct shared_tracker {
 	pthread_mutex_t lock; /* protects the tracker */
 	struct tracker *tracker;
-	bool discovers; /* follows all keys; else only observed ones */
+	bool discovers; /* the tracker follows all keys; else only observed keys */
 	bool observes; /* there is or was a rule in mode OBSERVE */
 	size_t memory; /* limit for discovery, in bytes */
-	struct sampling *sampling; /* the tracker's; needs no lock */
+	struct sampling *sampling; /* the tracker's sampling; needs no lock */
 	double (*clock)(void); /* seconds; never goes back */
 	_Atomic uint64_t commands; /* commands with keys that discovery has seen */
 };

@@ -9,7 +9,7 @@
  *
  * Events are summed up by group. A group is a rule or guard in mode OBSERVE (observe.c), or
  * the pattern of similar keys (key_pattern.h), for which discovery proposes a section
- * (discovery.h). Both use the same events and the same verdict (lock_verdict.c).
+ * (discovery.h). All groups use the same events and the same verdict (lock_verdict.c).
  *
  * The tracker keeps a hash of each key, with the key's present state: the clients that hold it
  * as a lock, and the clients that have read it and not written it since. It keeps keyed hashes
@@ -45,7 +45,7 @@ struct tracker *tracker_new(const uint8_t secret[SIPHASH_SECRET_SIZE], size_t me
 void tracker_free(struct tracker *t); /* call it when no clients are left */
 /* Forgets the patterns and begins again; clients and observed rules stay. */
 void tracker_clear(struct tracker *t, double now);
-/* The memory must not shrink, unless the tracker starts afresh. */
+/* Sets the limit of memory. If it shrinks, call tracker_clear() first. */
 void tracker_set_memory(struct tracker *t, size_t memory);
 
 /* Returns the tracker's sampling, which decides which commands the tracker sees. */
@@ -93,7 +93,7 @@ struct tracker_act {
 	struct tracker *tracker;
 	struct key_group *group; /* the group that counts the act; NULL: the key's pattern */
 	struct tracker_client *client;
-	uint64_t owner; /* hash of the owner's token by the observed rule; 0: the connection */
+	uint64_t owner; /* hash of the token of the rule's owner; 0: the connection owns */
 	int db;
 	struct slice key;
 	uint64_t field; /* hash of the name of a hash field, which counts as a key; 0: none */
@@ -107,7 +107,7 @@ struct tracker_act {
 /* --- acts on locks --- */
 
 enum lock_way { WAY_SETNX, WAY_SET_NX, WAY_INCR, WAY_SET, WAY_SCRIPT, WAYS };
-/* The client took the lock. By WAY_SET it did not check whether the lock was free. `lease_ms`:
+/* The client took the lock; by WAY_SET without a check whether the lock was free. `lease_ms`:
  * 0: the lock has no expiry; negative: hasp does not know the expiry. */
 void tracker_took(const struct tracker_act *a, enum lock_way way, int64_t lease_ms,
                   uint64_t value);

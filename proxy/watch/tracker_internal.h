@@ -13,7 +13,7 @@
  *             `--its connection closed---------> HOLD_LEFT
  *
  * A DEL by another owner is a theft, or another connection of the owner's pool sent it. A
- * single hold does not show which; lock_verdict() decides from all of them.
+ * single hold does not show which of the two; lock_verdict() decides from all holds.
  */
 #ifndef HASP_WATCH_TRACKER_INTERNAL_H
 #define HASP_WATCH_TRACKER_INTERNAL_H
@@ -72,8 +72,8 @@ enum seen {
 	SEEN_FOREIGN_ADDRESS, /* SEEN_FOREIGN from the holder's address */
 	SEEN_FOREIGN_NAME, /* SEEN_FOREIGN from a connection with the holder's name */
 	SEEN_FOREIGN_VALUE, /* SEEN_FOREIGN from a connection that had read the value */
-	SEEN_FOREIGN_LATE, /* SEEN_FOREIGN from a connection unlike the holder, meant for a lock
-	                    * that its own pool had lost */
+	SEEN_FOREIGN_LATE, /* SEEN_FOREIGN from another pool than the holder's, meant for a lock
+	                    * that this other pool had lost */
 	SEEN_POOLED, /* SEEN_FOREIGN without SEEN_DELETED */
 	SEEN_STOLEN, /* a DEL of an owner that removed the next owner's lock */
 	SEEN_OUTLASTED, /* a release after the holder's connection had closed */
@@ -97,11 +97,11 @@ enum seen {
 	SEEN_EXPIRED, /* the lock had expired unreleased when the next client took it */
 	/* Work under the lock: */
 	SEEN_WORKED, /* a client read a value under the lock and wrote it after the expiry */
-	SEEN_OVERWRITTEN, /* a holder overwrote another client's update, unread */
+	SEEN_OVERWRITTEN, /* a holder overwrote another client's update that it had not read */
 	/* Values and expiries: */
 	SEEN_BARE_STAYED, /* a hold ended while it had no expiry */
 	SEEN_BARE_LEFT, /* SEEN_BARE_STAYED, and the client disconnected without a release */
-	SEEN_EXPIRY_LATER, /* a later command set the expiry */
+	SEEN_EXPIRY_LATER, /* a client took the lock without an expiry, and set one later */
 	SEEN_REPEATED, /* another hold had the same value */
 	SEEN_RETURNED, /* a script was called with the integer that another script had returned
 	                * when it took the lock */
@@ -115,10 +115,9 @@ struct lock_sums {
 	bool likes_left; /* in a finding: clients also let locks with similar names expire */
 	double least_left; /* least time to the expiry, in seconds, at a release that was not
 	                    * SEEN_NARROW; 0: no such release */
-	double lapsed_longest; /* most seconds from taking a lock to SEEN_LAPSED or SEEN_SEIZED
-	                        */
+	double lapsed_longest; /* most seconds from taking a lock to SEEN_LAPSED, SEEN_SEIZED */
 	double expiry_later_longest; /* most seconds from taking a lock to SEEN_EXPIRY_LATER */
-	int64_t lease_ms_min, lease_ms_max; /* expiries that clients set; 0: none did */
+	int64_t lease_ms_min, lease_ms_max; /* of the expiries that clients set; 0: none did */
 	struct durations held; /* from taking a lock to its release */
 	struct durations waited; /* from the first refused try to taking the lock */
 	uint64_t values[VALUES_KEPT]; /* the latest values, to notice repeated ones */
@@ -126,8 +125,8 @@ struct lock_sums {
 
 struct guard_sums {
 	uint64_t written_back; /* writes of a value that the same client had read before */
-	/* The next fields count those writes of `written_back` that have a property. A write is
-	 * stale if it overwrites another client's write since the read. */
+	/* Each of the next fields counts some of the `written_back` writes. A write is stale if
+	 * it overwrites another client's write since the read. */
 	uint64_t stale; /* stale writes outside any lock */
 	uint64_t under_lock; /* writes by a client that held one lock from read to write */
 	uint64_t stale_under_lock; /* stale writes among `under_lock` */
@@ -135,8 +134,8 @@ struct guard_sums {
 	                     * the same address or name as the holder of another lock */
 	uint64_t stale_near_lock; /* stale writes among `near_lock` */
 	uint64_t reread; /* writes by a client that had read the value several times */
-	uint64_t in_turn; /* writes outside any lock that are not stale, after another client's
-	                   * write of this kind */
+	uint64_t in_turn; /* writes outside any lock that are not stale, and that follow such a
+	                   * write of another client */
 	uint64_t nested; /* writes by a client that read another key after this one, and wrote
 	                  * that key first */
 	uint64_t lasting; /* writes without an expiry */
@@ -144,10 +143,10 @@ struct guard_sums {
 	uint64_t late; /* writes among `had_ttl` when at least half of the expiry had passed */
 	int64_t lost; /* lost updates; see observe.c */
 	double life_max; /* longest expiry that a client set when it wrote back, in seconds */
-	unsigned how; /* enum read_opts of the reads that were written back */
+	unsigned how; /* bits of enum read_opts: how clients read what they wrote back */
 	/* Most clients at a time that had read a key and not written it. */
 	uint32_t max_readers;
-	struct durations between; /* from read to write */
+	struct durations between; /* from a read to the client's write */
 };
 
 /* The keys of a rule or of a pattern, and the sums of their events. */
@@ -228,12 +227,12 @@ struct key {
 	double written_at; /* time of the last write */
 	double life; /* expiry that the last write set, in seconds; 0: none, or not known */
 	uint64_t written_window; /* sampling window of the last write */
-	uint64_t lost_address, lost_name; /* address and name of the last holder that had lost
-	                                   * the lock when it took it again */
+	uint64_t lost_address, lost_name; /* address and name of the last holder that lost the
+	                                   * lock and then took it again */
 	bool is_lock, is_other; /* the key counts in group->nlocks, in group->nothers */
 	uint64_t looker; /* the client that found no key and then set it; 0: none */
 	double looker_at; /* when the looker set the key */
-	bool was_taken; /* taken, not by INCR or a script: reads do not count it in nothers */
+	bool was_taken; /* a client took the key as a lock, not by INCR or a script */
 	uint64_t breaker; /* the client whose DEL may become SEEN_BROKEN; 0: none */
 	bool is_written; /* written by a command that neither takes nor releases a lock */
 };
@@ -264,8 +263,8 @@ struct held_lock {
 	bool outlived; /* counted as SEEN_OUTLIVED */
 	bool expired; /* counted as SEEN_EXPIRED */
 	bool lost; /* counted as SEEN_LOST */
-	bool retaken; /* a script took the lock, and a later command took it again: it expired
-	               * at a time that hasp does not know */
+	bool retaken; /* a script took the lock, and a later command took it, too: so this hold
+	               * had expired */
 	double lapsed; /* when the client first used the lock after its expiry; 0: not seen */
 	enum lock_way way;
 	uint64_t script; /* the script that took the lock; 0: none did */
@@ -292,7 +291,7 @@ struct last_read {
 
 struct tracker_client {
 	uint64_t id; /* counted from 1 */
-	struct client_label *label; /* NULL: not needed yet */
+	struct client_label *label; /* the client's name in the log; NULL: not needed yet */
 	uint64_t round; /* tracker.round when the client was counted */
 	uint64_t address, name; /* hashes of the client's address and name; 0: none */
 	bool is_closing; /* tracker_client_free() is running */
@@ -306,8 +305,7 @@ struct tracker_client {
 		bool emptied; /* the client has deleted the list since the read */
 		bool stale; /* another client changed the list between the read and the DEL */
 	} list;
-	bool has_locked; /* the client has taken or released a lock; INCR alone does not count
-	                  */
+	bool has_locked; /* the client has taken a lock (not by INCR), or released one */
 	struct list holds, reads;
 	uint32_t nholds, nreads; /* lengths of `holds` and `reads` */
 	double wrote_at; /* when the client last wrote a value back */
@@ -394,7 +392,7 @@ void key_harm_free(struct tracker *d, struct key_harm *harm); /* NULL is allowed
 bool parts_part_of(struct slice key_pattern, size_t i, struct slice *part);
 /* Writes the shape with a `*` in place of part `i`. */
 void parts_put_widened(struct buf *out, struct slice key_pattern, size_t i);
-/* Puts a `*` into each place that already has too many words. Returns false if no place has. */
+/* Puts a `*` into each place with too many words. Returns false if there is no such place. */
 bool parts_widen(const struct tracker *d, struct buf *key_pattern);
 /* Counts the words of a new shape at their places. */
 void parts_count_words(struct tracker *d, struct slice key_pattern);
@@ -407,8 +405,8 @@ struct finding {
 	uint64_t nlocks, nothers, hopped, opposed; /* as in struct key_group */
 	uint64_t nread; /* reads, including those that found no value */
 	uint64_t unwritten; /* reads after which the client did not write the key */
-	struct lock_sums lock; /* FINDING_LOCK */
-	struct guard_sums guard; /* FINDING_GUARD */
+	struct lock_sums lock; /* for FINDING_LOCK only */
+	struct guard_sums guard; /* for FINDING_GUARD only */
 	const struct key_group *example; /* one of the merged groups; NULL: do not show one */
 	const struct key_group *caught; /* a group that is used differently, but that the
 	                                 * pattern also matches; NULL: none */
@@ -425,7 +423,7 @@ void discovery_findings_free(struct finding *f, size_t n);
 /* Appends the report on the finding, and its section, called `name`. */
 void discovery_put_lock(struct buf *out, const struct finding *f, const char *name);
 void discovery_put_guard(struct buf *out, const struct finding *f, const char *name);
-/* True if harm or risk was seen. */
+/* True if hasp saw harm or risk. */
 bool discovery_lock_needs_rule(const struct lock_sums *l);
 bool discovery_lock_is_proposed(const struct finding *f);
 bool discovery_guard_is_proposed(const struct finding *f);
@@ -467,7 +465,7 @@ enum owner_open {
 	OPEN_UNLIKE, /* takers and releasers have neither name, address nor value in common */
 	OPEN_RARE, /* hardly any release came over another connection than the holder's */
 	OPEN_LOSERS, /* DELs come from a pool, or from clients that were refused the lock */
-	OPEN_TAKEOVERS, /* DELs come from a pool, or from clients that end slow holders' locks
+	OPEN_TAKEOVERS, /* DELs come from a pool, or from clients that end slow clients' locks
 	                 */
 };
 
@@ -502,7 +500,7 @@ struct last_read *tracker_last_read(const struct key *k, const struct tracker_cl
 void tracker_list_written(struct key *k, struct tracker_client *c, bool fills);
 /* Notices locks that clients take by a read and a SET. Call it when `c` has set the key. */
 void tracker_looker_set(struct key *k, struct tracker_client *c, double now);
-/* Adds the group's holds that are still open, some of which have expired. */
+/* Adds the group's open holds to `l`, including those that have expired. */
 void tracker_add_open_holds(struct lock_sums *l, const struct key_group *group, double now);
 /* True if the key of the hold may be a lock. False if the keys of its pattern look like markers
  * (many were taken by NX, none was released) or like counters. */
@@ -533,8 +531,8 @@ bool verdict_says_lock(struct slice pattern);
  * further. Either they wait for a lock that no client will release, or the key is a plain
  * counter. */
 bool verdict_was_left(const struct lock_sums *l);
-/* True if only INCR sets the key, and a connection that had counted to 1 counted on: a counter
- * that is deleted now and then, or the lock of a pool. */
+/* True if only INCR sets the key, and a connection that had raised it to 1 raised it again: a
+ * counter that is deleted now and then, or the lock of a pool. */
 bool verdict_may_count(const struct lock_sums *l);
 /* True if the keys of the group were used like locks. */
 bool verdict_is_lock(const struct key_group *s);

@@ -792,7 +792,7 @@ void tracker_lock_read(const struct tracker_act *a, struct key *k, bool is_there
 	if (!h || h->state == HOLD_LEFT)
 		return;
 	run_out = is_there && !next ? has_run_out(h, a->sent) : may_have_run_out(h, a->now);
-	/* The owner looks, and finds that it has lost the lock. */
+	/* The owner reads the key, and finds that it has lost the lock. */
 	if (!run_out && (!is_there || next) && !h->lost && h->state == HOLD_HELD) {
 		h->lost = true;
 		h->key->group->lock->n[SEEN_LOST]++;
