@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* If a reply has more values than this, the server is out of step. */
+/* No reply of Redis has more values than this. A reply with more counts as RESP_BAD. */
 #define PENDING_MAX ((uint64_t)1 << 40)
 #define NUMBER_DIGITS_MAX 19
 /* Length of the longest header that scan_simple() reads: a type and 18 digits, which cannot
@@ -13,7 +13,7 @@
 enum {
 	AT_TYPE, /* the zero state: before a header */
 	IN_NUMBER, /* digits of a header */
-	IN_LINE, /* a line whose text does not matter */
+	IN_LINE, /* in a line, of which only the end matters */
 	AT_LF, /* after a header's CR */
 	AT_LINE_LF, /* after a CR in a line, which may belong to the text */
 	IN_PAYLOAD,
@@ -195,9 +195,8 @@ static size_t scan_status(const char *p, size_t n)
 	return cr && cr + 1 < p + n && cr[1] == '\n' ? (size_t)(cr - p) + 2 : 0;
 }
 
-/* Scans a whole reply that is one short line or one string, as most are. Returns the reply's
- * length, and in *number the number in its header, if it has one; 0: on_byte() must scan the
- * reply. */
+/* Scans a whole reply that is one short line or one string, as most replies are. Returns the
+ * reply's length; 0: on_byte() must scan it. *number: the number in the header, if any. */
 static inline size_t scan_simple(const char *p, size_t n, uint64_t *number)
 {
 	size_t at = 1, max = n < SIMPLE_MAX ? n : SIMPLE_MAX;
@@ -225,8 +224,8 @@ static inline size_t scan_simple(const char *p, size_t n, uint64_t *number)
 	return at + len + 2;
 }
 
-/* Skips a reply unlike the last one. Not inline, so that the caller need not save registers for
- * replies that are alike. */
+/* Skips a reply that differs from the last one. Not inline, so that the caller saves no
+ * registers for replies that are alike. */
 __attribute__((noinline)) static size_t skip_unlike(struct reply_alike *a, const char *p,
                                                     size_t n)
 {
@@ -271,8 +270,8 @@ static void describe_simple(struct reply_scan *s, const char *p, uint64_t number
 	s->state = ENDED;
 }
 
-/* Like reply_scan(), for all replies. Not inline, so that reply_scan() need not save registers
- * for simple replies. */
+/* Like reply_scan(), for all replies. Not inline, so that reply_scan() saves no registers for
+ * simple replies. */
 __attribute__((noinline)) static enum resp_result scan_bytes(struct reply_scan *s,
                                                              const char *p, size_t n,
                                                              size_t *used)

@@ -60,9 +60,8 @@ enum resp_result reply_scan(struct reply_scan *s, const char *p, size_t n, size_
 /* The last simple reply of a connection. The next reply often has the same header, and so the
  * same length. All zero: there was no reply yet. */
 struct reply_alike {
-	uint64_t head; /* the first bytes of the reply, as far as they decide its length; the
-	                * rest is 0 */
-	uint64_t mask; /* 0xff for each byte of `head` */
+	uint64_t head; /* the first bytes of the reply, which decide its length; then zeros */
+	uint64_t mask; /* 0xff for each byte of `head` that is from the reply */
 	size_t len; /* length of the whole reply; 0: there was none */
 };
 
@@ -78,9 +77,9 @@ static inline bool reply_is_alike(const struct reply_alike *last, const char *p,
 	       p[last->len - 1] == '\n';
 }
 
-/* Skips whole, simple replies: simple strings, positive integers, strings and nil. All others,
- * errors as well, are for reply_scan(). Returns the number of skipped replies, at most `max`;
- * *used is their length. `last`: one for each connection, for all calls. */
+/* Skips whole, simple replies: simple strings, positive integers, strings and nil. reply_scan()
+ * must scan all others, including errors. Returns the number of skipped replies, at most `max`;
+ * *used is their length. `last` belongs to the connection, and is for all calls. */
 uint32_t reply_skip_simple(struct reply_alike *last, const char *p, size_t n, uint32_t max,
                            size_t *used);
 

@@ -44,8 +44,8 @@ static bool parse_integer(const char *p, size_t n, long long *out)
 	return true;
 }
 
-/* Finds the `end` byte of a line as Redis does, with strchr(): a NUL hides all bytes after it,
- * so that the line is refused once it is too long. */
+/* Finds the `end` byte of a line as Redis does, with strchr(). A NUL hides all bytes after it,
+ * so a line with a NUL counts as unfinished, until it is too long and refused. */
 static enum resp_result find_line(const char *p, size_t n, char end, size_t *len)
 {
 	size_t max = n < REQUEST_LINE_MAX + 1 ? n : REQUEST_LINE_MAX + 1;
@@ -84,7 +84,7 @@ static inline struct header scan_tiny_header(const char *p, size_t n, char type)
 {
 	size_t first, second;
 
-	/* Where a digit is expected, a CR would end the line, and a NUL would hide its end. */
+	/* Only digits may come before the CR, above all no NUL, which would hide the CR. */
 	if (n < 5 || p[0] != type)
 		return (struct header){ 0, 0 };
 	first = (unsigned char)p[1] - (size_t)'0';
@@ -98,7 +98,7 @@ static inline struct header scan_tiny_header(const char *p, size_t n, char type)
 	return (struct header){ 0, 0 };
 }
 
-/* Reads a short and whole header, as nearly all are. */
+/* Reads a short and whole header, as nearly all headers are. */
 static struct header scan_short_header(const char *p, size_t n, char type)
 {
 	struct header h = scan_tiny_header(p, n, type);
@@ -405,7 +405,7 @@ size_t request_scan_simple(const char *p, size_t n, struct request_args *args)
 {
 	struct header h = scan_short_header(p, n, '*');
 
-	/* `args` grows only with received arguments, not with announced ones. */
+	/* Grow `args` only for received arguments, not for those that a header announces. */
 	if (h.size == 0 || h.value == 0 || h.value > args->cap)
 		return 0;
 	return scan_args(p, n, h.size, 0, h.value, args);

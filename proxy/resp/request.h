@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * request: finds where a client's requests begin and end, exactly where Redis finds it, even
- * where Redis is lenient (it does not look at the byte after a header's CR, nor at the two
- * after a bulk): if the two parsers disagreed on a boundary, a client could smuggle a command
- * past a rule. The parser allocates nothing, copies nothing, and knows no command. Source:
+ * request: finds where a client's requests begin and end, exactly as Redis does: if the two
+ * parsers disagreed on a boundary, a client could smuggle a command past a rule. For example,
+ * Redis does not look at the byte after a header's CR, nor at the two bytes after a bulk. The
+ * parser allocates nothing, copies nothing, and knows no command. Source:
  * processMultibulkBuffer() and processInlineBuffer() of Redis 7.0.
  */
 #ifndef HASP_RESP_REQUEST_H
@@ -18,8 +18,8 @@
 
 /* The arguments of one request, as slices of the bytes that were received. */
 struct resp_view {
-	size_t argc; /* >= 1, unless the request is empty or no argument has arrived */
-	const struct slice *argv; /* argc slices; a request_args has them */
+	size_t argc; /* number of arguments; 0: the request is empty, or none has arrived */
+	const struct slice *argv; /* argc slices, which a struct request_args owns */
 };
 
 enum resp_result {
@@ -65,18 +65,17 @@ struct request_args {
 	struct buf text; /* inline arguments without their quotes */
 };
 
-/* Scans a whole request with short headers, as most are. Returns its length, and its arguments
- * in `args`; 0: request_scan_args() must scan it. */
+/* Scans a whole request with short headers, as most requests are. Writes the arguments to
+ * `args`, and returns the request's length; 0: request_scan_args() must scan it. */
 size_t request_scan_simple(const char *p, size_t n, struct request_args *args);
 
 /* Like request_scan_simple(), for a request of `argc` arguments (at least one) whose first is
- * already in args->argv[0]; the others begin at p[at]. `args` must have held as many arguments
- * before, so that it has room. */
+ * already in args->argv[0]. The second begins at p[at]. `args` must have room for all, from an
+ * earlier request. */
 size_t request_scan_rest(const char *p, size_t n, size_t at, size_t argc,
                          struct request_args *args);
 
-/* Like request_scan(); on RESP_OK, `args` has the arguments if the scan began at the start of
- * the request. */
+/* Like request_scan(). If one call scans the whole request, `args` has its arguments. */
 enum resp_result request_scan_args(struct request_scan *s, const char *p, size_t n,
                                    size_t *used, struct request_args *args)
 	__attribute__((warn_unused_result));

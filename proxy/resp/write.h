@@ -16,7 +16,7 @@
 /* --- resp_put_*(): write to `p`, which must have space, and return the end of the bytes -- */
 
 #define RESP_DIGITS_MAX 20
-/* Bytes of a header with any number: type, digits, line end. */
+/* The most bytes that a header can have: type, digits, line end. */
 #define RESP_HEADER_SPACE ((size_t)(1 + RESP_DIGITS_MAX + 2))
 /* Bytes that a bulk string takes besides its content. */
 #define RESP_BULK_SPACE (RESP_HEADER_SPACE + 2)
@@ -25,7 +25,7 @@
 extern const char resp_digit_pairs[2 * 100 + 1];
 char *resp_put_long_number(char *p, uint64_t n);
 
-/* Most lengths have one digit, or two. */
+/* Writes a number. Most numbers have one digit or two, so this part is inline. */
 static inline char *resp_put_number(char *p, uint64_t n)
 {
 	if (n >= 100)
@@ -71,7 +71,7 @@ static inline char *resp_put_bulk_int(char *p, long long v)
 	digit = (char)('0' + v);
 	return resp_put_bulk(p, slice_of(&digit, 1));
 }
-/* Bytes that resp_put_bulk_int() may write. */
+/* The most bytes that resp_put_bulk_int() writes. */
 #define RESP_BULK_INT_SPACE (RESP_BULK_SPACE + 1 + RESP_DIGITS_MAX)
 
 /* --- resp_write_*(): append to a buffer --- */

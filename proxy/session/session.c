@@ -79,7 +79,7 @@ bool session_may_be_blocked(const struct session *s)
 	return false;
 }
 
-/* Calls `fn` for each request with its database, which a SELECT in the transaction changes. */
+/* Calls `fn` for each request with its database. A SELECT among the requests changes *db. */
 static void each_awaited(const struct list *requests, int *db,
                          void (*fn)(void *arg, struct pending_request *r, int db), void *arg)
 {
@@ -111,7 +111,7 @@ void session_each_queued(const struct session *s, const struct pending_request *
 
 /* --- when they are answered -------------------------------------------------------- */
 
-/* Owns `text` from then on; NULL: the session has no such text. */
+/* Replaces a text of the session by `text`, which the session then owns; NULL: no text. */
 static void replace_text(struct session *s, enum login_text which, char *text)
 {
 	if (!s->texts) {
@@ -133,7 +133,7 @@ void session_set_text(struct session *s, enum login_text which, struct slice tex
 	replace_text(s, which, xmemdup(text.p, text.n));
 }
 
-/* Keeps the name and version of the client's library, as Redis does. */
+/* Applies RESET. Keeps the name and version of the client's library, as Redis does. */
 static void session_reset(struct session *s)
 {
 	s->db = 0;
@@ -256,8 +256,8 @@ static void mark_all_unknown(struct session *s, struct list *l)
 	}
 }
 
-/* Drops `exec` with the requests of its transaction, whose effects are unknown; NULL: there is
- * none. */
+/* Drops `exec`, which may be NULL, and the requests of its transaction. Marks what these may
+ * have changed as unknown. */
 static void forget_queued(struct session *s, struct pending_request *exec)
 {
 	if (!exec)
@@ -287,14 +287,14 @@ void session_assume(struct session *s, struct pending_request *r)
 /* Ends the transaction of `multi`, which Redis refused, if it is still open. */
 static void reject_transaction(struct session *s, const struct pending_request *multi)
 {
-	/* A later MULTI began the open transaction. */
+	/* If a later MULTI is awaited, that MULTI began the open transaction. */
 	list_each_after (const struct pending_request, r, multi, &s->awaited, node)
 		if (r->kind == PENDING_MULTI)
 			return;
 	forget_queued(s, transaction_reject(&s->txn));
 }
 
-/* True if Redis carried out the request. A login counts only by its own type of reply. */
+/* True if Redis carried out the request. AUTH and HELLO each have one form of success. */
 static bool is_accepted(const struct pending_request *r, const struct resp_reply *reply)
 {
 	if (r->kind == PENDING_AUTH)
@@ -372,8 +372,8 @@ static const struct {
 	{ "sunsubscribe", SUBSCRIBED_SHARDS, true },
 };
 
-/* An acknowledgement has the total of channels and patterns that are subscribed now (or of
- * shard channels). So the number of one kind follows from that of the other. */
+/* Counts subscriptions of kind `which`. For channels and for patterns, Redis sends the `total`
+ * of both kinds, so subtract the other kind. Shard channels have a total of their own. */
 static void count_subscriptions(struct session *s, enum subscription which, long long total)
 {
 	uint32_t *n = s->subscriptions;
@@ -414,7 +414,7 @@ bool session_frame(struct session *s, const struct reply_scan *frame,
 	bool awaited = head && head->kind == PENDING_SUBSCRIBE;
 
 	*ended = false;
-	/* In RESP3 an array is always an answer, whatever its first element is. */
+	/* In RESP3, messages are pushes, so an array always answers a request. */
 	if (frame->reply.type != '>' && (frame->reply.type != '*' || s->proto == 3))
 		return false;
 	for (size_t i = 0; i < sizeof(subscription_acks) / sizeof(*subscription_acks); i++) {

@@ -45,9 +45,9 @@ enum session_certainty {
 
 struct session {
 	struct list awaited; /* pending requests in flight, oldest first */
-	char **texts; /* by enum login_text; NULL: the client has set none. Read them by
-	               * session_text(). */
-	size_t pending_nbytes; /* memory of all pending requests */
+	char **texts; /* indexed by enum login_text; NULL: the client has set none.
+	               * session_text() reads them. */
+	size_t pending_nbytes; /* memory of all pending requests, in bytes */
 	uint32_t nawaited; /* number of requests in `awaited` other than PENDING_NOTICE: later
 	                    * requests may depend on their replies */
 	uint32_t nsubscribing; /* number of (UN)SUBSCRIBEs in `awaited` */
@@ -57,13 +57,13 @@ struct session {
 	int db; /* -1: not known */
 	uint8_t proto; /* 2 or 3 */
 	uint32_t login_nbytes; /* memory of `texts` */
-	bool by_hello; /* Redis accepted HELLO, so it knows the command */
+	bool by_hello; /* Redis has accepted a HELLO, so it knows the command HELLO */
 	bool opaque;
-	bool affects_next; /* CLIENT CACHING, ASKING or the like was sent: Redis applies it to
-	                    * the next request, so hasp must send no other before that */
-	bool tracks; /* CLIENT TRACKING was sent: Redis reports changes of the keys that are
-	              * read on the link */
-	bool quitting; /* QUIT was sent: later requests get no answer */
+	bool affects_next; /* the client sent CLIENT CACHING, ASKING or the like, which affects
+	                    * the next request, so hasp must send no request of its own now */
+	bool tracks; /* the client sent CLIENT TRACKING: Redis reports changes of the keys that
+	              * are read on the link */
+	bool quitting; /* the client sent QUIT: Redis answers no later request */
 	struct transaction txn;
 };
 
@@ -81,70 +81,69 @@ static inline bool session_in_transaction(const struct session *s)
 	return session_in_multi(s) || s->txn.watching;
 }
 
-/* The memory that the session owns. */
+/* Returns the bytes of memory that the session owns. */
 static inline size_t session_nbytes(const struct session *s)
 {
 	return s->pending_nbytes + s->login_nbytes + transaction_nbytes(&s->txn);
 }
 
-/* Returns a text that Redis accepted. NULL: none; or the default user; or, for the password,
- * the client has not logged in. A password may be empty. */
+/* Returns a text that Redis accepted. NULL: the client has set none, or has the default user.
+ * After a login, the password is not NULL, but may be empty. */
 static inline const char *session_text(const struct session *s, enum login_text which)
 {
 	return s->texts ? s->texts[which] : NULL;
 }
 
-/* Sets a text that another hasp knew. */
+/* Sets a text that another hasp handed over. */
 void session_set_text(struct session *s, enum login_text which, struct slice text);
 
-/* Takes a request that is being sent, and awaits its reply. */
+/* Takes ownership of a request that is being sent, and awaits its reply. */
 void session_await(struct session *s, struct pending_request *r);
-/* Like session_await(), but in a transaction the request is kept until EXEC. */
+/* Like session_await(), but in a transaction keeps the request until EXEC. */
 void session_track(struct session *s, struct pending_request *r);
 
-/* Frees a request that is sent while the session is opaque, so that no reply will be seen. */
+/* Frees a request of an opaque client, and marks what it may change as unknown. */
 void session_assume(struct session *s, struct pending_request *r);
 
-/* Takes an awaited request off the list, because it is no longer in flight or will be sent
- * again; the caller owns it. Does nothing if it was not awaited. */
+/* Removes the request from `awaited`, if it is there: it is no longer in flight, or will be
+ * sent again. The caller then owns the request. */
 void session_withdraw(struct session *s, struct pending_request *r);
 
-/* Ends the transaction, for an EXEC that is about to be sent. Returns the request to await;
- * NULL if there was none, or if the reply changes nothing. */
+/* Ends the transaction, because EXEC is about to be sent. Returns the request that awaits
+ * EXEC's reply. NULL: there was no transaction, or the reply changes nothing. */
 struct pending_request *session_exec(struct session *s);
-/* Like session_exec(), for a session in a transaction. Returns a request even if the reply
- * changes nothing, never NULL. */
+/* Like session_exec(), for a session in a transaction. Never returns NULL. */
 struct pending_request *session_exec_pending(struct session *s);
 
-/* Called before a reply is applied: for an awaited request, or for each request that an EXEC
- * ran, with its own reply. `db`: the request's database; -1: not known. `frame`: the whole
- * reply, if it was captured. */
+/* The session calls this before it applies the reply to a request. For an EXEC, it calls this
+ * for each request that EXEC ran, with that request's reply. `db`: the request's database; -1:
+ * not known. `frame`: the whole reply; empty: hasp did not capture it. */
 typedef void session_done_fn(void *arg, struct pending_request *r, int db,
                              const struct resp_reply *reply, struct slice frame);
 
 /* Applies the reply to an awaited request, and frees the request. `captured`: the reply's
- * bytes, if they were captured, as an EXEC's are; empty if there were too many. */
+ * bytes, as for EXEC; empty: hasp did not capture the reply, or the reply was too long. */
 void session_reply(struct session *s, struct pending_request *r, const struct resp_reply *reply,
                    struct slice captured, session_done_fn *done, void *arg);
 
-/* Ends an awaited request without a reply of its own, and frees it. */
+/* Ends an awaited request to which no reply is applied, and frees it. */
 void session_complete(struct session *s, struct pending_request *r);
 
-/* Calls `fn` for each awaited request, and for those that an awaited EXEC runs, with the
- * database in which each runs. */
+/* Calls `fn` for each awaited request, and for each request that an awaited EXEC runs. `db`:
+ * the database in which Redis runs the request. */
 void session_each_awaited(const struct session *s,
                           void (*fn)(void *arg, struct pending_request *r, int db), void *arg);
 
 /* Like session_each_awaited(), for the requests that `exec` has run. Redis has just answered
- * it. */
+ * `exec`. */
 void session_each_queued(const struct session *s, const struct pending_request *exec,
                          void (*fn)(void *arg, struct pending_request *r, int db), void *arg);
 
 /* True if Redis may take long to answer a request in flight. */
 bool session_may_be_blocked(const struct session *s);
 
-/* Handles a frame for link_ops.on_frame(). Returns true if the frame answers no request by
- * itself. `head` is the request at the link's head; *ended: this was its last frame. */
+/* Handles a frame for link_ops.on_frame(). Returns true for a message or an acknowledgement.
+ * `head`: the link's oldest request; *ended: it has got its last acknowledgement. */
 bool session_frame(struct session *s, const struct reply_scan *frame,
                    struct pending_request *head, bool *ended);
 
@@ -155,11 +154,11 @@ static inline int session_db(const struct session *s)
 	return transaction_selects(&s->txn) ? s->txn.selected_db : s->db;
 }
 
-/* Records whether Redis serves the connection without a login, or that this is unknown because
- * of a new link. Changes nothing for a client that has logged in. */
+/* Records whether Redis serves the connection without a login. On a new link, this is unknown.
+ * Changes nothing for a client that has logged in. */
 void session_set_admission(struct session *s, enum session_login admission);
-/* Marks the connection as logged in by another hasp; the texts of its user and password must be
- * set. */
+/* Marks a connection as logged in, because the hasp that handed it over had logged it in. The
+ * texts of the user and the password must be set. */
 void session_set_logged_in(struct session *s);
 
 /* Returns the user as which the connection is logged in; NULL: not known. */
@@ -167,14 +166,15 @@ const char *session_user(const struct session *s);
 
 bool session_is_subscribed(const struct session *s);
 
-/* True if Redis refuses all commands except those about subscriptions: in RESP2, while
- * subscribed. */
+/* True if the connection is subscribed in RESP2: Redis then refuses all commands except those
+ * about subscriptions. */
 static inline bool session_is_muted(const struct session *s)
 {
 	return !s->opaque && s->proto == 2 && session_is_subscribed(s);
 }
 
-/* Makes the session opaque, and awaits nothing. Requests in flight have unknown effects. */
+/* Makes the session opaque. It awaits no reply any more, so the effects of requests in flight
+ * are unknown. */
 void session_make_opaque(struct session *s);
 
 #endif

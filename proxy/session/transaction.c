@@ -7,8 +7,8 @@
 #include "base/fatal.h"
 #include "session/pending.h"
 
-/* hasp remembers no more watched keys than this, in bytes. It rewrites commands on other keys
- * as without WATCH, which is safe. */
+/* hasp remembers watched keys up to this sum, in bytes. It rewrites commands on other keys as
+ * if no client watched them, which is safe. */
 #define WATCHED_MAX_BYTES ((size_t)256 * 1024)
 
 #define TO(state) (1u << TRANSACTION_##state)
@@ -123,7 +123,7 @@ static bool has_outgrown(const struct transaction *t)
 
 void transaction_begun(struct transaction *t)
 {
-	/* The error was for a command of an earlier transaction. */
+	/* An error before MULTI's reply was for a command of an earlier transaction. */
 	if (t->state == TRANSACTION_ABORTED)
 		set_transaction_state(t, has_outgrown(t) ? TRANSACTION_TOO_LONG
 		                                         : TRANSACTION_QUEUING);
@@ -206,6 +206,6 @@ void transaction_unwatch(struct transaction *t)
 
 bool transaction_watches(const struct transaction *t, int db, struct slice key)
 {
-	/* If in doubt, returns false: then hasp checks the command on the key. */
+	/* If in doubt, return false, so that hasp checks the command on the key. */
 	return t->watched && db >= 0 && !transaction_selects(t) && find_watched(t, db, key);
 }

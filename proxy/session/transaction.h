@@ -50,16 +50,16 @@ struct watched_keys {
 
 struct transaction {
 	uint32_t nqueued; /* commands sent since MULTI */
-	uint32_t nkept; /* number of commands that are in `kept`, or were too long for it */
-	uint32_t nunguarded; /* number of queued commands that name no guarded key, as decided
-	                      * in `generation` */
+	uint32_t nkept; /* number of commands that transaction_keep() got */
+	uint32_t nunguarded; /* number of queued commands that name no guarded key under the
+	                      * configuration of `generation` */
 	uint32_t generation; /* the policy_env.generation that `nunguarded` was counted in */
-	struct pending_request *exec; /* awaits EXEC later; `queued` has the pending requests
-	                               * since MULTI; NULL: there are none */
+	struct pending_request *exec; /* has the pending requests since MULTI in its `queued`,
+	                               * and will await EXEC's reply; NULL: there are none */
 	struct buf kept; /* the commands since MULTI, if there are guards */
-	struct watched_keys *watched; /* NULL: none, as for most clients */
-	int selected_db; /* database of the last SELECT, if `selects` */
-	enum transaction_state state : 8; /* only transaction.c writes it */
+	struct watched_keys *watched; /* NULL: there are none, as for most clients */
+	int selected_db; /* if `selects`: the database of the last queued SELECT */
+	enum transaction_state state : 8; /* only transaction.c writes the state */
 	enum transaction_guards guards : 8; /* how guards affect the open transaction */
 	bool watching : 1; /* Redis may watch keys for the application */
 	bool may_be_slow : 1; /* a queued command may be slow: see commands.def, PACE */
@@ -81,25 +81,25 @@ static inline size_t transaction_nbytes(const struct transaction *t)
 
 /* Call this when MULTI is sent. Redis refuses a nested MULTI, which changes nothing. */
 void transaction_begin(struct transaction *t);
-/* Call this when Redis has answered MULTI, and so all commands before it. */
+/* Call this when Redis has answered MULTI. All earlier commands are answered, too. */
 void transaction_begun(struct transaction *t);
 /* Counts `n` commands that are sent for Redis to queue. */
 void transaction_add(struct transaction *t, uint32_t n);
 /* Takes the pending request of the next command, and keeps it until EXEC. Call this before
  * transaction_add(). */
 void transaction_add_pending(struct transaction *t, struct pending_request *r);
-/* Keeps `n` commands, which hasp may have to send again, as `bytes`. `max`: bytes for all
- * commands of the transaction; if there are more, none is kept. */
+/* Keeps the `n` commands in `bytes`, because hasp may have to send them again. If the commands
+ * of the transaction exceed `max` bytes, keeps none. */
 void transaction_keep(struct transaction *t, uint32_t n, struct slice bytes, size_t max);
 /* Records that Redis has refused to queue a command. */
 void transaction_abort(struct transaction *t);
-/* Ends the transaction because EXEC is sent. Returns the request that is to await its reply;
+/* Ends the transaction because EXEC is sent. Returns the request that awaits EXEC's reply;
  * NULL: no reply to a queued command matters. */
 struct pending_request *transaction_exec(struct transaction *t);
 /* Ends the transaction and the watches, as DISCARD does. */
 void transaction_discard(struct transaction *t);
-/* As transaction_exec(), because MULTI was refused: Redis ran the later commands at once.
- * Watched keys stay watched. */
+/* Ends the transaction because Redis refused MULTI, and so ran the later commands at once. The
+ * watches stay. Returns the same as transaction_exec(). */
 struct pending_request *transaction_reject(struct transaction *t);
 
 /* Records that the application watches `key` in database `db`, up to 256 KB of keys. */
@@ -111,7 +111,7 @@ static inline bool transaction_selects(const struct transaction *t)
 	return t->selects && t->exec;
 }
 
-/* True if `key` is known to be watched. False after a SELECT that is still queued. */
+/* True if hasp knows that the application watches `key`; false while a SELECT is queued. */
 bool transaction_watches(const struct transaction *t, int db, struct slice key);
 
 /* True if the state may change from `from` to `to`. */
