@@ -10,16 +10,16 @@
 #include "base/quote.h"
 #include "upstream/own_conn.h"
 
-/* Seconds between two routine searches, and the least time between any two searches. */
+/* Seconds between two routine searches for the map of slots. */
 #define REFRESH_SECONDS 60.0
-#define REFRESH_SECONDS_MIN 0.1
+#define REFRESH_SECONDS_MIN 0.1 /* least time between any two searches */
 /* Seconds between checks whether a node has stopped answering. */
 #define LOOK_SECONDS 1.0
 /* Time limit of a question, in milliseconds. */
 #define ANSWER_MS 1000
-/* Seconds without an answer until hasp asks the next node, too. */
+/* Seconds that hasp waits for an answer before it also asks the next node. */
 #define STEP_SECONDS 0.1
-/* Limit of nodes that hasp asks at the same time, in a step. */
+/* Limit of the nodes that hasp asks at the same time. */
 #define STEP_MAX 64
 /* Seconds for which a node's report that the cluster is down counts. */
 #define DOWN_SECONDS 1.0
@@ -44,7 +44,7 @@ struct cluster_topology {
 	size_t nstopped; /* the first `nstopped` nodes in `gone` were stopped */
 	uint32_t reported_version; /* version of the map at the last on_changed() */
 
-	/* The search. */
+	/* State of the search for a node with a valid map. */
 	struct list questions; /* questions in flight */
 	struct list ended; /* questions to free at the end of the loop's turn */
 	uint64_t nquestions; /* number of the last question */
@@ -53,13 +53,13 @@ struct cluster_topology {
 	size_t candidate; /* index of the next node to ask: see candidate_address() */
 	double searched_at; /* clock at the begin of the last search */
 	double down_at; /* clock when a node last reported the cluster as down; 0: never */
-	long long epoch; /* latest epoch that a node has reported; 0 again after a search in
-	                  * which no answer counted */
+	long long epoch; /* latest epoch that a node has reported; 0 after a search without a
+	                  * valid answer */
 	bool wanted; /* hasp must ask for the map again */
-	char **failing; /* addresses of nodes that gave no answer that counts last time */
+	char **failing; /* addresses of nodes whose last answer was missing or invalid */
 	size_t nfailing;
 	struct loop_timer look; /* for cluster_on_look() */
-	struct loop_timer timer; /* starts the next search, or the next step of this one */
+	struct loop_timer timer; /* starts the next search, or the next step of a search */
 };
 
 /* A question to one node. */
@@ -69,8 +69,8 @@ struct map_question {
 	struct link_env links;
 	struct query query;
 	uint64_t number;
-	size_t candidate; /* number of the node that is asked; no meaning if `verifies` */
-	bool verifies; /* also asks the node which slots it gives away */
+	size_t candidate; /* candidate_address() of the asked node; unused if `verifies` */
+	bool verifies; /* the question also asks the node which slots it gives away */
 	bool is_down; /* the node has reported the cluster as down */
 	long long epoch; /* the latest epoch that the node knows; 0: it did not report it */
 };
@@ -192,7 +192,7 @@ static void map_question_free(struct map_question *q)
 static void map_question_failed(struct map_question *q, const char *reason);
 static void map_question_answered(struct map_question *q);
 
-/* Reads the epoch, which each failover raises, unless an ACL forbids CLUSTER INFO. */
+/* Reads the epoch, which each failover raises; 0 if an ACL forbids CLUSTER INFO. */
 static void read_cluster_info(struct map_question *q, const redisReply *info)
 {
 	static const char name[] = "cluster_current_epoch:";
@@ -270,8 +270,8 @@ static struct map_question *map_question_new(struct cluster_topology *c, const c
 
 /* --- the search --------------------------------------------------------------------------- */
 
-/* Returns address `i` of the nodes to search: those of the map, then the configured ones, or
- * vice versa; NULL: there are no more. */
+/* Returns the address of the i-th node to ask; NULL: there is none. The order is: the nodes of
+ * the map, then the configured ones; with `seeds_first`, the reverse. */
 static const char *candidate_address(const struct cluster_topology *c, size_t i)
 {
 	const struct topology_settings *s = &c->base.settings;
@@ -296,7 +296,8 @@ static struct cluster_node *next_unverified(struct cluster_topology *c)
 	return found;
 }
 
-/* Asks the node at `address`. `n`: that node, to verify a redirection; NULL: to search. */
+/* Asks the node at `address`. `n`: that node, whose redirection the question verifies; or NULL.
+ */
 static void ask_node(struct cluster_topology *c, const char *address, struct cluster_node *n)
 {
 	struct map_question *q = map_question_new(c, address, n);
@@ -314,7 +315,7 @@ static void ask_node(struct cluster_topology *c, const char *address, struct clu
 		map_question_send(q, &parsed);
 }
 
-/* Returns how many nodes a step must ask so that the search asks all within failover_wait. */
+/* Returns how many nodes hasp must ask in each step to ask all nodes within failover_wait. */
 static size_t step_size(const struct cluster_topology *c)
 {
 	const struct topology_settings *s = &c->base.settings;
@@ -332,8 +333,8 @@ static void search_step(struct cluster_topology *c)
 
 	loop_timer_start(&c->timer, STEP_SECONDS);
 	if (!candidate_address(c, c->candidate) && list_empty(&c->questions)) {
-		/* No answer counted. Believe any epoch now: a cluster that was set up again
-		 * counts its epochs from the beginning. */
+		/* No node gave a valid answer. Accept any epoch now: a cluster that was set up
+		 * again counts its epochs from the beginning. */
 		c->epoch = 0;
 		c->candidate = 0;
 	}
@@ -409,7 +410,7 @@ static void end_search(struct cluster_topology *c)
 	loop_timer_start(&c->timer, c->wanted ? REFRESH_SECONDS_MIN : REFRESH_SECONDS);
 }
 
-/* Returns the index of the failing node; c->nfailing if it does not fail. */
+/* Returns the index of `address` in c->failing; c->nfailing: it is not in the list. */
 static size_t find_failing(const struct cluster_topology *c, const char *address)
 {
 	size_t i = 0;
@@ -545,7 +546,7 @@ static struct node *cluster_redirected(struct topology *t, struct node *asked, s
 	return n;
 }
 
-/* Ends the questions, whose answers no longer count. */
+/* Ends all questions, whose answers would not count any more. */
 static void end_questions(struct cluster_topology *c)
 {
 	struct cluster_node *n;

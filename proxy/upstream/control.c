@@ -30,15 +30,15 @@ struct control_request {
 
 struct control {
 	struct control_opts opts;
-	struct own_conn conn; /* closed between two tries */
+	struct own_conn conn; /* hasp's connection; closed between two tries to connect */
 	struct retry retry;
 	struct list requests; /* in flight, oldest first */
-	struct list held; /* requests that wait, the first for its database to be selected */
+	struct list held; /* requests that wait; SELECT for the first one comes next */
 	bool selecting; /* SELECT for the first of `held` is in flight */
 	int db; /* the database that Redis has selected */
-	char *address; /* address of the last try; the configured one may have changed */
+	char *address; /* address of the last try to connect; the settings may have changed */
 	struct loop_timer check; /* starts the checks; stopped if the delay is 0 */
-	/* Runs while an answer is due; at its end, health is SILENT. */
+	/* Runs while an answer is due; when it fires, health becomes SILENT. */
 	struct loop_timer silence;
 	enum control_health health; /* only control_set_health() writes it */
 	enum server_role role;

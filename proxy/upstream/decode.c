@@ -49,8 +49,8 @@ bool reply_error_redirects(const char *error)
 }
 
 static const struct {
-	const char *word; /* in the reply to ROLE */
-	const char *name; /* in hasp's log */
+	const char *word; /* name of the role in the reply to ROLE */
+	const char *name; /* name of the role in hasp's log */
 } roles[] = {
 	[ROLE_UNKNOWN] = { "", "unknown" },
 	[ROLE_MASTER] = { "master", "master" },

@@ -11,12 +11,12 @@
 
 #include "base/slice.h"
 
-/* Decodes `frame`, a whole reply that the scanner found; empty: it was too long to capture.
- * The caller frees the result with freeReplyObject(); NULL: hiredis does not understand it. */
+/* Decodes a whole reply; an empty `frame` stands for one that was too long to capture. The
+ * caller frees the result with freeReplyObject(); NULL: hiredis cannot decode the frame. */
 redisReply *reply_decode(struct slice frame);
 
-/* True if the same request may succeed later. `error`: without the dash; for example, Redis
- * loads its data, runs a long script, or is a replica at the moment. */
+/* True if the same request may succeed later, because Redis loads its data, runs a long script,
+ * or is a replica now, for example. `error`: without the dash. */
 bool reply_error_is_temporary(const char *error);
 
 /* True if the error means that this node of a cluster refused because another node serves the
@@ -31,7 +31,7 @@ struct slice info_field(struct slice info, const char *name);
 /* The role that a server reports. Source: https://redis.io/commands/role */
 
 enum server_role {
-	ROLE_UNKNOWN, /* the server did not report it, or an ACL forbids that */
+	ROLE_UNKNOWN, /* the server did not report a role, or an ACL forbids ROLE */
 	ROLE_MASTER,
 	ROLE_REPLICA,
 	ROLE_SENTINEL,
@@ -63,7 +63,7 @@ bool version_is_too_old(const char *version);
 #define EVICTION_POLICY_MAX 32
 
 enum eviction {
-	EVICTION_UNKNOWN, /* the server does not report it */
+	EVICTION_UNKNOWN, /* the server does not report its eviction policy */
 	EVICTION_NEVER,
 	EVICTION_WHEN_FULL
 };

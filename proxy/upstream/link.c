@@ -7,8 +7,8 @@
 #include "net/name_watch.h"
 #include "upstream/link_internal.h"
 
-/* link_queue_call() sends queued calls from this many bytes on, about fifteen calls: to run
- * them takes Redis several times as long as it takes hasp to send them. */
+/* link_queue_call() sends queued calls from this many bytes on, about fifteen calls. Redis
+ * takes several times as long to run them as hasp takes to send them. */
 #define CALLS_FLUSH_BYTES ((size_t)4 * 1024)
 /* At most this many log lines about ended links in 10 seconds: often many links end
  * together. */
@@ -18,7 +18,7 @@
 
 #define MAY_FOLLOW(state) (1u << (state))
 
-/* The diagram is in link_internal.h. */
+/* For each state, the states that may follow it: see the diagram in link_internal.h. */
 static const unsigned next_states[LINK_NSTATES] = {
 	[LINK_NEW] = MAY_FOLLOW(LINK_LOGGING_IN) | MAY_FOLLOW(LINK_OPEN),
 	[LINK_LOGGING_IN] = MAY_FOLLOW(LINK_LOGGING_IN_OPAQUE) | MAY_FOLLOW(LINK_OPEN) |
@@ -110,7 +110,7 @@ void link_leave(struct link_user *u)
 	if (u->claimed)
 		link_resume(l);
 	detach_user(u);
-	/* A shared link to a peer has only one user: link_new_accepted(). */
+	/* A shared link to a peer serves one user, which has left: see link_new_accepted(). */
 	if (l->stream.peer && l->shared && l->nusers == 0)
 		link_close(l);
 }
@@ -469,7 +469,7 @@ void link_claim(struct link_user *u)
 	struct link *l = u->link;
 
 	HASP_ASSERT(l->shared);
-	/* A cluster session stops reading by itself. */
+	/* A peer, that is a cluster session, stops reading by itself. */
 	if (u->claimed || l->stream.peer)
 		return;
 	for (uint32_t i = 0; i < l->fifo.nruns; i++) {

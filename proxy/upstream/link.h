@@ -35,7 +35,7 @@ enum {
 	LINK_PASS = 0, /* only forward the reply */
 	LINK_NOTIFY = 1 << 0, /* call on_reply() when the reply is whole */
 	LINK_INTERCEPT = 1 << 1, /* hold an error back and call on_line() */
-	LINK_INTERCEPT_STATUS = 1 << 5, /* with LINK_INTERCEPT: a simple string, too */
+	LINK_INTERCEPT_STATUS = 1 << 5, /* with LINK_INTERCEPT: also hold back a status */
 	LINK_CAPTURE = 1 << 2, /* also collect the reply's bytes for on_reply() */
 	LINK_DISCARD = 1 << 3, /* do not forward the reply */
 	LINK_NOTIFY_EARLY = 1 << 4, /* with LINK_NOTIFY: call on_answered() before the end of
@@ -61,7 +61,7 @@ enum link_end {
 	LINK_UNREACHABLE, /* the link never connected */
 	LINK_REFUSED, /* Redis refused the login; the reason is its error, without the dash */
 	LINK_BROKEN, /* the connection broke */
-	LINK_CUT, /* the connection broke within a reply that the user has got in part */
+	LINK_CUT, /* the connection broke when the user had got a part of a reply */
 };
 #define LINK_ENDS (LINK_CUT + 1)
 
@@ -94,9 +94,9 @@ struct link_ops {
 	/* Gets the bytes of a reply with LINK_PIECES, in order, before they are forwarded.
 	 * Must not change the link. May be NULL without LINK_PIECES. */
 	void (*on_piece)(void *owner, void *tag, struct slice bytes);
-	/* For private links: true if the frame that ended answers no request (a push, a
-	 * message). Called for RESP3 pushes, and for all frames while link_watch() is on.
-	 * NULL: never. */
+	/* For private links: returns true if the frame that ended answers no request (a push, a
+	 * message). Called for RESP3 pushes, and for all frames while link_watch() is on. NULL:
+	 * all frames are replies. */
 	bool (*on_frame)(void *owner, const struct reply_scan *frame);
 	/* Called when the link is connected, or is no longer full after link_is_full() was
 	 * true for one of its users. May be NULL. */
@@ -114,17 +114,17 @@ struct link_ops {
 	void (*on_down)(void *owner, enum link_end end, const char *reason, size_t inflight);
 };
 
-/* Embedded in its owner. */
+/* One user of a link; embedded in the user's own struct. */
 struct link_user {
 	const struct link_ops *ops;
 	void *owner;
 	struct link *link; /* NULL: the user is on no link */
 	struct list node; /* in the link's list of users */
 	uint32_t inflight; /* number of requests whose reply is due */
-	uint32_t discarded; /* during on_down(): the requests in flight whose reply would have
-	                     * been discarded without a callback */
-	uint32_t first_run; /* lower bound of the numbers of the user's runs in the FIFO; no
-	                     * meaning if inflight is 0 */
+	uint32_t discarded; /* during on_down(): number of the user's requests whose replies
+	                     * the link would have discarded without a callback */
+	uint32_t first_run; /* lower bound of the numbers of the user's runs in the FIFO;
+	                     * unused if inflight is 0 */
 	bool await_idle; /* call on_idle() once, when inflight is 0 */
 	bool outdated; /* the user's link is outdated: see link_set_outdated() */
 	bool waiting; /* the user's link is logging in: see on_ready() */
@@ -149,13 +149,13 @@ enum link_kind {
 struct link_env {
 	struct stream_flusher *flusher;
 	struct dialer dialer;
-	struct tls_resume tls_resume; /* dialer.resume points to it */
+	struct tls_resume tls_resume; /* TLS session to resume; dialer.resume points to it */
 	double (*clock)(void); /* seconds that only go forward, as clock_now() */
 	struct address address;
 	char *name; /* the address as configured, for messages */
-	const char *user, *password; /* for hasp's own connections; NULL: none */
-	/* Whether Redis requires a login, by its last answer to one of hasp's own connections;
-	 * and the time of that answer, by `clock`, 0: no answer yet. */
+	const char *user, *password; /* login of hasp's own connections; NULL: none */
+	/* Whether Redis required a login when it last answered one of hasp's own connections;
+	 * and `clock` at that answer, 0: no answer yet. */
 	bool login_required;
 	double login_checked_at;
 	char *scratch; /* buffer into which replies are read */
@@ -165,18 +165,18 @@ struct link_env {
 	size_t max; /* limit of open links without hasp's own; 0: no limit */
 	struct metrics_counter *errors; /* [LINK_ENDS]: counts the ends of links, or NULL */
 	struct metrics_counter *over_max; /* counts links that `max` refused, or NULL */
-	struct list dead; /* closed links, for links_reap() */
+	struct list dead; /* closed links, which links_reap() frees */
 	struct log_limit ends; /* limits the log lines about links that end */
 	const char *master; /* the master's name at the sentinels; NULL: no sentinels */
 	char *no_server_reason; /* why there is no server; NULL: `address` has one */
-	double failover_wait; /* seconds for which a new link retries; 0: it does not */
+	double failover_wait; /* seconds for which a new link retries to connect; 0: never */
 	const char *own_name; /* prefix of the names of hasp's own connections; NULL: none */
 	/* Makes a peer in this process for a new link; the peer answers by link_receive().
 	 * `accepted`: the login given to link_new_accepted(), or NULL. If `connect` is NULL,
 	 * links connect to `address`. */
 	struct stream_peer *(*connect)(struct link_env *env, struct link *l,
 	                               const struct link_login *accepted);
-	void *inproc_peer; /* for connect() */
+	void *inproc_peer; /* the peers' owner, which connect() uses */
 	/* Called when a link has connected, so Redis is reachable. May be NULL. */
 	void (*on_connected)(void *arg);
 	/* Called, any number of times, when the server may be the wrong one. May be NULL. */
@@ -187,8 +187,8 @@ struct link_env {
 /* Initializes the lists; the caller sets the other fields. */
 void links_init(struct link_env *env);
 
-/* Records whether Redis requires a login, by its answer on a connection that was new at
- * `asked_at`. */
+/* Records whether Redis requires a login. `asked_at`: when the connection on which Redis
+ * answered this was new. */
 void link_note_login(struct link_env *env, bool required, double asked_at);
 
 /* The login of a link. */
@@ -198,11 +198,11 @@ struct link_login {
 	const char *user; /* NULL: the default user */
 	const char *password; /* NULL: no AUTH */
 	const char *name; /* for CLIENT SETNAME; NULL: none */
-	/* For CLIENT SETINFO; NULL: none, as on shared links, whose users may differ. */
+	/* For CLIENT SETINFO; NULL: none, or the link is shared. */
 	const char *lib_name, *lib_ver;
-	bool by_hello; /* Redis knows HELLO */
-	bool probe_noauth; /* without a password: Redis must accept the connection as it is */
-	bool await_first_reply; /* Redis must answer before anything else is sent */
+	bool by_hello; /* send HELLO, because Redis knows it */
+	bool probe_noauth; /* no password: check that Redis requires none */
+	bool await_first_reply; /* send no user's request until Redis has answered */
 };
 
 /* Appends the CLIENT SETINFO requests that the login needs. Returns their number, 0 to 2. */
@@ -225,14 +225,14 @@ struct link *link_new_accepted(struct link_env *env, const struct link_login *lo
 void link_receive(struct link *l, struct slice bytes);
 /* Ends the link, like a broken connection. */
 void link_end(struct link *l, const char *reason);
-/* Makes the users count the peer's memory, which has grown, by on_captured(). */
+/* Calls on_captured() of the users, because the peer uses more memory. */
 void link_peer_grew(struct link *l);
 /* Gives the peer more of the sent bytes. */
 void link_peer_ready(struct link *l);
-/* Withdraws the last request. If no server has got the request, or the server refuses it so
- * that the peer would send it again, the reply is `error`, a line that lives as long as the
- * link. The reply comes later. Does nothing on links without a peer, because they have sent the
- * request. */
+/* Withdraws the last request of a link to a peer. If the peer has not sent the request to a
+ * node yet, or the node refuses it, the peer never sends it again: the reply is `error`, which
+ * must live as long as the link. The reply comes later. Does nothing on other links, because
+ * they have sent the request. */
 void link_withdraw(struct link *l, struct slice error);
 
 /* Sets how many seconds from now a link that is not connected yet may take to connect, instead
@@ -240,25 +240,25 @@ void link_withdraw(struct link *l, struct slice error);
 void link_set_patience(struct link *l, double seconds);
 /* Call this when the environment's address or no_server_reason has changed. Links that are not
  * connected and logged in go to the new address. Other links end as LINK_BROKEN with `reason`;
- * if it is NULL, they are outdated: see link_set_outdated(). */
+ * if `reason` is NULL, they are outdated instead: see link_set_outdated(). */
 void links_follow(struct link_env *env, const char *reason);
-/* True if a link leads to a server that is not at one of these addresses. */
+/* True if a link that is not outdated leads to a server at none of the addresses `ai`. */
 bool links_lead_elsewhere(const struct link_env *env, const struct addrinfo *ai);
 /* Closes the connection. Its users leave the link without a callback. NULL is allowed. */
 void link_close(struct link *l);
 /* Frees the links that were closed since the last call. Call it once per turn of the loop. */
 void links_reap(struct link_env *env);
 
-/* Puts the user, which must be on no link, on this one. A private link takes one user. */
+/* Puts a user that is on no link on `l`. A private link takes one user. */
 void link_join(struct link *l, struct link_user *u);
 /* Takes the user off its link, if any. Due replies are discarded without a callback. */
 void link_leave(struct link_user *u);
 
-/* Send bytes now, or together with other queued bytes at the end of the loop's turn. */
+/* link_send() sends at once; link_queue() sends at the end of the loop's turn. */
 void link_send(struct link *l, struct slice bytes);
 void link_queue(struct link *l, struct slice bytes);
-/* As link_queue(), for script calls, which keep Redis busy: when a few of them are queued, the
- * link sends them before the end of the turn, so that Redis starts to work. */
+/* As link_queue(), for script calls. When a few of them are queued, the link sends them before
+ * the end of the turn, so that Redis runs them while hasp goes on. */
 void link_queue_call(struct link *l, struct slice bytes);
 /* Sends a PING and discards its reply. */
 void link_ping(struct link *l);
@@ -295,13 +295,13 @@ void link_expect(struct link_user *u, unsigned flags, void *tag);
 void link_expect_plain(struct link_user *u, uint32_t n);
 /* Returns the tag of the link's oldest request; NULL: none, or another user's. */
 void *link_head(const struct link_user *u);
-/* Discards the reply to the oldest request in flight, without a callback. The request must be
- * the user's, and its reply must not have begun. */
+/* Discards the reply to the link's oldest request, without a callback. `u` must have sent this
+ * request, and the reply must not have begun. */
 void link_discard_head(struct link_user *u);
-/* Removes the oldest request, as if it were answered. */
+/* Removes the link's oldest request, as if Redis had answered the request. */
 void link_drop_head(struct link *l);
 
-/* For private links: calls on_frame() for every frame, or only for pushes. */
+/* For private links: on_frame() is called for every frame if `on`, else only for pushes. */
 void link_watch(struct link *l, bool on);
 /* For private links: from now on, forwards bytes without scanning replies, and forgets requests
  * in flight without a callback. But if the oldest requests have only LINK_DISCARD, the link

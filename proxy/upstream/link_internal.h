@@ -23,7 +23,7 @@ struct inflight {
 	uint16_t flags; /* argument of link_expect(); 0 if `count` > 1 */
 };
 
-/* A ring. All zero: empty. */
+/* A ring of runs. If all fields are 0, the ring is empty. */
 struct fifo {
 	struct inflight *runs;
 	uint32_t cap; /* a power of two, or 0 */
@@ -59,8 +59,8 @@ static inline struct inflight *fifo_head(const struct fifo *f)
 
 void fifo_push(struct fifo *f, struct link_user *user, uint16_t flags, void *tag);
 
-/* Does the work of fifo_push_plain() if the ring is full. Not inline: otherwise the usual path
- * would have to save registers. */
+/* Does the work of fifo_push_plain() if the ring is full. Not inline, so that fifo_push_plain()
+ * saves no registers if the ring has space. */
 void fifo_grow_push_plain(struct fifo *f, struct link_user *user, uint32_t n);
 
 /* Adds `n` requests, at least one, without flags and tag. */
@@ -85,7 +85,7 @@ void fifo_clear(struct fifo *f);
  * fifty busy clients freed and took memory in most turns of the loop. */
 #define FIFO_CAP_KEPT 64
 
-/* Removes `n` requests from the oldest run, which must have as many. */
+/* Removes `n` requests from the oldest run, which must have at least `n`. */
 static inline void fifo_pop(struct fifo *f, uint32_t n)
 {
 	struct inflight *head = &f->runs[f->head];
@@ -144,7 +144,7 @@ struct login_script {
 	uint8_t n;
 };
 
-/* Functions of link_open.c for link_opening.c. */
+/* Functions of link_open.c that link_opening.c calls. */
 struct link_opening_ops {
 	void (*try)(struct link *l); /* connects, if there is a server */
 	void (*go_down)(struct link *l, enum link_end end, const char *reason);
@@ -186,22 +186,22 @@ struct link {
 	struct fifo fifo;
 	bool own; /* for hasp itself: links_max does not apply */
 	bool shared; /* any number of users; false: one user at most */
-	bool outdated; /* link_set_outdated() */
-	bool watched; /* link_watch() */
+	bool outdated; /* leads to a former address: see link_set_outdated() */
+	bool watched; /* on_frame() is called for every frame: see link_watch() */
 	bool was_full; /* link_is_full() returned true: a user waits for on_drained() */
 
-	/* The login. */
+	/* State of the login. */
 	struct buf held_back; /* requests that users sent while the link logs in */
 	uint8_t logins_due; /* number of due replies to the link's own login */
-	bool shutdown_due; /* link_shutdown() was called: half-close after `held_back` */
+	bool shutdown_due; /* link_shutdown() was called: send `held_back`, then half-close */
 
-	uint8_t nreadonly; /* link_replies.c: number of bytes of an error that match READONLY */
+	uint8_t nreadonly; /* link_replies.c: bytes of the present error that match READONLY */
 	uint32_t nreads; /* number of reads from the link */
 	uint32_t nreads_seen; /* liveness.c: `nreads` at the last check */
 	uint32_t nsilent; /* liveness.c: number of checks in a row with an overdue reply */
 };
 
-/* Asserts that the state may follow the present one. */
+/* Sets the state. Asserts that the new state may follow the present one. */
 void link_set_state(struct link *l, enum link_state state);
 
 /* Ends the link; its users get on_down(). Does nothing if it is closed. */
@@ -251,7 +251,7 @@ static inline bool link_is_logging_in(const struct link *l)
 	return l->state == LINK_LOGGING_IN || l->state == LINK_LOGGING_IN_OPAQUE;
 }
 
-/* True while the link looks for the ends of replies: unless it is opaque or closed. */
+/* True if the link looks for the ends of replies, because it is neither opaque nor closed. */
 static inline bool link_scans_replies(const struct link *l)
 {
 	return l->state != LINK_OPAQUE && l->state != LINK_CLOSED;

@@ -10,11 +10,11 @@
 static const struct stream_ops link_stream_ops = { link_on_readable, link_on_drained,
 	                                           STREAM_UPSTREAM };
 
-/* The kinds of login steps, by the errors that do not end the login. */
+/* A login step that must succeed: each error ends the login. */
 static const struct login_step essential = { { NULL } };
 
-/* AUTH as the default user: if that has no password any more, the link is logged in already.
- * The second error is of Redis before version 6. */
+/* AUTH as the default user. These errors mean that this user needs no password, so the link is
+ * logged in already. The second error is of Redis before version 6. */
 static const struct login_step auth_alone = {
 	{ "-ERR AUTH <password> called without any password configured",
 	  "-ERR Client sent AUTH, but no password is set", NULL }
@@ -23,7 +23,7 @@ static const struct login_step auth_alone = {
 /* CLIENT SETNAME and SETINFO: if an ACL denies them, the link has no name. */
 static const struct login_step naming = { { "-", NULL } };
 
-/* A command that asks whether Redis accepts the connection: these errors mean that it does. */
+/* A command that tests whether Redis requires a login; these errors mean that it does not. */
 static const struct login_step proof = { { "-NOPERM", "-ERR unknown command", NULL } };
 
 /* A command whose reply only shows that the server does not hang. */
@@ -37,8 +37,8 @@ static void add_login_step(struct login_script *script, const struct login_step 
 	script->steps[script->n++] = step;
 }
 
-/* Appends HELLO, which also logs in and sets the name: unlike CLIENT SETNAME, no ACL denies
- * it. */
+/* Appends HELLO, which also logs in and sets the name. An ACL can deny CLIENT SETNAME, but not
+ * HELLO. */
 static void add_hello(struct login_script *script, const struct link_login *login)
 {
 	struct slice argv[7] = { SLICE_LIT("HELLO"),
@@ -261,7 +261,7 @@ static void link_connect(struct link *l)
 	link_try(l);
 }
 
-/* `accepted`: the login of link_new_accepted(), or NULL. */
+/* Begins to connect. `accepted`: the login of link_new_accepted(), or NULL. */
 static void link_begin(struct link *l, const struct link_login *accepted)
 {
 	struct link_env *env = l->env;

@@ -59,7 +59,7 @@ static void opening_on_timer(void *arg)
 	else if (!l->dial && !stream_is_open(&l->stream))
 		o->ops->try(l);
 	else
-		/* The timer ended too early: libev counts from the begin of the turn. */
+		/* The timer fired too early: libev counts from the begin of the turn. */
 		link_opening_wait(o, link_opening_left(o));
 }
 
@@ -111,7 +111,7 @@ bool link_tries_again(struct link *l, const char *reason)
 
 	if (!o || !link_is_logging_in(l) || link_opening_left(o) <= 0)
 		return false;
-	/* A caller that ends several links has moved them to a list of its own. */
+	/* A caller that ends several links keeps them in a list of its own: leave that list. */
 	list_remove(&l->node);
 	list_append(&l->env->open, &l->node);
 	link_opening_note(o, reason);

@@ -42,8 +42,8 @@ static bool is_captured(const struct link_reply *r)
 	return r->flags & (LINK_CAPTURE | LINK_INTERCEPT);
 }
 
-/* Returns false if hasp cannot keep an intercepted line, so that the user would get no
- * reply. */
+/* Captures `bytes` if the flags ask for it. Returns false if hasp cannot keep an intercepted
+ * line, so that the user would get no reply. */
 static bool capture_bytes(struct link_reply *r, char type, struct slice bytes)
 {
 	if (!is_captured(r) || r->overflowed || bytes.n == 0)

@@ -9,12 +9,12 @@
 
 /* The longest time between two checks, in seconds. */
 #define LOOK_SECONDS_MAX 0.5
-/* Silent links end this many checks after the server has answered the write check: replies may
- * come until then, because Redis resumes all paused clients at the same time. */
+/* When the server has answered the write check, silent links end only this many checks later:
+ * Redis resumes all paused clients at the same time, so replies may still come. */
 #define WRITES_PASS_LOOKS 4
 
-/* The write check asks, over a separate connection, whether the server executes writes: while
- * they are paused, Redis does not read from the other connections. */
+/* The write check asks, over a separate connection, whether the server executes writes. While
+ * writes are paused, a silent link is not dead: Redis may have stopped reading from it. */
 enum write_check {
 	WRITE_CHECK_NONE, /* no link is silent */
 	WRITE_CHECK_ASKED, /* no answer yet: writes may be paused */
@@ -25,13 +25,13 @@ struct liveness {
 	struct link_env *env;
 	const struct control *control;
 	struct loop_timer timer; /* starts the checks; stopped if server_timeout is 0 */
-	double timeout; /* seconds; 0: none */
+	double timeout; /* server_timeout in seconds; 0: none */
 	uint32_t limit; /* `timeout` as a number of checks */
-	uint32_t nsilent; /* checks in a row after which no link had read anything */
-	uint32_t nunanswered; /* checks in a row that found `control` waiting, or down */
+	uint32_t nsilent; /* checks in a row at which no link had read anything */
+	uint32_t nunanswered; /* checks in a row with `control` down or awaiting an answer */
 	enum write_check writes;
-	struct own_conn writes_conn; /* open while WRITE_CHECK_ASKED */
-	uint32_t npassed; /* checks since WRITE_CHECK_PASSED */
+	struct own_conn writes_conn; /* for the write check; open while WRITE_CHECK_ASKED */
+	uint32_t npassed; /* number of checks since WRITE_CHECK_PASSED */
 	bool any_silent; /* this check found a link that was silent for too long */
 };
 
@@ -53,8 +53,8 @@ static bool is_reply_due(const struct link *l)
 
 /* --- CLIENT PAUSE ... WRITE --------------------------------------------------------------- */
 
-/* Ends the write check: writes are not paused. Any reply shows that, also an error, and so does
- * a broken connection. */
+/* Ends the write check: writes are not paused. Any reply shows this, even an error. A broken
+ * connection counts like a reply. */
 static void writes_passed(struct liveness *v)
 {
 	v->writes = WRITE_CHECK_PASSED;
@@ -102,7 +102,7 @@ static void end_write_check(struct liveness *v)
 	v->writes = WRITE_CHECK_NONE;
 }
 
-/* Begins or ends the write check, as the check of the links requires. */
+/* Begins the write check if a link was silent for too long; ends it if no link was. */
 static void check_writes(struct liveness *v)
 {
 	if (!v->any_silent)
@@ -146,7 +146,7 @@ static void end_links(struct liveness *v, struct list *dead, const char *what)
 
 static bool is_node_dead(const struct liveness *v)
 {
-	/* `control` asks only from time to time, so half of the limit is enough. */
+	/* `control` asks only from time to time, so it counts from half of the limit on. */
 	return v->nsilent >= v->limit && v->nunanswered >= v->limit / 2;
 }
 

@@ -32,8 +32,8 @@ static void node_on_info(void *arg, const redisReply *reply)
 	char before[NODE_HISTORY_SIZE];
 
 	if (!reply) {
-		/* The connection broke. Clients may write until it is up again: on_changed()
-		 * must run then. */
+		/* The connection broke. While it is down, clients may write: forget the
+		 * history, so that hasp calls on_changed() when it is up again. */
 		*n->history = '\0';
 		return;
 	}
@@ -43,8 +43,8 @@ static void node_on_info(void *arg, const redisReply *reply)
 		n->ops->on_changed(n->arg, n);
 }
 
-/* Logs an error if the server is a Sentinel, or a node of a cluster, but the configuration has
- * `address`. */
+/* Logs an error if the configuration has `address`, but the server there is a Sentinel, or a
+ * node of a cluster. */
 static void warn_of_kind(const struct node *n)
 {
 	if (control_role(n->control) == ROLE_SENTINEL)
@@ -225,7 +225,7 @@ void node_freeze(struct node *n, enum node_freeze why, bool held)
 	unsigned before = n->held;
 
 	n->held = held ? before | why : before & ~(unsigned)why;
-	/* The front of a cluster has no `ops`. */
+	/* The node that stands for a whole cluster has no `ops`. */
 	if (before && !n->held && n->ops)
 		n->ops->on_released(n->arg, n);
 }

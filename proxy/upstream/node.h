@@ -16,7 +16,7 @@
 
 /* The settings of all nodes. */
 struct node_settings {
-	/* As in struct dialer. */
+	/* Time limits of connections, as in struct dialer. */
 	int64_t connect_timeout_ms, keepalive_ms, user_timeout_ms;
 	struct dial_tls tls;
 	int64_t dns_max_ttl_ms; /* for name_watch_set() */
@@ -37,7 +37,7 @@ enum node_health {
 
 /* Reasons to freeze a node, as bits: see node_freeze(). */
 enum node_freeze {
-	NODE_LEAVING = 1, /* another server is about to take its place */
+	NODE_LEAVING = 1, /* another server is about to replace the node's server */
 	NODE_PAUSED = 2, /* the operator has paused hasp */
 	NODE_AT_REST = 4, /* hasp is paused, and no request is in flight any more */
 };
@@ -52,9 +52,9 @@ struct node {
 	struct liveness *liveness;
 	struct name_watch *name; /* resolves the address from time to time */
 
-	struct subscriber *subscriber; /* NULL before node_listen() */
-	struct control *acks; /* for WAIT; NULL before node_acks() */
-	struct node_settings settings; /* in force */
+	struct subscriber *subscriber; /* for published messages; NULL before node_listen() */
+	struct control *acks; /* hasp's connection for WAIT; NULL before node_acks() */
+	struct node_settings settings; /* the settings in force */
 	unsigned held; /* reasons of node_freeze(); 0: the node is not frozen */
 	unsigned nups; /* number of times that `control` has come up */
 	char history[NODE_HISTORY_SIZE]; /* the server's replication id when it was last up; "":
@@ -104,11 +104,11 @@ struct control *node_acks(struct node *n);
  * leave each link when it is idle. */
 void node_move(struct node *n, const char *address, const char *reason);
 /* As node_move(), but no server is known: clients wait for a server, for links.failover_wait at
- * most. `no_server_reason`: for their error. */
+ * most. `no_server_reason`: the text of the error that clients then get. */
 void node_leave(struct node *n, const char *no_server_reason, const char *reason);
-/* Freezes the node, until `held` is false: clients send no new requests; hasp itself sends only
- * renewals, but with NODE_PAUSED alone all its calls. Requests in flight go on. node_move() and
- * node_leave() end NODE_LEAVING. */
+/* Freezes the node, until `held` is false: clients send no new requests, and hasp itself sends
+ * only renewals. If NODE_PAUSED is the only reason, hasp sends all its calls. Requests in
+ * flight go on. node_move() and node_leave() end NODE_LEAVING. */
 void node_freeze(struct node *n, enum node_freeze why, bool held);
 /* Logs hasp's own connections in again, because links.user or links.password has changed. */
 void node_log_in(struct node *n);
@@ -116,7 +116,7 @@ void node_log_in(struct node *n);
 /* Returns NODE_SILENT after node_stop(). */
 enum node_health node_health(const struct node *n);
 
-/* Resolves the name in the address at once. */
+/* Resolves the host name of the node's address at once. */
 void node_look_up(struct node *n);
 
 /* Call this when the server is reachable: hasp's own connections that could not reach it retry

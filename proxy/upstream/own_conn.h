@@ -28,9 +28,9 @@ struct own_conn_ops {
 	void (*on_down)(void *owner, enum link_end end, const char *reason);
 };
 
-/* Lies inside the struct that uses it. */
+/* One connection of hasp's own; embedded in the struct that uses it. */
 struct own_conn {
-	struct link_user user; /* on no link while closed */
+	struct link_user user; /* the user of the link; on no link while closed */
 	const struct own_conn_ops *ops;
 	void *owner;
 };
@@ -56,13 +56,13 @@ void own_conn_send_auth(struct own_conn *c, const char *user, const char *passwo
  * while, or Redis is known to be up again, hasp opens it at once; otherwise after a delay that
  * doubles with each failure, up to a limit. The environment's clock gives the time. */
 
-/* Lies inside the struct that uses it. */
+/* The schedule of the tries; embedded in the struct that uses it. */
 struct retry {
 	const struct link_env *env; /* has the loop and the clock */
 	struct loop_timer timer; /* runs until the next try */
 	double min_seconds; /* the first delay after the connection worked */
-	double seconds; /* the next delay */
-	double worked_at; /* env->clock() when the connection began to work; 0: it does not */
+	double seconds; /* the next delay; doubles with each failure */
+	double worked_at; /* env->clock() when the connection began to work; 0: not yet */
 	bool unreachable; /* the last try could not reach the server */
 	void (*fn)(void *arg);
 	void *arg;
@@ -95,7 +95,7 @@ void retry_now(struct retry *r);
 
 #define QUERY_MAX 4
 
-/* Lies inside the struct that uses it; runs one query at a time. */
+/* Runs one query at a time; embedded in the struct that uses it. */
 struct query {
 	struct link_env *env;
 	struct own_conn conn; /* closed between queries */
@@ -110,7 +110,7 @@ struct query {
 	void *arg;
 };
 
-/* `env`: the settings of the link and its loop; each query sets its address. */
+/* `env`: settings of the query's link; each query_start() sets the address in it. */
 void query_init(struct query *q, struct link_env *env,
                 void (*done)(void *arg, redisReply *const *replies, const char *why),
                 void *arg);

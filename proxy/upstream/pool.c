@@ -17,7 +17,7 @@
 /* Seconds after a link failed in which pool_ask() makes no new one, unless the caller is
  * eager. */
 #define FAILED_SECONDS 5.0
-/* A waiter whose link failed does not try again if fewer seconds than this are left to it. */
+/* A waiter whose link could not connect gives up if it has fewer seconds than this left. */
 #define PATIENCE_LEAST 0.05
 
 static bool is_spare(const struct pool_link *l)
@@ -25,8 +25,8 @@ static bool is_spare(const struct pool_link *l)
 	return !list_empty(&l->spare);
 }
 
-/* Marks a spare link as spoilt: no reply is due there, so hasp could take later bytes for the
- * reply to another request. */
+/* Marks a spare link that has sent bytes as spoilt. No reply is due there, so hasp could take
+ * later bytes for the reply to another request. */
 static void pool_on_bytes(void *owner, struct slice bytes)
 {
 	struct pool_link *l = owner;
@@ -209,7 +209,7 @@ static void ask_again(struct pool_link *l)
 	link_expect(&l->pool_user, LINK_NOTIFY | LINK_CAPTURE | LINK_DISCARD, l);
 }
 
-/* Asks Redis whether it requires a login, unless the reply to this question is due. */
+/* Asks Redis whether it requires a login, unless such a question is in flight. */
 static void pool_ask_login(struct pool *p)
 {
 	static const struct link_login plain = { .proto = 2 };
@@ -290,7 +290,7 @@ static enum pool_answer wait_in(struct list *waiters, struct pool_waiter *w)
 	return POOL_LATER;
 }
 
-/* Makes a link for a waiter. The link may take as long to connect as the waiter still waits. */
+/* Makes a link for a waiter. The link has as long to connect as the waiter has left. */
 static void make_link(struct pool *p, struct pool_group *g, const struct link_login *login,
                       const struct pool_waiter *w)
 {

@@ -36,7 +36,7 @@
 struct pool;
 
 struct pool *pool_new(struct ev_loop *loop, struct link_env *env);
-void pool_free(struct pool *p); /* closes the links */
+void pool_free(struct pool *p); /* frees the pool and closes its links */
 
 /* Closes the links that have had no user since the last sweep. For the pool's timer, and
  * tests. */
@@ -55,8 +55,8 @@ void pool_follow_address(struct pool *p);
 struct pool_waiter {
 	struct list node;
 	double since; /* env->clock when the client began to wait; 0: it does not wait */
-	double came; /* env->clock when the client connected: older answers whether a login is
-	              * required do not count for it */
+	double came; /* env->clock when the client connected; earlier answers whether Redis
+	              * requires a login do not count for the client */
 };
 
 /* on_ready(): the waiter must call pool_ask() again. on_failed(): the link that it waited for
@@ -75,14 +75,13 @@ void pool_waiter_end(struct pool_waiter *w);
 enum pool_answer {
 	POOL_READY, /* call pool_join() now */
 	POOL_LATER, /* the pool will notify `w` */
-	POOL_NEVER, /* there are too many logins, or this one has just failed */
+	POOL_NEVER, /* the pool makes none: too many logins, or this login has just failed */
 };
 
-/* Asks for a link with `login`, and makes one if there is none: if `eager`, even if the
- * previous one has just failed. Call this with a password only if Redis has accepted it from
- * this client, because a link that is ready does not log in again. Without a password, the
- * answer is POOL_READY only if Redis has accepted a connection without a login since
- * `w->came`. */
+/* Asks for a link with `login`, and makes one if there is none. If the previous link has just
+ * failed, makes one only if `eager`. Call this with a password only if Redis has accepted it
+ * from this client, because a link that is ready does not log in again. Without a password,
+ * POOL_READY means that Redis has accepted a connection without a login since `w->came`. */
 enum pool_answer pool_ask(struct pool *p, const struct link_login *login, bool eager,
                           struct pool_waiter *w) __attribute__((warn_unused_result));
 

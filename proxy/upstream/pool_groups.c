@@ -9,7 +9,7 @@
 #include "base/fatal.h"
 #include "upstream/pool_internal.h"
 
-/* Limit of groups for new client names in a second. */
+/* Limit of new groups with a client name, in a second. */
 #define NAMES_PER_SECOND 16
 
 void pool_link_free(struct pool_link *l)

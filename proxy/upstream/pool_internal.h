@@ -15,10 +15,10 @@ struct pool_group {
 	struct map_node node; /* key: the login */
 	struct list order; /* in pool.groups_by_use */
 	struct list links; /* of struct pool_link */
-	struct list spares; /* of struct pool_link, the last used one last */
+	struct list spares; /* of struct pool_link; the most recently used is last */
 	struct list waiters; /* of struct pool_waiter */
 	bool named; /* the login has a name */
-	double failed_at; /* env->clock when a link last failed; 0: a link was ready since */
+	double failed_at; /* env->clock when a link last failed; 0: a later link was ready */
 };
 
 struct pool_link {
@@ -27,8 +27,8 @@ struct pool_link {
 	struct list spare; /* in pool.spares; else empty */
 	struct pool_group *group; /* NULL: the link is pool.check */
 	struct link *link;
-	struct link_user pool_user; /* the pool as a user, to be notified of the link's end */
-	bool unused; /* no user at the last sweep, and since */
+	struct link_user pool_user; /* the pool as a user of the link: gets on_down() */
+	bool unused; /* the link had no user at the last sweep, and has had none since */
 	bool spoilt; /* (spare) Redis has sent bytes without a request */
 	double asked_at; /* env->clock when the link asked whether Redis accepts clients without
 	                  * a login; -1: it did not ask */
@@ -42,15 +42,15 @@ struct pool {
 	struct loop_timer sweep_named; /* calls pool_sweep_named() while there are links with
 	                                * a name */
 	struct map groups;
-	struct list groups_by_use; /* of struct pool_group; the last joined one last */
-	struct list spares; /* of struct pool_link, the last used one last */
+	struct list groups_by_use; /* of struct pool_group; the most recently joined is last */
+	struct list spares; /* of struct pool_link; the most recently used is last */
 	struct list check_waiters; /* of struct pool_waiter: they wait for `check` */
 	const struct pool_ops *ops; /* NULL: no client waits */
 	struct pool_link *check; /* pool_check_login()'s link; NULL: there is none */
 	bool lacks_reset; /* Redis has no RESET, so each check makes a link */
-	int64_t links_per_login; /* >= 1 */
-	double names_since; /* env->clock at the begin of the current second */
-	unsigned names_made; /* groups with a name made in that second */
+	int64_t links_per_login; /* limit of each login's shared links; >= 1 */
+	double names_since; /* env->clock when the present second of NAMES_PER_SECOND began */
+	unsigned names_made; /* number of groups with a name made in that second */
 };
 
 /* --- pool_groups.c ------------------------------------------------------------------------ */

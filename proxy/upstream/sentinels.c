@@ -107,7 +107,7 @@ void sentinel_write_commands(struct buf *out, const char *master)
 	write_sentinel_command(out, SLICE_LIT("SENTINELS"), master);
 }
 
-/* Returns the value of a field in a reply of names and values; NULL: it has none. */
+/* Returns a field's value in a reply of names and values; NULL: the reply lacks the field. */
 static const char *field_of(const redisReply *r, const char *name)
 {
 	for (size_t i = 0; r->type == REDIS_REPLY_ARRAY && i + 1 < r->elements; i += 2)
@@ -217,8 +217,8 @@ static void note_named(struct sentinels *s, int number, const struct sentinel_an
 			s->named_by[i] |= UINT32_C(1) << number;
 }
 
-/* True if sentinel `i` may confirm the answers of others. If only one is configured, any may:
- * hasp knows all others from that one. */
+/* True if sentinel `i` may confirm others' answers. If only one sentinel is configured, any
+ * may: hasp knows the others only from that sentinel. */
 static bool may_confirm(const struct sentinels *s, size_t i)
 {
 	uint32_t by = s->named_by[i];
@@ -241,7 +241,7 @@ static const struct sentinel_word *note_word(struct sentinels *s,
 	return word;
 }
 
-/* Returns the greatest epoch of another answer that confirms this one; -1: none does. */
+/* Returns the greatest epoch among other answers that confirm `word`; -1: none does. */
 static int64_t confirmed_epoch(const struct sentinels *s, const struct sentinel_word *word,
                                int64_t least)
 {

@@ -51,15 +51,15 @@ struct sentinels {
 	size_t n; /* length of `names` and `named_by` */
 	char **configured; /* addresses in the configuration */
 	size_t nconfigured;
-	int64_t epoch; /* epoch of the last answer that counted; -1: none did */
+	int64_t epoch; /* epoch of the last answer that counted; -1: no answer has counted */
 
 	/* The present round. */
 	size_t asked; /* names[0 .. asked - 1] were asked */
 	size_t nbehind; /* number of sentinels that reported an earlier epoch */
 	struct sentinel_word words[SENTINELS_MAX]; /* the sentinels' answers */
 	size_t nwords;
-	bool named_known; /* a sentinel has named the primary in use, but another one may be
-	                   * newer, and is not confirmed */
+	bool named_known; /* a sentinel has named the primary in use, but no other sentinel has
+	                   * confirmed that */
 };
 
 /* Initializes the struct with copies of `names`, the addresses in the configuration. */
@@ -88,15 +88,15 @@ struct sentinel_answer {
 
 /* Appends the command that asks for the primary. */
 void sentinel_write_question(struct buf *out, const char *master);
-/* Reads the reply to that command, as sentinel_read(), without other sentinels. */
+/* Reads the reply to sentinel_write_question(), as sentinel_read() without other sentinels. */
 int sentinel_read_named(struct sentinel_answer *a, const redisReply *named, const char **why)
 	__attribute__((warn_unused_result));
 
 /* Appends the SENTINEL_COMMANDS commands that query a sentinel. */
 #define SENTINEL_COMMANDS 3
 void sentinel_write_commands(struct buf *out, const char *master);
-/* Reads the replies to these commands. Returns 0; -1: they name no primary; *why has the reason
- * in words. Always call sentinel_answer_fini() afterwards. */
+/* Reads the replies to the SENTINEL_COMMANDS commands. Returns 0; -1: the replies name no
+ * primary; *why has the reason in words. Always call sentinel_answer_fini() afterwards. */
 int sentinel_read(struct sentinel_answer *a, redisReply *const *replies, const char **why)
 	__attribute__((warn_unused_result));
 void sentinel_answer_fini(struct sentinel_answer *a);

@@ -215,7 +215,7 @@ static bool read_range(const redisReply *range, const char *asked, struct slot_r
 	                     primary->element[1]->integer) == 0;
 }
 
-/* True if there are not too many primaries, and no slot has two. */
+/* True if there are not too many primaries, and not more slots than a cluster has. */
 static bool is_possible(const struct slot_range *ranges, size_t n)
 {
 	const char *addresses[PRIMARIES_MAX];

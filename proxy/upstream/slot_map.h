@@ -87,13 +87,13 @@ struct node *slot_map_named(const struct slot_map *m, const struct node *asked,
 void slot_map_move(struct slot_map *m, unsigned slot, struct node *n);
 
 /* Updates the map by a reply to CLUSTER SLOTS. `asked`: the host that answered, for nodes whose
- * address the reply leaves out. Returns 0; -1 if the reply is invalid, names no slot or one
- * slot twice, or more primaries than a cluster can have: then the map is unchanged. */
+ * address the reply leaves out. Returns 0; -1, without a change of the map, if the reply has no
+ * valid range, or more slots or primaries than a cluster can have. */
 int slot_map_read(struct slot_map *m, const redisReply *slots, const char *asked)
 	__attribute__((warn_unused_result));
 
-/* Reads a node's reply to CLUSTER NODES; call slot_map_read() first. Records the slots that
- * this node gives away or gets as migrating, and adds the nodes that get slots from it.
+/* Reads a node's reply to CLUSTER NODES; call slot_map_read() first. The slots that this node
+ * gives away or gets are recorded as migrating. Adds the nodes that get slots from this node.
  * `asked`: as for slot_map_read(). */
 void slot_map_read_migrating(struct slot_map *m, const char *nodes, const char *asked);
 
@@ -106,7 +106,7 @@ struct primary {
 
 /* The primaries of a map. All zero: not filled yet. */
 struct primaries {
-	struct primary *v; /* by rising slot */
+	struct primary *v; /* sorted by the lowest slot */
 	size_t n;
 	uint32_t version; /* the map's version at the last primaries_update() */
 };

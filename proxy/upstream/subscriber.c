@@ -18,14 +18,14 @@
 
 struct subscriber {
 	struct subscriber_opts opts;
-	struct link_user user; /* on no link between two tries */
+	struct link_user user; /* the user of the link; on no link between two tries */
 	struct reply_scan scan; /* scans the message that is being received */
 	struct buf message; /* bytes of the message so far */
 	struct retry retry;
 	struct loop_timer check; /* sends PING; stopped if the delay is 0 */
-	double timeout; /* seconds; 0: none */
+	double timeout; /* the connection may be silent for so many seconds; 0: for ever */
 	unsigned nunheard; /* checks in a row during which nothing was received */
-	char *address; /* address of the last try; the configured one may have changed */
+	char *address; /* address of the last try to connect; the settings may have changed */
 	char *refusal; /* Redis' error if it refused the last try; else NULL */
 	bool open; /* subscriber_open() was called */
 	bool up; /* the subscriber's own channel is subscribed */

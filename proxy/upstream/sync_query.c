@@ -29,7 +29,7 @@ struct ask_session {
 	bool done; /* all requests were answered */
 	size_t nanswered; /* number of answered requests */
 	struct buf said; /* the last error reply, also to AUTH; empty: none */
-	struct buf *why; /* gets the reason of a failure; the caller's */
+	struct buf *why; /* the caller's buffer for the reason of a failure */
 };
 
 /* Ends the query; `why`: the reason of a failure, or NULL. Later events are stopped, because
@@ -146,7 +146,7 @@ int sync_query(const struct ask *opts, struct buf *why)
 /* The result of ask_commands() so far. */
 struct ask_learning {
 	const struct ask_learner *learner;
-	size_t n; /* number of commands */
+	size_t n; /* number of commands that Redis described */
 	struct buf error; /* Redis' error reply; empty: none */
 };
 

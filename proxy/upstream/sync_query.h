@@ -17,11 +17,11 @@
 
 struct ask {
 	struct address address;
-	const char *user, *password; /* NULL: none */
+	const char *user, *password; /* login; NULL: none */
 	struct dial_tls tls;
 	int64_t timeout_ms; /* limit for the whole query; > 0 */
-	const struct slice *requests; /* in the order of sending */
-	size_t nrequests; /* at least one */
+	const struct slice *requests; /* encoded requests, in the order of sending */
+	size_t nrequests; /* number of `requests`; at least one */
 	/* Gets the reply to request `i`, which may be an error. */
 	void (*on_reply)(void *arg, size_t i, const redisReply *reply);
 	void *arg;

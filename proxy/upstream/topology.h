@@ -21,10 +21,10 @@
 /* The settings of a topology. The strings must live until the next topology_use() has
  * returned. */
 struct topology_settings {
-	const char *address; /* address of the only server; no meaning if there is a master */
+	const char *address; /* address of the only server; unused if `master` is set */
 	const char *master; /* the master's name at the sentinels; NULL: no sentinels */
 	const char *const *cluster; /* addresses of some nodes of a cluster */
-	size_t ncluster; /* 0: no cluster */
+	size_t ncluster; /* number of addresses in `cluster`; 0: no cluster */
 	const char *user, *password; /* login of hasp's own connections; NULL: none */
 	bool keeps_login; /* open connections stay when the login changes */
 	struct node_settings nodes;
@@ -76,7 +76,7 @@ void topology_use(struct topology *t, const struct topology_settings *s);
  * changed. */
 void topology_found(struct topology *t, const struct found_primary *p);
 
-/* Returns the node that serves `key`; NULL: it is not known (only with several nodes). */
+/* Returns the node that serves `key`; NULL: it is not known (only in a cluster). */
 static inline struct node *topology_node(const struct topology *t, struct slice key)
 {
 	return t->only ? t->only : t->ops->node(t, key);

@@ -95,9 +95,9 @@ static void watcher_primary_found(struct watcher *w)
  *
  *   a round of questions finds a new primary, or none
  *   the sentinel that leads the failover gives it up
- *   the failover does not happen for failover_wait; hasp then ignores announcements for as long
+ *   failover_wait has passed; hasp then ignores announcements for another failover_wait
  *
- * The last rule is for a sentinel that dies in the middle, or announces again and again: an
+ * The last rule limits what a sentinel can do that dies, or announces again and again: an
  * announcement may delay commands, but not stop them. */
 static void watcher_hold(struct watcher *w, const char *sentinel)
 {
@@ -418,8 +418,8 @@ void watcher_reconnect(struct watcher *w)
 	loop_timer_start(&w->timer, 0);
 }
 
-/* Limits how often rounds begin, because workers ask each time they lose a link. If a round
- * runs, its end handles the alarm. */
+/* Limits how often rounds begin, because workers call this each time they lose a link. During a
+ * round, does nothing: the end of the round handles the alarm. */
 void watcher_begin_soon(struct watcher *w)
 {
 	double pause = w->settings.master ? AGAIN_SECONDS : ADDRESS_AGAIN_SECONDS;

@@ -58,7 +58,7 @@ struct sentinel_events_opts {
 };
 
 struct sentinel_events *sentinel_events_new(const struct sentinel_events_opts *opts);
-/* NULL is allowed. */
+/* Closes the connections to the sentinels. `e` may be NULL. */
 void sentinel_events_free(struct sentinel_events *e);
 
 /* Listens to the sentinels at these addresses, and to no others. */
@@ -89,7 +89,7 @@ struct watcher {
 	bool is_readonly; /* the alarm LINK_READONLY began the round */
 	bool asks_all; /* no primary is known yet, so hasp compares the answers of all sentinels
 	                */
-	double began_at; /* clock_now() */
+	double began_at; /* clock_now() when the round began */
 	bool is_reconnect; /* watcher_reconnect() began the round; true until the next round */
 	bool is_reconnect_due; /* watcher_reconnect() was called since the round began */
 
@@ -98,12 +98,12 @@ struct watcher {
 	struct loop_timer overdue; /* runs until the failover is overdue */
 	double heeded_from; /* clock_now() before which hasp ignores announcements */
 
-	/* The last report. */
-	char *primary; /* NULL: there is none */
+	/* The last report: the primary's address, or NULL and the reason. */
+	char *primary; /* address of the primary; NULL: there is none */
 	struct buf why; /* why there is no primary; a string */
 	bool warned; /* logged that there is no primary, or that no sentinel answers */
 
-	_Atomic unsigned alarms; /* not handled yet: a bit for each of enum link_alarm */
+	_Atomic unsigned alarms; /* alarms not handled yet: a bit for each enum link_alarm */
 	void (*on_primary)(void *arg, const struct found_primary *p);
 	void *arg;
 };
