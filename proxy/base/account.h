@@ -14,10 +14,10 @@
 
 #include "base/list.h"
 
-/* A holder with fewer bytes counts as 0: the number of holders is limited, too. */
+/* A holder with fewer bytes counts as 0; the owner limits the number of holders. */
 #define ACCOUNT_LEAST ((size_t)4096)
 
-/* Embedded in a holder. */
+/* The bytes that one holder keeps; embedded in the holder. */
 struct account_share {
 	struct list node; /* in account.shares if `nbytes` is not 0 */
 	size_t nbytes; /* 0, or at least ACCOUNT_LEAST */
@@ -36,7 +36,7 @@ struct account {
 void account_init(struct account *a, size_t limit);
 void account_share_init(struct account_share *s);
 
-/* For account_set() only. */
+/* Does the work of account_set() if `nbytes` has changed. */
 void account_change(struct account *a, struct account_share *s, size_t nbytes);
 
 /* Records that the share's holder keeps `nbytes` now. */
@@ -54,8 +54,8 @@ static inline bool account_fits(const struct account *a, size_t nbytes)
 	return a->total <= a->limit && nbytes <= a->limit - a->total;
 }
 
-/* True if a holder may take `nbytes` more at once. `s`: its share; NULL: it has none. If false,
- * the account counts as over its limit until the bytes fit, the share is 0 again, or
+/* True if a holder may take `nbytes` more at once. `s`: the holder's share; NULL: none. After
+ * false, the account counts as over its limit until the bytes fit, the share is 0 again, or
  * account_reset_wanted() is called. */
 bool account_admits(struct account *a, const struct account_share *s, size_t nbytes);
 

@@ -6,7 +6,7 @@
 
 #include "base/fatal.h"
 
-/* Makes space for `n` more bytes. `alloc` returns what realloc() would. */
+/* Makes space for `n` more bytes. `alloc`: realloc(), or a function like it. */
 static char *grow(struct buf *b, size_t n, void *(*alloc)(void *p, size_t n))
 {
 	struct buf_block *k = b->block;

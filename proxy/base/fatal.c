@@ -8,8 +8,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
-/* free() returns blocks of this many bytes to the kernel. Blocks of most requests are
- * shorter. */
+/* free() returns blocks of at least this many bytes to the kernel. Most requests need shorter
+ * blocks. */
 #define LONG_BLOCK (256 * 1024)
 
 void hasp_assert_failed(const char *cond, const char *file, int line)

@@ -30,9 +30,9 @@ void memory_return_long(void);
 
 /* --- when memory runs out ----------------------------------------------------------- */
 
-/* Bytes that hasp reserves for allocations that must not fail: if one of the functions above
- * gets no memory, it releases the reserve and tries again. Take more than this at once for a
- * peer only by try_realloc() or after memory_has(). */
+/* Bytes that hasp reserves for allocations that must not fail: if xmalloc() or its like gets no
+ * memory, it releases the reserve and tries again. Take more than this at once for a peer only
+ * by try_realloc() or after memory_has(). */
 #define MEMORY_RESERVE ((size_t)16 * 1024 * 1024)
 
 /* Makes the reserve, unless it exists or there is no memory for it. From any thread. */

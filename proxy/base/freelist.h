@@ -34,7 +34,7 @@ struct freelist {
 	size_t n; /* number of blocks in the list */
 };
 
-/* `size`: at least that of a pointer. */
+/* `size`: of each block, in bytes; at least the size of a pointer. */
 static inline void freelist_init(struct freelist *f, size_t size)
 {
 	HASP_ASSERT(size >= sizeof(struct freelist_node));

@@ -17,7 +17,7 @@ static bool class_has(struct slice class, char c, size_t *len)
 			found |= p[i] == c;
 		} else if (n - i >= 3 && p[i + 1] == '-') {
 			/* As in Redis, the upper end may be the `]`, which then does not close
-			 * the class. Comparisons are of plain char. */
+			 * the class; and bytes compare as plain char. */
 			char from = p[i], to = p[i + 2];
 			found |= from <= to ? from <= c && c <= to : to <= c && c <= from;
 			i += 2;

@@ -19,7 +19,7 @@
 
 #include "base/slice.h"
 
-/* Binary-safe and case-sensitive; at worst pattern.n * s.n steps. */
+/* True if all of `s` matches. Binary-safe, case-sensitive; at most pattern.n * s.n steps. */
 bool glob_match(struct slice pattern, struct slice s);
 
 /* True if the pattern's first element, which must exist and not be a `*`, matches `c`. Sets

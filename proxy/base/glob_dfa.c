@@ -89,8 +89,8 @@ static int compare_nodes(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* Returns the number that each key with the bytes read so far finds, unless it finds a lower
- * one; GLOB_SET_NONE: there is none. */
+/* Returns the lowest number that the bytes read so far ensure: more bytes can only find a lower
+ * number. GLOB_SET_NONE: no number is ensured. */
 static int32_t find_certain(const struct glob_dfa *dfa)
 {
 	int32_t certain = GLOB_SET_NONE;

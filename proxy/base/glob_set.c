@@ -36,7 +36,7 @@ static int32_t lower(int32_t a, int32_t b)
 	return a < b ? a : b;
 }
 
-/* Returns the index of the class, which elements that match the same bytes share. */
+/* Returns the index of the class. Elements that match the same bytes share a class. */
 static uint32_t class_index(struct glob_set *set, const struct glob_class *class)
 {
 	for (size_t i = 0; i < set->nclasses; i++)
@@ -47,8 +47,8 @@ static uint32_t class_index(struct glob_set *set, const struct glob_class *class
 	return (uint32_t)set->nclasses++;
 }
 
-/* Reads an element other than a star; by glob.c, so that the element matches the same bytes
- * here. Returns its length; *kind is GLOB_NODE_ROOT if it matches no byte. */
+/* Reads an element that is no star, with glob.c, so that both match the same bytes. Returns the
+ * element's length; *kind is GLOB_NODE_ROOT if the element matches no byte. */
 static size_t read_element(struct glob_set *set, struct slice pattern,
                            enum glob_node_kind *kind, uint32_t *what)
 {
@@ -81,7 +81,7 @@ static uint32_t add_node(struct glob_set *set, uint32_t parent, enum glob_node_k
 			return *at;
 	if (kind == GLOB_NODE_STAR)
 		at = &set->nodes[parent].child;
-	/* At a power of two the array is full, and doubles. */
+	/* If the number of nodes is a power of two, the array is full, and doubles. */
 	struct glob_node node = { kind, what, parent, 0, *at, 0, GLOB_SET_NONE, GLOB_SET_NONE };
 	*at = new;
 	if ((set->nnodes & (set->nnodes - 1)) == 0)
@@ -115,7 +115,7 @@ void glob_set_add(struct glob_set *set, struct slice pattern, int32_t number)
 
 /* --- derived data ----------------------------------------------------------------------- */
 
-/* Returns the node after `at` in a walk; 0: it was the last one. */
+/* Returns the node after `at` in a walk; 0: `at` was the last node. */
 static uint32_t next_node(const struct glob_node *nodes, uint32_t at)
 {
 	if (nodes[at].child)

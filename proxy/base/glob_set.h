@@ -44,9 +44,9 @@ struct glob_class {
 };
 
 struct glob_set {
-	struct glob_node *nodes; /* the root first */
+	struct glob_node *nodes; /* all nodes, the root first */
 	size_t nnodes;
-	struct glob_class *classes; /* all different */
+	struct glob_class *classes; /* the classes in the patterns, each once */
 	size_t nclasses;
 	int32_t on_empty; /* the number for the empty key */
 	char *prefix; /* the bytes with which all matching keys begin */

@@ -73,8 +73,8 @@ static int open_file(const char *path)
 }
 
 /* Makes `own_fd` write to the file of `fd`, and closes `fd` unless it is the standard error. A
- * line that another thread writes meanwhile goes to the old or the new file. Returns 0; -1 with
- * errno. */
+ * line that another thread writes at this moment goes to the old or the new file. Returns 0; -1
+ * with errno. */
 static int replace_own(int fd)
 {
 	int rc = dup3(fd, own_fd, O_CLOEXEC), saved = errno;
@@ -149,8 +149,8 @@ static size_t write_syslog_stamp(char *p, size_t n, enum log_severity level)
 
 /* --- the formats -------------------------------------------------------------------------- */
 
-/* A line as it is written. Replacing a byte may take three bytes, so it may be longer than its
- * text. */
+/* A line as hasp writes it. It may be longer than its text, because some bytes become three
+ * bytes. */
 struct log_text {
 	char text[4 * LINE_MAX_BYTES];
 	size_t n;

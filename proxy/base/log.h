@@ -47,8 +47,8 @@ struct log_limit {
 	uint32_t passed; /* lines allowed in this window */
 	uint32_t dropped; /* lines dropped since the last allowed one */
 };
-/* Returns true if the line may be logged; then *suppressed is the number of lines dropped
- * since the last one. `now` is in seconds and does not go back. */
+/* Returns true if the line may be logged; then *suppressed is the number of lines dropped since
+ * the last allowed one. `now`: in seconds; never goes back. */
 bool log_limit_pass(struct log_limit *l, double now, uint32_t burst, uint32_t *suppressed);
 /* As log_limit_pass(), with a window of `seconds`. */
 bool log_limit_pass_in(struct log_limit *l, double now, double seconds, uint32_t burst,

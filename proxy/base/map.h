@@ -37,7 +37,7 @@ struct map {
 void map_init(struct map *m);
 /* Initializes the map with this secret, which decides the order of the entries. */
 void map_init_with(struct map *m, const uint8_t secret[SIPHASH_SECRET_SIZE]);
-void map_fini(struct map *m); /* does not touch the entries */
+void map_fini(struct map *m); /* frees the buckets, but not the entries */
 
 /* Return the first entry, in no useful order, and the one after `node`; NULL: none. */
 struct map_node *map_first(struct map *m);

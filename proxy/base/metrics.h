@@ -37,7 +37,7 @@ static inline uint64_t metrics_counted(const struct metrics_counter *c)
 	return atomic_load_explicit(&c->n, memory_order_relaxed);
 }
 
-/* Buckets with upper bounds from 0.1 ms to 5 min; the last one has longer durations. */
+/* Number of buckets: upper bounds from 0.1 ms to 5 min, and one bucket for longer durations. */
 #define METRICS_BUCKETS 19
 
 struct metrics_histogram {

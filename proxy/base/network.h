@@ -10,7 +10,7 @@
 #include <sys/socket.h>
 
 struct network {
-	unsigned char bits[16]; /* bits after the first `n` mean nothing */
+	unsigned char bits[16]; /* the address; only the first `n` bits count */
 	unsigned n; /* number of common bits, at most 32 or 128 */
 	int family; /* AF_INET or AF_INET6 */
 };

@@ -13,7 +13,7 @@ void random_bytes(void *out, size_t n)
 
 	while (n) {
 		ssize_t got = getrandom(p, n, 0);
-		/* A token that a peer can guess protects nothing. */
+		/* End the process: a token that a peer can guess protects nothing. */
 		HASP_ASSERT(got > 0 || errno == EINTR);
 		if (got < 0)
 			continue;

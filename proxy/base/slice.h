@@ -33,7 +33,7 @@ static inline struct slice slice_str(const char *s)
 	return (struct slice){ s, s ? strlen(s) : 0 };
 }
 
-/* Returns a copy, whose bytes are to be freed; a NUL follows them. */
+/* Returns a copy, followed by a NUL. The caller frees the copy's bytes. */
 static inline struct slice slice_dup(struct slice s)
 {
 	return slice_of(xmemdup(s.p, s.n), s.n);

@@ -90,7 +90,7 @@ void timers_run(struct timers *ts, double now)
 		struct timer *t = ts->heap[1];
 		double next = t->at + t->every;
 		if (t->every > 0)
-			/* Missed runs are not made up for. */
+			/* Do not make up for missed runs. */
 			timer_start(ts, t, t->fn, next > now ? next : now, t->every);
 		else
 			timer_stop(ts, t);

@@ -26,7 +26,7 @@ struct timer;
  * after timer_stop(). */
 typedef void timer_fn(struct timer *t, double now);
 
-/* Embedded in the struct that it belongs to. All zero: a timer that does not run. */
+/* Embedded in the struct that uses the timer. All zero: a timer that does not run. */
 struct timer {
 	timer_fn *fn;
 	double at; /* when the timer is due */

@@ -116,7 +116,7 @@ static struct entry *table_look_up(const struct table *t, const struct top_key *
 	return node ? container_of(node, struct entry, by_key) : NULL;
 }
 
-/* Returns how often a key that is not in the table may have been counted. */
+/* Returns how many events a key that is not in the table may have had. */
 static uint64_t table_missed(const struct table *t)
 {
 	return t && t->n == TOP_KEYS ? total(&t->heap[0]->counts) : 0;

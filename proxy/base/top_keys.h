@@ -33,7 +33,7 @@
 #define TOP_KEYS_HEAD 128
 #define TOP_KEYS_TAIL 32
 
-/* A key, as far as it is kept. */
+/* A key; of a long key, only the first and the last bytes. */
 struct top_key {
 	const void *of; /* the key's owner, which the caller keeps valid */
 	long db; /* database; a long, so that the struct has no gaps */

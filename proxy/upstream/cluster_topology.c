@@ -296,8 +296,7 @@ static struct cluster_node *next_unverified(struct cluster_topology *c)
 	return found;
 }
 
-/* Asks the node at `address`. `n`: that node, whose redirection the question verifies; or NULL.
- */
+/* Asks the node at `address`. `n`: that node, to verify its redirection; or NULL. */
 static void ask_node(struct cluster_topology *c, const char *address, struct cluster_node *n)
 {
 	struct map_question *q = map_question_new(c, address, n);
