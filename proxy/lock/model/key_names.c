@@ -16,10 +16,10 @@ static const struct slice prefixes[] = {
 /* All prefixes are as long as this one. */
 #define PREFIX_LEN (sizeof("hasp:owner:") - 1)
 
-/* The bytes between the prefix and the key, and after the key. */
+/* How many bytes a name may have between its prefix and the key. */
 #define BEFORE_MAX (SLOT_TAG_LEN + 2)
 
-/* The space that a name needs while it is written, in bytes, besides the key. */
+/* How many bytes a name needs besides the key, while hasp writes the name. */
 #define KEY_NAME_SPACE ((size_t)20)
 _Static_assert(PREFIX_LEN + BEFORE_MAX + 1 <= KEY_NAME_SPACE, "all names fit");
 

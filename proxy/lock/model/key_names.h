@@ -7,9 +7,9 @@
  *   {app}:job      hasp:owner:{app}:job:  hasp:fence:{app}:job:  hasp:queue:{app}:job:
  *
  * These names hash to the lock's slot of a cluster. For the empty key, and for a key with a `}`
- * but no hash tag (`a}b`, `{}a`), braces around the key would be no tag, or another one. In a
- * cluster, the names beside such a key have a tag that hashes to the key's slot, and each slot
- * has a counter of its own:
+ * but no hash tag (`a}b`, `{}a`), braces around the key would be no tag, or a different tag. In
+ * a cluster, the names beside such a key have a tag that hashes to the key's slot, and each
+ * slot has a counter of its own:
  *
  *   a}b            hasp:owner:{4w2}a}b!                          the counter: hasp:fence{4w2}
  *
@@ -45,7 +45,7 @@ enum key_name {
 /* How hasp names the keys. Two versions of hasp at one server must use the same names, so these
  * differ only where a cluster needs it. */
 enum key_naming {
-	KEY_NAMING_SERVER, /* the first two forms for all keys, and one counter */
+	KEY_NAMING_SERVER, /* no slot's tag in any name, and one counter */
 	KEY_NAMING_CLUSTER,
 };
 
@@ -66,7 +66,7 @@ char *key_names_put_bulks(char *p, enum key_naming naming, struct slice key,
                           const enum key_name *kinds, size_t n);
 size_t key_names_space(struct slice key, size_t n);
 
-/* Appends these names. */
+/* Appends `n` names of the same key, each as a RESP bulk. */
 void key_names_write_bulks(struct buf *out, enum key_naming naming, struct slice key,
                            const enum key_name *kinds, size_t n);
 /* Appends one name as a RESP bulk. */

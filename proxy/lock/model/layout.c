@@ -18,7 +18,7 @@ const struct lock_layout lock_layouts[LOCK_LAYOUTS] = {
 		.expiry_shows = true,
 		.ask_as = LOCK_KIND_TOKEN,
 	},
-	/* LOCK.INFO recognizes a semaphore by the type of its key. */
+	/* (.ask_as: LOCK.INFO recognizes a semaphore by the type of its key.) */
 	[LOCK_KIND_LIMIT] = {
 		.evidence = EVIDENCE_RECORD_FIELD,
 		.release = RELEASE_LAST_TRY,
@@ -26,7 +26,7 @@ const struct lock_layout lock_layouts[LOCK_LAYOUTS] = {
 		.has_owners = true,
 		.ask_as = LOCK_KIND_TOKEN,
 	},
-	/* LOCK.INFO does not name all owners of a read-write lock. */
+	/* (No .ask_as: LOCK.INFO does not name all owners of a read-write lock.) */
 	[LOCK_KIND_SHARED] = {
 		.evidence = EVIDENCE_FIELD,
 		.release = RELEASE_EACH_TRY,

@@ -17,7 +17,7 @@ enum lock_kind {
 	LOCK_KIND_EXCLUSIVE = 'x', /* verbs: the write side of a read-write lock */
 	LOCK_KIND_RULE = 'r', /* rules: the application's value, with a sidecar */
 	LOCK_KIND_VALUE = 'v', /* rules: the application's value, which is the token */
-	LOCK_KIND_QUORUM = 'q', /* values at a quorum's servers: quorum/quorum_values.h */
+	LOCK_KIND_QUORUM = 'q', /* a quorum's lock at its servers: quorum/quorum_values.h */
 	LOCK_KIND_GUARD = 'g', /* a guard: guarded_key() in scripts/includes/guard.lua */
 };
 
@@ -32,10 +32,10 @@ enum lock_evidence {
 
 /* How hasp gives a lock back when the connection of its owner ends. */
 enum lock_release {
-	RELEASE_NOT, /* not here: lock/guard releases guards */
+	RELEASE_NOT, /* lock/hold does not: lock/guard releases guards */
 	RELEASE_EACH_TRY, /* dequeue.lua undoes each try that took the lock */
 	RELEASE_LAST_TRY, /* unlock.lua, if the record has the ticket of the last try */
-	RELEASE_VALUE, /* release.lua, if a rule's lock was last taken by that try */
+	RELEASE_VALUE, /* release.lua, for a lock that holds the application's value */
 };
 
 struct lock_layout {
@@ -47,7 +47,7 @@ struct lock_layout {
 	bool side; /* a side of a read-write lock: an owner may have both sides */
 	bool has_owners; /* the lock may have several owners at once */
 	bool counts; /* an owner must release the lock as often as it has taken it */
-	bool expiry_shows; /* held until the key expires, or a command releases the lock */
+	bool expiry_shows; /* the key's expiry shows when the lock becomes free */
 	enum lock_kind ask_as; /* the kind for which LOCK.INFO names the lock's only owner; 0:
 	                        * there may be several */
 	/* The beginning of the channel on which Redisson publishes releases, before the key;
@@ -58,7 +58,8 @@ struct lock_layout {
 #define REDISSON_PREFIX "redisson_lock__channel:"
 #define REDISSON_RW_PREFIX "redisson_rwlock:"
 
-/* The rows, by the letter of the kind; 0 and other letters have an empty row. */
+/* Size of the table of layouts, which is indexed by the letter of the kind. Rows of other
+ * letters, and of 0, are empty. */
 #define LOCK_LAYOUTS (LOCK_KIND_EXCLUSIVE + 1)
 extern const struct lock_layout lock_layouts[LOCK_LAYOUTS];
 

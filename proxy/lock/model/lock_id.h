@@ -11,10 +11,10 @@
 #include "base/buf.h"
 #include "base/slice.h"
 
-/* Takes the place of the database for a lock that the servers of a quorum have. */
+/* Stands for the database of a lock that the servers of a quorum have. */
 #define LOCK_DB_QUORUM INT_MAX
 
-/* Returns the database for logs and lists. */
+/* Returns the database as logs and lists show it. */
 static inline int lock_db_shown(int db)
 {
 	return db == LOCK_DB_QUORUM ? 0 : db;

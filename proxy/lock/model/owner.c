@@ -65,7 +65,7 @@ struct owner_identity *owner_identify(int fd, const struct sockaddr_storage *beh
 			snprintf(text, sizeof(text), "unix:%d", (int)cred.pid);
 		}
 	}
-	/* Clients whose address is not known must not be one owner. */
+	/* Clients whose address is not known must not count as one owner. */
 	if (address[sizeof(ADDRESS_PREFIX) - 1] == '?')
 		snprintf(address, sizeof(address), ADDRESS_PREFIX "?%s", hex);
 	snprintf(connection, sizeof(connection), CONNECTION_PREFIX "%s/%d/%s", text, worker,

@@ -29,7 +29,7 @@
 struct token {
 	uint32_t refs;
 	uint32_t n : 31; /* number of `bytes` */
-	bool counted : 1; /* the memory of a connection, or of its holds, includes the token */
+	bool counted : 1; /* a connection or a hold counts the token in its memory */
 	char bytes[];
 };
 
@@ -81,8 +81,8 @@ struct owner_identity *owner_identify(int fd, const struct sockaddr_storage *beh
 struct owner_identity *owner_identity_of(struct slice connection, struct slice address);
 void owner_identity_free(struct owner_identity *id); /* NULL is allowed */
 
-/* Returns the token for `kind`, which may be built in `scratch`, and is valid as long as
- * `scratch`, `id` and the names are. `name` and `user`: NULL: none, or not known for sure. */
+/* Returns the token of an owner of this `kind`. It may be built in `scratch`, and is valid as
+ * long as `scratch`, `id` and the names are. `name`, `user`: NULL: none, or not sure. */
 struct slice owner_token(struct buf *scratch, enum owner_kind kind,
                          const struct owner_identity *id, const char *name, const char *user);
 

@@ -44,7 +44,7 @@ bool proofs_cover_grant(struct proofs *p, int db, struct slice lock, struct slic
 {
 	struct slice secret = proofs_secret(p, db);
 	char what[32], hex[SHA1_HEX + 1];
-	/* scripts/includes/queue.lua makes the same text. */
+	/* sign() in scripts/includes/queue.lua signs the same text. */
 	struct slice parts[] = {
 		secret,
 		slice_of(what, (size_t)snprintf(what, sizeof(what), "grant %zu ", lock.n)),

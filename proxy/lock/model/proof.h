@@ -34,7 +34,7 @@ struct proofs {
 };
 void proofs_init(struct proofs *p, const struct proof_secret *process);
 
-/* Returns the secret for the scripts in database `db`, valid until the next call. -1: the
+/* Returns the secret for the scripts in database `db`, valid until the next call. `db` -1: the
  * database is not known, and the signatures prove nothing. */
 struct slice proofs_secret(struct proofs *p, int db);
 

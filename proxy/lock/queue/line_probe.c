@@ -136,9 +136,9 @@ void line_probe_channel(struct waiters *all, struct slice channel)
 
 /* --- rechecks -------------------------------------------------------------------------- */
 
-/* hasp checks, each second, the lines whose locks are held for longer, and so expect no change.
- * Many lines share a call, which costs a fraction of as many probes. If a line has changed
- * after all, hasp probes it.
+/* Each second, hasp checks the lines whose locks should stay held for more than a second. Many
+ * lines share a call, which costs much less than a probe of each line. If a lock is free after
+ * all, hasp probes its line.
  *
  *   line_probe_later() --> waiters.rechecks --> struct recheck --> recheck.lua
  *          ^                                                           |
@@ -151,7 +151,8 @@ void line_probe_channel(struct waiters *all, struct slice channel)
 /* How many due lines hasp considers for each call. */
 #define LOOK_AHEAD ((size_t)4 * RECHECK_MAX)
 
-/* A call whose answer is due. A line leaves `lines` if hasp schedules its next probe before. */
+/* A call of recheck.lua whose answer is due. If hasp schedules a line's next probe before the
+ * answer, the line leaves `lines`. */
 struct recheck {
 	struct list lines;
 	size_t n; /* number of locks in the call */
@@ -162,11 +163,12 @@ static struct line *line_of(struct list *node)
 	return container_of(node, struct line, recheck);
 }
 
-/* Instead of the ms that a lock is still held: */
+/* Values in place of the ms for which a lock is still held: */
 #define HELD_LONG INT64_MAX /* recheck.lua has left the lock out of its reply */
 #define HELD_NOT (-2) /* the lock is free, or the waiter is not in the queue */
 
-/* Schedules the next probe of each line. `left_ms`: the answers, by line.recheck_slot. */
+/* Schedules each line's next probe. `left_ms`: how long its lock is held, by
+ * line.recheck_slot. */
 static void end_lines(struct recheck *r, const long long *left_ms)
 {
 	struct list *node;
@@ -219,8 +221,8 @@ static bool can_recheck(const struct line *l, const struct waiter *w)
 	       (layout_of(w->kind)->expiry_shows || w->limit);
 }
 
-/* Moves due lines that can share a call with the first one to `r`: lines of the same slot and
- * database, either all or none of semaphores. Probes lines that cannot be rechecked. */
+/* Moves to `r` the first due line, and others that can share its call: of the same slot and
+ * database, and all or none of semaphores. Probes lines that cannot be rechecked. */
 static void gather(struct waiters *all, int db, double now, struct recheck *r,
                    struct lock_place *places)
 {

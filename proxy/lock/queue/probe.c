@@ -54,7 +54,7 @@ static struct probe_answer decode_answer(const redisReply *r)
 	    r->element[2]->type != REDIS_REPLY_INTEGER || r->element[2]->integer < 0 ||
 	    r->element[2]->integer > NUMBER_MAX)
 		return a;
-	/* (The lease of a lock that was taken past hasp may be longer.) */
+	/* (If a client took the lock without hasp, the lease may be longer than NUMBER_MAX.) */
 	if (r->element[1]->integer >= 0 && r->element[1]->integer <= NUMBER_MAX)
 		a.held_ms = r->element[1]->integer;
 	a.fence = r->element[2]->integer;

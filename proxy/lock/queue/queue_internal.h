@@ -10,7 +10,7 @@
  *   line_probe.c  when a line is probed, and what the answer means for its waiters
  *   waiters.c     all waiters: the subscription, tickets, tries that cannot be sent yet
  *
- * A lower file calls a higher one only through struct queue_hooks.
+ * A file calls those below it only through struct queue_hooks.
  */
 #ifndef HASP_LOCK_QUEUE_QUEUE_INTERNAL_H
 #define HASP_LOCK_QUEUE_QUEUE_INTERNAL_H
@@ -27,11 +27,11 @@
 #define NUMBER_DIGITS 16
 #define TICKET_MAX (NUMBER_DIGITS + 1 + NUMBER_DIGITS + 1)
 
-/* Callbacks from files higher in that list to lower ones. */
+/* Callbacks by which a file of this folder calls files that need it. */
 struct queue_hooks {
 	timer_fn *on_line_timer; /* for line.timer: probes or frees the line */
-	timer_fn *on_recheck; /* for waiters.next_recheck */
-	timer_fn *on_all_confirmed; /* for queue_node.wake: newcomers may be sent again */
+	timer_fn *on_recheck; /* for waiters.next_recheck: sends rechecks */
+	timer_fn *on_all_confirmed; /* for queue_node.wake: sends the unsent tries */
 	struct subscriber_opts subscriber; /* for the subscribers at all nodes */
 };
 
@@ -43,14 +43,14 @@ struct waiters {
 	char channel[sizeof(CHANNEL_PREFIX) + NUMBER_DIGITS];
 	char ticket[TICKET_MAX]; /* the latest ticket: the channel's number, a dash, a serial */
 	size_t nserial; /* digits of the serial */
-	struct map by_ticket; /* of struct waiter */
+	struct map by_ticket; /* of struct waiter, by ticket */
 	struct map by_key; /* of struct line; lines of two databases may have the same key */
 	struct list rechecks; /* lines that wait for a recheck, the earliest first */
 	/* Sends the rechecks that are due; stopped if there are none. */
 	struct timer next_recheck;
 	struct waiter_board *board;
-	size_t nwaiting; /* waiters in all lines */
-	size_t nbytes; /* memory of the waiters in all lines */
+	size_t nwaiting; /* number of waiters in all lines */
+	size_t nbytes; /* memory of the waiters in all lines, in bytes */
 	struct list nodes; /* of struct queue_node */
 	struct queue_node *nowhere; /* stands for the node of locks whose node is not known */
 	bool listening; /* the subscribers were opened */
@@ -70,7 +70,7 @@ struct queue_node {
 struct grant {
 	long long fence; /* fencing token; 0: none */
 	int64_t ms; /* when the script granted the lock, by Redis' clock */
-	char proof[SHA1_HEX]; /* lock/model/proof.h */
+	char proof[SHA1_HEX]; /* the script's signature: lock/model/proof.h */
 };
 
 enum waiter_state {
@@ -97,8 +97,8 @@ struct waiter {
 	struct section_stats *stats; /* count the waiter while it is in a line; NULL: none */
 	struct queue_node *at; /* the node of the lock; never NULL while `unconfirmed` */
 	struct map_node by_ticket;
-	struct timer timer; /* deadline of the wait; in WAITER_LEAVING, of leaving */
-	struct token *token; /* of the latest queued try; NULL: none was queued */
+	struct timer timer; /* until the wait's deadline; then until WAITER_LEAVING ends */
+	struct token *token; /* token of the latest queued try; NULL: none was queued */
 	uint32_t limit; /* attempt.limit, or UINT32_MAX if that is greater */
 	double began, deadline, sent_at; /* by the timers' clock */
 	int64_t place; /* place in Redis' queue; 0: none */
@@ -107,11 +107,10 @@ struct waiter {
 	struct grant *early; /* the grant of WAITER_GRANTED_EARLY; else NULL */
 	unsigned nsent; /* number of tries. (All tries of an MLOCK have one ticket.) */
 	char ticket[TICKET_MAX];
-	uint8_t nlate; /* grants after the deadline whose leases ended before hasp could report
-	                  them */
+	uint8_t nlate; /* how many grants came after the deadline, too late to report */
 	enum waiter_state state : 8; /* written by waiter_set_state() */
 	enum lock_kind kind : 8;
-	bool stores_token; /* attempt.value of the tries is the token, not empty */
+	bool stores_token; /* attempt.value of the tries is the token; else it is empty */
 	/* The waiter may have lost its place in Redis' queue: hasp asks for the place, and
 	 * until then sends no newcomers to the node. Not a state, because it may outlast
 	 * states: the waiter may be granted, lost or sent again. Written by
@@ -134,11 +133,11 @@ struct line {
 	struct queue_node *at; /* the node of the lock */
 	struct map_node by_key;
 	struct list members; /* waiters, by place */
-	/* The next probe; of an empty line, its end. Stopped while the line waits for a
-	 * recheck. */
+	/* Runs until the next probe; in an empty line, until the line ends. Stopped while the
+	 * line waits for a recheck. */
 	struct timer timer;
 	struct list recheck; /* node in waiters.rechecks or in recheck.lines; or in no list */
-	double recheck_at; /* due time in waiters.rechecks; in recheck.lines INFINITY */
+	double recheck_at; /* when the recheck is due; in recheck.lines INFINITY */
 	int db;
 	uint16_t slot; /* index in waiter_board.waiting */
 	uint8_t recheck_slot; /* index among the locks of the recheck's call */
@@ -188,14 +187,15 @@ void queue_nodes_open(struct waiters *all);
 bool queue_node_is_up(const struct queue_node *at);
 /* Returns the error by which Redis last refused the subscription; NULL: none. */
 const char *queue_node_refusal(const struct queue_node *at);
-/* True if newcomers can be sent to the node: it is up, and no waiter is unconfirmed. */
+/* True if newcomers can be sent to the node: it is up, and no waiter there is unconfirmed. */
 bool queue_node_is_ready(const struct queue_node *at);
-/* A waiter at the node is not unconfirmed any more. */
+/* Counts a waiter at the node that is not unconfirmed any more. */
 void queue_node_confirmed(struct queue_node *at);
 
 /* --- line.c --- */
 
-struct line *line_find(struct waiters *all, int db, struct slice key); /* NULL: none */
+/* NULL: the lock has no line */
+struct line *line_find(struct waiters *all, int db, struct slice key);
 /* Returns a lock's index in waiter_board.waiting. */
 uint16_t line_slot(int db, struct slice key);
 /* Returns the line of the lock, or a new one. */
@@ -218,7 +218,7 @@ void line_probe_later(struct line *l);
 /* Schedules a probe for the time when the lock should be free, in `held_ms` (-1: it is held for
  * ever), or a recheck if that is earlier. An empty line lingers instead. */
 void line_probe_when_over(struct line *l, long long held_ms);
-/* The lock was granted for `lease_ms`: the next probe must not be later than the lease's
+/* The lock was granted for `lease_ms`: schedules the next probe no later than the lease's
  * end. */
 void line_probe_before(struct line *l, int64_t lease_ms);
 /* `w` has come into the line of a lock that is held for `held_ms` more (-1: for ever). If `w`
@@ -258,7 +258,7 @@ bool grant_is_proved(const struct grant *g, struct proofs *proofs, int db, struc
 /* The only writer of w->state. */
 void waiter_set_state(struct waiter *w, enum waiter_state state);
 bool waiter_allows(enum waiter_state from, enum waiter_state to); /* for the tests */
-/* Sets the node of the lock of `w`. `at` NULL: none, only if `w` is not unconfirmed. */
+/* Sets the node of the lock of `w`. `at` NULL: no node, only if `w` is not unconfirmed. */
 void waiter_set_at(struct waiter *w, struct queue_node *at);
 /* Returns the waiter with this ticket; NULL: the waiter has ended. */
 struct waiter *waiter_find(struct waiters *all, struct slice ticket);

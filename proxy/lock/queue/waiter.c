@@ -31,8 +31,8 @@
 /* If Redis takes longer than this to remove a waiter from the queue, hasp answers the client
  * before Redis replies. */
 #define GRACE_SECONDS 0.05
-/* How long hasp tries to ask whether a grant still holds, at most server_timeout: hasp's own
- * connection may come up a moment later than the client's link. */
+/* How long hasp tries to ask Redis whether a late grant still holds; at most server_timeout.
+ * (hasp's own connection may come up a moment later than the client's link.) */
 #define CONFIRM_SECONDS 5.0
 /* hasp reports a grant whose lease it has begun again only if no more than this share of the
  * lease has passed. */
@@ -151,8 +151,7 @@ static void waiter_on_probe(const struct probe *p, const struct probe_answer *a)
 		waiter_probed(w, p, a);
 }
 
-/* Retries until the waiter's deadline: while its place is not known, newcomers would overtake
- * the waiter. */
+/* Retries until the deadline: hasp sends no newcomers before it knows the waiter's place. */
 void waiter_check(struct waiter *w)
 {
 	struct attempt t = waiter_try(w);
@@ -174,7 +173,7 @@ static double confirm_seconds(const struct waiter *w)
 	return timeout > 0 && timeout < CONFIRM_SECONDS ? timeout : CONFIRM_SECONDS;
 }
 
-/* The grant took long to arrive: begins its lease again, before hasp reports it. */
+/* The grant took long to arrive: asks Redis to begin its lease again before hasp reports it. */
 static void waiter_confirm(struct waiter *w)
 {
 	double until = timers_now(w->all->timers) + confirm_seconds(w);
@@ -446,7 +445,7 @@ void waiter_sent(struct waiter *w, struct slice ticket)
 	HASP_ASSERT(ticket.n < sizeof(w->ticket) && !w->line);
 	waiter_set_state(w, WAITER_SENT);
 	w->unheard = false;
-	w->check = NULL; /* that probe asked about an earlier try */
+	w->check = NULL; /* the probe asked about an earlier try */
 	w->nsent++;
 	forget_ticket(w);
 	memcpy(w->ticket, ticket.p, ticket.n);
@@ -466,7 +465,7 @@ static int read_queued(struct waiter *w, struct slice line, int64_t *held_ms)
 	if (!probe_cut_number(&rest, 0, &w->place) ||
 	    !probe_cut_number(&rest, 0, &w->redis_ms) || rest.n == 0)
 		return -1;
-	/* (The lease of a lock that was taken past hasp may be longer.) */
+	/* (If a client took the lock without hasp, the lease may be longer than 2^53 ms.) */
 	if (!probe_cut_number(&rest, -2, held_ms))
 		*held_ms = -1;
 	return 0;

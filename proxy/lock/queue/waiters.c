@@ -68,8 +68,8 @@ static void waiters_on_all_confirmed(struct timer *t, double now)
 
 /* --- the subscription -------------------------------------------------------------- */
 
-/* Subscribes again, and probes the members, because messages of the time without a subscription
- * are lost. */
+/* Subscribes again, and probes the members, because hasp has missed the messages that Redis
+ * published without the subscription. */
 static void listen_again(struct line *l)
 {
 	line_forget_channel(l);
@@ -91,9 +91,9 @@ static void waiters_on_up(void *arg)
 	wake_unsent(at, false);
 }
 
-/* If Redis refuses the subscription, the unsent tries fail. If Redis cannot be reached, hasp
- * sends them: they fail, too, unless another server has taken over or Redis is back. Then the
- * clients wait there, and hasp asks for their places as soon as the subscriber is up. */
+/* The subscription has failed. If Redis refused it, the unsent tries fail. If hasp cannot reach
+ * Redis, hasp sends the tries: these fail, too, or reach a server that has taken over, or Redis
+ * again. Then hasp asks for the clients' places as soon as the subscriber is up. */
 static void waiters_on_failed(void *arg)
 {
 	struct queue_node *at = arg;
@@ -110,16 +110,16 @@ static void waiters_on_subscribed(void *arg, struct slice channel)
 }
 
 /* Handles a message to the worker, which begins with the ticket of a waiter. Any client of
- * Redis may publish one: if a message is no grant, or has no proof, hasp only asks Redis.
- * Another hasp process sends such a message if it finds this waiter first in the queue
- * (scripts/includes/workers.lua). */
+ * Redis may publish such a message: if it is no grant, or has no proof, hasp only asks Redis.
+ * Another hasp process publishes a message that is no grant if it finds this waiter first in
+ * the queue (scripts/includes/workers.lua). */
 static void on_notice(struct waiters *all, struct slice message)
 {
 	struct slice rest = message, ticket;
 	struct waiter *w;
 	struct grant g;
 
-	/* (A waiter that has ended leaves the queue, which also releases a granted lock.) */
+	/* (A waiter that has ended needs no grant: hasp takes its ticket out of the queue.) */
 	w = slice_cut(&rest, ' ', &ticket) ? waiter_find(all, ticket) : NULL;
 	if (!w || (grant_parse(&g, rest) && waiter_notified(w, &g)))
 		return;

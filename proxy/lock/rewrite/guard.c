@@ -17,8 +17,8 @@ bool rewrite_guard_fits(const struct command *c, const struct resp_view *req, bo
 {
 	bool safe = c->facts.lua == LUA_SAFE || (c->facts.lua == LUA_SAFE_RESP2 && !resp3);
 
-	/* A command that writes fits only the script for writes, any other only that for
-	 * reads. */
+	/* A command that writes fits only the script for writes, and any other command only the
+	 * script for reads. */
 	return safe && req->argc <= ARGS_UNPACK_MAX && writes == !!(c->flags & COMMAND_WRITE);
 }
 
@@ -99,9 +99,9 @@ static void write_command(struct buf *out, const struct guarded_command *g)
 		resp_write_bulk(out, g->req->argv[i]);
 }
 
-/* Returns the key's token, or one that no owner has, so that the script refuses the write: if
- * a grant comes after its waiter has given up, the owner has the guard, but its read is
- * outdated. */
+/* Returns the key's token for the script; or, to have a write refused because the guard was
+ * lost, a token that no owner has. (The owner may have got the guard again, by a grant after
+ * its waiter gave up, but its read is outdated.) */
 static struct slice token_of(const struct guarded_key *k)
 {
 	return k->lost && k->writes ? SLICE_LIT("-") : k->token;

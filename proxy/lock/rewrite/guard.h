@@ -42,15 +42,14 @@ struct guarded_key {
 	               * connection has read, as check_write.lua expects it */
 };
 
-/* A command on guarded keys: all of them are checked, or none is. */
+/* A command on guarded keys. Either all of them are `checked`, or none is. */
 struct guarded_command {
 	const struct resp_view *req;
 	const struct guarded_key *keys; /* sorted by rewrite_guard_sort() */
 	size_t n; /* at least one */
 	struct command_keys all; /* the command's keys, guarded or not */
 	int64_t wait_ms; /* how long the command may wait for its guards; 0: not at all */
-	int64_t replicas, replicas_timeout_ms; /* how many replicas must have the guards; 0:
-	                                        * none */
+	int64_t replicas, replicas_timeout_ms; /* replicas that must have the guards; 0: none */
 };
 
 /* Sorts the keys, and merges duplicates: the remaining one gets the flags of all. Returns how
@@ -86,7 +85,7 @@ void rewrite_guard_write(struct buf *out, const struct guarded_command *g,
  *   +OK              the guard was free
  *   the reply        of the command
  *
- * If one of the first two replies is another, the third must not be used. (A client that enters
+ * If one of the first two replies differs, hasp must discard the third. (A client that enters
  * the queue between the two commands came later than this client.) */
 #define OPTIMISTIC_PREFIX 2
 void rewrite_guard_optimistic(struct buf *out, const struct resp_view *req, struct slice key,
@@ -103,7 +102,7 @@ enum script_id rewrite_guard_release(struct buf *out, struct slice key, struct s
 /* Appends the name of a key's guard, which is a lock of LOCK_KIND_GUARD. */
 void rewrite_guard_name(struct buf *out, enum key_naming naming, struct slice key);
 
-/* Appends the whole error line for a key that another owner has. */
+/* Appends the whole error line for a key whose guard another owner has. */
 void rewrite_guard_locked_error(struct buf *out, struct slice key);
 /* True if `line`, of a reply, is the error LOCKLOST for `key`, or for a key that the error
  * shows in the same way. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * maintenance: the calls that hasp makes for itself, for locks that it has registered.
+ * maintenance: the calls that hasp makes for itself, such as renewals, releases and probes.
  */
 #include "lock/scripts/script_call.h"
 #include "lock/rewrite/rewrite_internal.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * mlock: MLOCK and MUNLOCK as calls of their scripts. Scripts take the locks in the order of
- * their bytes, in whatever order a client names them.
+ * the keys' bytes, whatever order the client names.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -77,7 +77,7 @@ static void begin(struct buf *out, const struct mlock_keys *keys,
 	resp_write_bulk(out, call->owner);
 }
 
-/* Writes the arguments after the owner. */
+/* Writes the arguments that follow the owner. */
 static void write_step(struct buf *out, const struct rewrite_opts *opts,
                        const struct mlock_step *step, int64_t lease_ms, int64_t wait_ms,
                        const char *layout)

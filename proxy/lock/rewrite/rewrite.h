@@ -57,7 +57,7 @@ enum lock_effect {
 	LOCK_EFFECT_NONE,
 	LOCK_EFFECT_TAKES,
 	LOCK_EFFECT_COUNTS, /* takes the lock by a value that does not name the owner */
-	LOCK_EFFECT_DROPS, /* gives up the lock, or in a layout that counts one of its holds */
+	LOCK_EFFECT_DROPS, /* gives up the lock or, in a layout that counts, one of its holds */
 	LOCK_EFFECT_EXPIRES, /* sets another expiry */
 };
 
@@ -80,7 +80,7 @@ struct lock_call {
 	struct slice owner; /* the token that AS names, or else the client's */
 	bool shared_owner; /* verbs: other connections may have the lock as this owner */
 	bool leased; /* the application named an expiry itself, or KEEPTTL */
-	int64_t lease_ms; /* the lease as sent; 0: not known (EXAT, PXAT, KEEPTTL), or over */
+	int64_t lease_ms; /* ms of lease as sent; 0: not known (EXAT, PXAT, KEEPTTL), or over */
 	int64_t until_ms; /* the date at which the application lets the lock end, in ms since
 	                   * 1970; 0: none */
 	enum lock_kind kind; /* kind of a lock that the call takes */
@@ -197,8 +197,8 @@ enum script_id rewrite_renewal(enum lock_kind kind);
 void rewrite_renew(struct buf *out, enum script_id script, const struct lock_renewal *v,
                    size_t n, const struct rewrite_opts *opts);
 
-/* Makes a rule's lock expire in `ms`, if this owner still has it. Redis answers :1, or :0.
- * Returns the script. */
+/* Makes a rule's lock expire in `ms`, if the owner in `id` still has it. Redis answers :1, or
+ * :0. Returns the script. */
 enum script_id rewrite_end_in(struct buf *out, const struct lock_ident *id, int64_t ms,
                               const struct rewrite_opts *opts);
 
@@ -224,7 +224,7 @@ enum script_id rewrite_force(struct buf *out, const struct lock_ident *id,
 /* One try to take a lock. */
 struct attempt {
 	struct lock_ident id;
-	struct token *shared; /* the memory of id.token; NULL: not known */
+	struct token *shared; /* has the bytes of id.token; NULL: not known */
 	struct slice value; /* LOCK_KIND_VALUE, LOCK_KIND_GUARD: the value to store */
 	struct slice ticket;
 	int64_t place; /* place in the queue; 0: the try was never queued; -1: not known */
@@ -248,7 +248,7 @@ enum script_id rewrite_recheck(struct buf *out, const struct lock_place *v, size
  * (script_job_repeat()). */
 enum script_id rewrite_dequeue(struct buf *out, const struct attempt *t, bool undo,
                                const struct rewrite_opts *opts);
-/* Ends an MLOCK of these `n` locks, in order: takes it out of its queue, and gives its locks
+/* Ends an MLOCK of these `n` locks, given in its order: leaves its queue, and gives its locks
  * back. Does not depend on the configuration, which may have changed. `age_ms`: how long ago
  * the try was sent, which matters if its place is not known (0). */
 void rewrite_mlock_undo(struct buf *out, const struct slice *keys, size_t n,

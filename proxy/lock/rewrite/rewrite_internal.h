@@ -47,13 +47,14 @@ static inline void rewrite_write_max_lease(struct buf *out, const struct rule *r
 /* Returns `ms`, capped by the rule's limit. Without a limit any `ms` passes: Redis may have to
  * answer an error. */
 int64_t rewrite_capped(const struct rule *rule, int64_t ms);
-/* True if the lock has a key with its owner. */
+/* True if the rule's locks have a sidecar. */
 bool rewrite_has_sidecar(const struct rule *rule);
 
-/* The application lets the lock end at the date `ms`, or (not `absolute`) in `ms`. */
+/* Notes in `call` that the application lets the lock end at the date `ms`, or, without
+ * `absolute`, in `ms`. */
 void rewrite_ends(struct lock_call *call, bool absolute, int64_t ms);
 
-/* Begins the call for a command with one key, which is a lock's. `nmore`: see
+/* Begins the call for a command with one key, which has a rule. `nmore`: see
  * rewrite_lock_keys(). */
 void rewrite_begin_single(const struct rewrite *rw, enum script_id id, size_t nmore,
                           size_t nargs);
@@ -73,15 +74,15 @@ enum rewrite_result rewrite_write(const struct rewrite *rw);
 /* Handles a command whose arguments are not PARSED_OK. */
 enum rewrite_result rewrite_unparsed(const struct rewrite *rw, enum parsed why);
 
-/* The command has more arguments than a script can pass on. */
+/* Handles a command that has more arguments than a script can pass on. */
 enum rewrite_result rewrite_too_long(const struct rewrite *rw);
 
 /* Return how many keys have a rule, and the first of these; at least one must have a rule. */
 size_t rewrite_count_locks(const struct rewrite *rw);
 const struct lock_key *rewrite_first_lock(const struct rewrite *rw);
 
-/* Appends two KEYS, of the lock and its sidecar, and `nmore` of its record and its queue. With
- * owner = value, the lock stands in place of the sidecar, which does not exist. */
+/* Appends the lock's key and its sidecar's (with owner = value: the lock's again). With `nmore`
+ * 1, appends also the record's key; with 2, also the queue's. */
 void rewrite_lock_keys(const struct rewrite *rw, const struct rule *rule, struct slice key,
                        size_t nmore);
 /* Appends "shared" if several connections can have the same token under the rule, else "". */
@@ -115,14 +116,14 @@ const char *verb_parse_options(enum verb verb, const struct resp_view *req, size
 void verb_write_error(struct buf *out, const struct rewrite_opts *opts, struct lock_call *call,
                       const char *text, const char *name);
 
-/* Sets the lease that the client asks for, or the default. Returns false if the client's is
- * wrong, after writing the error. */
+/* Sets the lease that the client asks for, or the default. Returns false, after writing the
+ * error, if the client's lease is wrong. */
 bool verb_lease(struct buf *out, enum verb verb, const struct verbs *verbs,
                 const struct verb_args *a, const struct rewrite_opts *opts,
                 struct lock_call *call);
 
-/* Sets how long the try may wait. Returns false if the client's time is wrong, after writing
- * an error like BLPOP's. */
+/* Sets how long the try may wait. Returns false, after writing an error like BLPOP's, if the
+ * client's time is wrong. */
 bool verb_wait(struct buf *out, const struct verb_args *a, const struct rewrite_opts *opts,
                struct lock_call *call);
 

@@ -107,7 +107,7 @@ static enum rewrite_result rewrite_persist(const struct rewrite *rw)
 
 /* --- DEL and UNLINK ---------------------------------------------------------------------- */
 
-/* Writes a call with fewer KEYS and ARGV; the script answers BUSY if that does not do. */
+/* Writes a call with fewer KEYS and ARGV; the script answers BUSY if it needs a full call. */
 static void write_short_del_call(const struct rewrite *rw)
 {
 	const struct rule *rule = rw->keys[0].rule;
@@ -346,7 +346,7 @@ static enum rewrite_result rewrite_set_nx(const struct rewrite *rw, const struct
 {
 	const struct rule *rule = rw->keys[0].rule;
 
-	/* GET asks for the present value, so it never waits. */
+	/* SET NX GET asks for the present value, so it never waits. */
 	if (rule->wait_ms && !a->get)
 		write_take_wait(rw, "SET", e);
 	else
@@ -486,7 +486,7 @@ static enum rewrite_result rewrite_incr(const struct rewrite *rw)
 	for (size_t i = 2; i < rw->req->argc; i++)
 		resp_write_bulk(rw->out, rw->req->argv[i]);
 	takes(rw, LOCK_IF_ONE, SLICE_LIT("1"), &e);
-	if (!rewrite_has_sidecar(rule)) /* all clients store the same 1 */
+	if (!rewrite_has_sidecar(rule)) /* the value 1 names no owner */
 		rw->call->effect = LOCK_EFFECT_COUNTS;
 	return REWRITE_CALL;
 }
@@ -569,7 +569,7 @@ const char *rewrite_refusal(enum script_id script, enum lock_success success, bo
 	case SCRIPT_MLOCK:
 		if (success == LOCK_IF_ONE)
 			return ":0";
-		/* (To SET NX GET nil means success.) */
+		/* (For SET NX GET, nil means success.) */
 		if (success != LOCK_IF_NIL)
 			return resp3 ? "_" : "$-1";
 		break;

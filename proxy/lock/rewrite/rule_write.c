@@ -145,7 +145,7 @@ void rewrite_ends(struct lock_call *call, bool absolute, int64_t ms)
 {
 	call->leased = true;
 	if (ms <= 0) {
-		/* Redis deletes the key. */
+		/* The command deletes the key. */
 		call->effect = LOCK_EFFECT_DROPS;
 		call->single_key = true;
 		return;

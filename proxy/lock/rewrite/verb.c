@@ -14,7 +14,7 @@
 #include "lock/model/key_names.h"
 #include "resp/write.h"
 
-/* Longest verb's name that an error repeats. */
+/* How many bytes of a verb's name an error shows. */
 #define NAME_MAX_SHOWN 64
 
 /* The longest wait: a year. */
