@@ -57,7 +57,7 @@
  *   RESP2   a row is a flat array, as HGETALL's   *4 name value name value */
 
 struct rows {
-	int protocol; /* 2 or 3 */
+	int protocol; /* version of RESP: 2 or 3 */
 	size_t n; /* number of rows begun so far */
 	size_t left; /* number of columns that the last row still lacks */
 	struct buf bytes; /* the rows, without the array's header */
@@ -179,7 +179,7 @@ struct console {
 	struct request_scan scan;
 	size_t scanned; /* number of bytes of `in` that `scan` has seen */
 	uint64_t id;
-	int protocol; /* 2 or 3 */
+	int protocol; /* version of RESP: 2 or 3 */
 	bool logged_in;
 	double since; /* when the connection was opened, or ENDING began, by clock_now() */
 	char peer[128]; /* the peer's address; on a unix socket, its user and process */
@@ -254,7 +254,7 @@ const char *console_show_name(size_t i, const char **help);
 
 /* --- console_unlock.c --- */
 
-/* UNLOCK key [DB n] FORCE */
+/* Runs UNLOCK key [DB n] FORCE. */
 void console_unlock(struct console *c, const struct resp_view *req, struct buf *out);
 
 /* --- console_pause.c --- */

@@ -61,7 +61,7 @@ static void run_auth(struct console *c, const struct resp_view *req, struct buf 
 		buf_puts(out, "+OK\r\n");
 }
 
-/* HELLO [2|3 [AUTH user password] [SETNAME name]] */
+/* Runs HELLO [2|3 [AUTH user password] [SETNAME name]]. */
 static void run_hello(struct console *c, const struct resp_view *req, struct buf *out)
 {
 	int protocol = c->protocol;
@@ -194,7 +194,7 @@ static void kill_by_id(const struct show_env *env, const void *arg, struct buf *
 	worker_answers_fini(&answers);
 }
 
-/* KILL CLIENT id */
+/* Runs KILL CLIENT id. */
 static void console_kill(struct console *c, const struct resp_view *req, struct buf *out)
 {
 	struct kill k = { 0 };

@@ -409,7 +409,7 @@ const char *console_show_name(size_t i, const char **help)
 
 struct show_run {
 	show_fn *fn;
-	size_t protocol; /* 2 or 3 */
+	size_t protocol; /* version of RESP: 2 or 3 */
 };
 
 /* Appends the answer. `arg`: a struct show_run. */

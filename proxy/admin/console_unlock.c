@@ -119,7 +119,7 @@ static bool force(const struct worker_view *w, void *arg, struct worker_answer *
 	return true;
 }
 
-/* UNLOCK key [DB n] FORCE */
+/* Parses UNLOCK key [DB n] FORCE. Returns false if the syntax is wrong. */
 static bool parse_unlock(const struct resp_view *req, int64_t *db)
 {
 	size_t n = req->argc;

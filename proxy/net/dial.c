@@ -13,7 +13,7 @@
 #include "net/loop_timers.h"
 #include "net/watch.h"
 
-/* connect() to a unix socket with a full backlog fails at once, whereas TCP would retry. */
+/* hasp repeats connect() after this time if a unix socket's backlog is full. */
 #define BACKLOG_RETRY_SECONDS 0.01
 
 struct dial {

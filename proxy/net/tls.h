@@ -24,7 +24,7 @@ struct tls;
 
 /* Whether the peer must show a certificate. */
 enum tls_peer {
-	TLS_PEER_ANY, /* hasp asks clients for no certificate, and accepts any of a server */
+	TLS_PEER_ANY, /* hasp asks clients for no certificate, and does not check a server's */
 	TLS_PEER_OPTIONAL, /* hasp checks a client's certificate if the client sends one */
 	TLS_PEER_CHECKED, /* the handshake fails without a valid certificate */
 };

@@ -26,7 +26,7 @@ void watch_loop_free(struct ev_loop *loop);
 
 struct watch {
 	struct ev_io io;
-	struct list ready; /* in the loop's queue from the report until it is served */
+	struct list ready; /* in the loop's queue from the report until on_ready() */
 	int reported; /* EV_READ, EV_WRITE; 0: not in `ready` */
 	/* Called when the socket is ready for `events`. `events` may include one that the owner
 	 * no longer awaits, because the kernel reported it before. */

@@ -40,7 +40,7 @@ struct quorum {
 
 /* True if the server is connected and not silent. */
 bool quorum_peer_can_be_asked(const struct quorum *q, size_t server, double now);
-/* True if the server can be asked and votes: it has forgotten no lock that may be held. */
+/* True if the server can be asked and votes: it has run for long enough to know all locks. */
 bool quorum_peer_counts(const struct quorum *q, size_t server, double now);
 /* True if calls are in flight, and the server has answered none within the time-out. */
 bool quorum_peer_is_silent(const struct quorum *q, size_t server, double now);

@@ -14,8 +14,7 @@ struct discovery_result {
 	const char *listen; /* value of `listen`; NULL: write only the new [lock] and [guard]
 	                     * sections, because hasp already has a configuration file */
 	const char *address; /* value of `address`, or words that describe the server */
-	/* Return true if a section in force matches the key or has the name. Each may be NULL.
-	 */
+	/* Return true if a section in force matches the key or has the name. May be NULL. */
 	bool (*covers)(void *arg, struct slice key);
 	bool (*has_section)(void *arg, bool is_guard, const char *name);
 	void *arg;

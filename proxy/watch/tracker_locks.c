@@ -422,7 +422,7 @@ void tracker_took(const struct tracker_act *a, enum lock_way way, int64_t lease_
 		tracker_hold_end(a->tracker,
 		                 container_of(c->holds.next, struct held_lock, in_client),
 		                 a->now);
-	/* The caller never samples INCR, scripts and the commands that end their locks. */
+	/* Skip no command from now on. hasp never skips INCR, scripts and their releases. */
 	if (way != WAY_INCR && way != WAY_SCRIPT && k->sampled)
 		sampling_make_whole(k->sampled);
 	l->taken[way]++;

@@ -119,9 +119,9 @@ struct worker_cmd {
 	void (*run)(struct worker *w, struct worker_cmd *cmd);
 	bool owns; /* call run() even if the worker has ended, to free `arg` or pass it on */
 	void *arg; /* a round, a part of a question, or a client of the previous hasp */
-	struct config *config; /* for a reload */
+	struct config *config; /* for a reload: the new configuration */
 	int channel; /* for a hand-over: a channel, or the client's socket */
-	struct found_primary primary; /* from the watcher */
+	struct found_primary primary; /* the primary that the watcher has found */
 };
 
 /* Sends a copy of `cmd`, and sets the copy's first two members. From any thread. */
