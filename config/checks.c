@@ -158,7 +158,7 @@ static void checks_verb_names(const struct checks_section *s, const struct verbs
 	}
 }
 
-/* Checks a user and its password. `command_option`: NULL: there is none. */
+/* Checks a user and its password. `command_option`: may be NULL, like a missing option. */
 static void checks_user(const struct checks_section *s, const char *user_option,
                         const char *password_option, const char *file_option,
                         const char *command_option, struct faults *f)
@@ -408,8 +408,8 @@ void checks_on_section(const struct checks_section *s, const struct config *c, s
 
 /* ---- the file ---- */
 
-/* Returns the first of the kind's first `end` sections that matches all keys of `pattern`;
- * NULL: none does. */
+/* Returns the first section of this kind that matches all keys of `pattern`, among the first
+ * `end` sections; NULL: none of them does. */
 static const struct named_section *checks_covering(const struct config *c, enum section kind,
                                                    size_t end, const char *pattern)
 {

@@ -173,7 +173,8 @@ size_t config_needs_restart(const struct config *running, const struct config *n
 	for (size_t i = 0; i < table_noptions; i++) {
 		const struct option *o = &table_options[i];
 
-		/* A reload may add and remove rules and guards; for a quorum, see above. */
+		/* A reload may change rules and guards; for quorums, see
+		 * config_quorum_needs_restart(). */
 		if (o->reloadable || sections_are_named(o->section))
 			continue;
 		buf_clear(&was);

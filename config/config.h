@@ -34,7 +34,7 @@ char *config_read_password(struct slice text, struct buf *why);
 const char *config_name(const struct config *c);
 
 struct config *config_ref(struct config *c);
-void config_unref(struct config *c); /* NULL is allowed; the last reference frees */
+void config_unref(struct config *c); /* the last reference frees `c`; NULL is allowed */
 
 /* Returns how long clients wait for a primary, in ms; 0: not at all. By default they wait only
  * where another primary may take over: with sentinels or a cluster. */

@@ -120,10 +120,10 @@ struct faults {
 /* The arguments for a `%.*s` in a text of faults_add(). */
 #define FAULTS_BUF(b) (int)buf_len(b), buf_len(b) ? buf_head(b) : ""
 
-/* Appends to `lines`. */
+/* Appends a fault to f->lines. */
 void faults_add(struct faults *f, int line, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
-/* Appends to `warnings`. */
+/* Appends a warning to f->warnings. */
 void faults_warn(struct faults *f, int line, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 

@@ -33,8 +33,8 @@ static struct checks_place *load_place(const struct loader *l, const struct opti
 	return &l->section.places[o - table_options];
 }
 
-/* Returns the place of `line` as a text about the line `seen_from` names it; valid until the
- * next call. */
+/* Returns the place of `line`, in the words of a message about the line `seen_from`. The text
+ * is valid until the next call. */
 static const char *load_where(struct loader *l, int line, int seen_from)
 {
 	buf_clear(&l->where);
@@ -43,7 +43,7 @@ static const char *load_where(struct loader *l, int line, int seen_from)
 	return buf_head(&l->where);
 }
 
-/* Returns the number, through all files, of a line of the present file. */
+/* Returns the number of a line of the present file, counted through all files. */
 static int load_line(struct loader *l, int line)
 {
 	line += l->before;
@@ -205,7 +205,7 @@ static void load_only_section(struct loader *l, enum section kind, void *base)
 	l->section.base = base;
 }
 
-/* Returns the NAME of a title such as "lock NAME", maybe empty; NULL: of another kind. */
+/* Returns the NAME of a title such as "lock NAME", maybe empty; NULL: of no such title. */
 static const char *load_section_name(const char *title, enum section kind)
 {
 	const char *word = table_section_word(kind);
@@ -275,7 +275,7 @@ static bool load_looks_like_option(const struct loader *l, const char *value)
 	return blank > 0 || table_find(l->section.kind, word);
 }
 
-/* Reports a line for an option that has one already, unless the line continues a list. Returns
+/* Reports an option that is set for the second time, unless the line continues a list. Returns
  * false if there is no fault. */
 static bool load_repeats_wrongly(struct loader *l, const struct option *o, int line,
                                  const char *value, bool continued)

@@ -39,7 +39,7 @@ void match_prepare(struct config *c)
 
 struct matcher {
 	const struct config *config;
-	struct glob_dfa *dfa; /* NULL: no key can match */
+	struct glob_dfa *dfa; /* NULL: no key can match any pattern */
 };
 
 struct matcher *match_new(const struct config *c)
@@ -66,7 +66,7 @@ static size_t match_first(struct matcher *m, struct slice key, unsigned flags)
 {
 	if (!m->dfa || !(match_possible(m->config, key) & flags))
 		return SIZE_MAX;
-	/* hasp's own keys get SIZE_MAX, too. */
+	/* For hasp's own keys the result is SIZE_MAX, which is no match. */
 	return (size_t)glob_dfa_find(m->dfa, key) - MATCH_RULES;
 }
 

@@ -13,7 +13,7 @@
 #include "base/slice.h"
 #include "config/types.h"
 
-/* Call it once, when all sections are read. */
+/* Completes c->patterns. Call it once, when all sections are read. */
 void match_prepare(struct config *c);
 
 /* True for hasp's own keys, such as owner records and queues. They have neither rule nor
@@ -31,7 +31,7 @@ static inline bool match_is_own(struct slice key)
  * (base/glob_dfa.h), so each worker has its own. */
 struct matcher;
 struct matcher *match_new(const struct config *c);
-void match_free(struct matcher *m); /* NULL is allowed; `c` may be gone */
+void match_free(struct matcher *m); /* NULL is allowed; the configuration may be gone */
 
 /* Returns the first rule with a pattern that matches `key`; NULL: none. */
 const struct rule *match_rule(struct matcher *m, struct slice key);
@@ -47,8 +47,7 @@ void match_section(struct matcher *m, struct slice key, const struct rule **rule
 /* Like match_guard(), but also NULL if the guard only observes. */
 const struct guard *match_enforced_guard(struct matcher *m, struct slice key);
 
-/* Whether a key may have a rule or a guard, or be one of hasp's own, by its first byte. A flag
- * that is not set excludes it. */
+/* What a key's first byte allows: the key may have a rule, have a guard, or be hasp's own. */
 enum match_flag { MATCH_RULE = 1 << 0, MATCH_GUARD = 1 << 1, MATCH_MAY_BE_OWN = 1 << 2 };
 static inline unsigned match_possible(const struct config *c, struct slice key)
 {
@@ -57,7 +56,7 @@ static inline unsigned match_possible(const struct config *c, struct slice key)
 
 /* True if the command `name`, in upper or lower case, acquires the guard. */
 bool match_acquires(const struct guard *g, struct slice name);
-/* True if the command, when it writes, releases the guard. */
+/* True if the guard is released when the command `name` writes. */
 bool match_releases(const struct guard *g, struct slice name);
 
 #endif

@@ -56,7 +56,7 @@ static bool option_is_number(const struct option *o)
 	return option_numbers[o->type].form;
 }
 
-/* No option can have this value. */
+/* A field has this value until the option is set: no valid value is negative. */
 #define OPTION_UNSET (-1)
 
 static int64_t *option_number(const struct option *o, void *base)

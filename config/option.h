@@ -50,14 +50,14 @@ struct option {
 	                * quorum_settings or verbs */
 	const char *def; /* default, as written in the file; NULL: the option has none */
 	int64_t min, max; /* numbers: the range, both ends allowed */
-	int64_t step; /* numbers: must be a multiple; 0: any */
-	const struct option_choice *choices; /* ENUM */
+	int64_t step; /* numbers: the value must be a multiple of it; 0: any value */
+	const struct option_choice *choices; /* ENUM: the allowed words */
 	/* STRING, and each word of a LIST: returns its fault; NULL: none. */
 	const char *(*check)(const char *value);
-	const char *expected; /* STRING, LIST: describes right values */
+	const char *expected; /* STRING, LIST: text that describes valid values */
 	bool required;
-	bool reloadable; /* else a change needs a restart */
-	bool secret; /* never shown */
+	bool reloadable; /* a reload can change it; else a change needs a restart */
+	bool secret; /* hasp never shows the value */
 	const char *help; /* one line, as in hasp.ini */
 };
 

@@ -72,7 +72,7 @@ static void reader_take_header(struct reader_state *r, char *s)
 	r->after_option = false;
 	if (!end) {
 		reader_fault(r, "a section's name has no ']'; expected [NAME]");
-		/* Take the line as a header, or the lines below would look stray. */
+		/* Take the line as a header: the lines below belong to that section. */
 		end = s + strcspn(s, ";#");
 		*end = '\0';
 	}
@@ -118,7 +118,7 @@ static const char *reader_check_line(struct reader_state *r, char *s, size_t n)
 	}
 	if (!r->indented && *text == '[') {
 		reader_take_header(r, text);
-		/* inih must forget the option above; it does not need the section's name. */
+		/* Give inih any header, so that it forgets the option above. */
 		return "[]";
 	}
 	if (strlen(s) > READER_LINE_MAX) {
@@ -171,10 +171,10 @@ static int reader_on_value(void *user, const char *section, const char *name, co
 {
 	struct reader_state *r = user;
 
-	(void)section; /* inih cuts it at 50 bytes; reader_take_header() has the whole */
+	(void)section; /* inih cuts the title at 50 bytes; reader_take_header() has it whole */
 	r->expect_value = false;
 	if (!value) {
-		/* A name without a value, which inih allows if it was built so. */
+		/* The line has no `=`; some builds of inih call back for it, too. */
 		r->expect_value = true;
 		return 1;
 	}

@@ -54,8 +54,8 @@ const char *sources_path(const struct sources *s, int line);
 /* Appends "FILE:LINE" for the line. */
 void sources_print(const struct sources *s, int line, struct buf *out);
 
-/* Appends "line LINE", for a text about the line `seen_from`, or "FILE:LINE" if that is in
- * another file. */
+/* Appends "line LINE", for a message about the line `seen_from`; "FILE:LINE" if the two lines
+ * are in different files. */
 void sources_print_from(const struct sources *s, int line, int seen_from, struct buf *out);
 
 struct encryption;
@@ -87,7 +87,7 @@ struct named_section {
 	struct strings patterns; /* Redis globs, at least one; a quorum has none */
 };
 
-/* Lines of the options that name files; 0: not set. */
+/* Lines of the options that name TLS files; 0: not set. */
 struct tls_lines {
 	int cert, key, ca_cert;
 };
@@ -106,8 +106,8 @@ struct server_tls {
 /* The events of an enforced section that hasp logs. */
 struct event_settings {
 	enum switch_mode log_events;
-	int64_t log_held_ms; /* 0: never; a guard has none */
-	int64_t log_waited_ms; /* 0: never */
+	int64_t log_held_ms; /* log a lock that was held so long; 0: never, as in guards */
+	int64_t log_waited_ms; /* log a wait that was so long; 0: never */
 };
 
 /* One [lock NAME] section. */
@@ -117,13 +117,13 @@ struct rule {
 	int64_t lease_ms; /* > 0 */
 	int64_t max_lease_ms; /* 0: no limit; else >= lease_ms */
 	int64_t wait_ms; /* how long a failed try waits; 0: not at all */
-	int64_t max_hold_ms; /* 0: no limit; renewal stops after it */
+	int64_t max_hold_ms; /* renewal stops after this time; 0: no limit */
 	enum renew_mode renew;
 	enum disconnect_mode on_disconnect;
 	enum lost_mode on_lost;
 	enum reentrant_mode reentrant; /* NO or REFRESH */
-	enum foreign_mode foreign_del; /* owner = value: DEL by a connection that does not know
-	                                * the lock's value */
+	enum foreign_mode foreign_del; /* with owner = value: effect of a DEL by a connection
+	                                * that does not know the lock's value */
 	enum rule_mode mode;
 	int64_t replicas_ack; /* how many replicas must have a lock that is taken; 0: none */
 	int64_t replicas_ack_timeout_ms; /* > 0 */
@@ -136,16 +136,16 @@ struct guard {
 	struct named_section section;
 	enum guard_strategy strategy;
 	struct strings acquire_on; /* commands' names, at least one */
-	struct strings release_on; /* empty: writes that are not in acquire_on */
+	struct strings release_on; /* commands' names; empty: writes not in acquire_on */
 	struct strings except; /* clients whose reads take no guard: name:GLOB, user:GLOB,
 	                        * listener:ADDRESS */
-	/* STRATEGY_CHECK: the options from here to `on_disconnect`, `release_on` and
-	 * `replicas_ack` mean nothing. */
+	/* With STRATEGY_CHECK, hasp ignores the options from here to `on_disconnect`, and
+	 * `release_on` and `replicas_ack`. */
 	int64_t lease_ms; /* > 0 */
 	int64_t wait_ms; /* how long a command waits for the guard; 0: it does not */
 	enum disconnect_mode on_disconnect;
 	enum rule_mode mode;
-	int64_t replicas_ack, replicas_ack_timeout_ms; /* see struct rule */
+	int64_t replicas_ack, replicas_ack_timeout_ms; /* as in struct rule */
 	struct event_settings events;
 };
 
@@ -158,7 +158,7 @@ struct quorum_settings {
 	char *password; /* NULL: none; also read from password_file */
 	char *password_file; /* NULL: none */
 	struct server_tls tls;
-	int64_t timeout_ms; /* > 0: later answers do not count */
+	int64_t timeout_ms; /* limit for a server's answer; > 0 */
 	int64_t restart_delay_ms; /* a server younger than this does not vote; -1: the longest
 	                           * `max_lease` of the sections that refer to the quorum; 0:
 	                           * every server votes */
@@ -184,7 +184,7 @@ struct verbs {
 	int64_t max_hold_ms; /* 0: no limit */
 	enum disconnect_mode on_disconnect;
 	enum lost_mode on_lost;
-	int64_t replicas_ack, replicas_ack_timeout_ms; /* see struct rule */
+	int64_t replicas_ack, replicas_ack_timeout_ms; /* as in struct rule */
 	char *quorum; /* name of the quorum that has the locks; NULL: [upstream] has them */
 	struct event_settings events;
 };
@@ -211,15 +211,15 @@ struct config {
 	int64_t unix_socket_mode; /* permission bits */
 	int64_t workers; /* threads, >= 1 */
 	int64_t backlog; /* argument of listen(2) */
-	int64_t max_clients; /* over all workers together */
+	int64_t max_clients; /* limit for all workers together */
 	int64_t client_idle_timeout_ms; /* 0: never */
 	int64_t client_login_timeout_ms; /* 0: never */
-	int64_t tcp_keepalive_ms; /* 0: off; whole seconds */
+	int64_t tcp_keepalive_ms; /* in whole seconds; 0: off */
 	int64_t max_request; /* bytes; longest request held whole for a rule */
 	int64_t client_output_limit; /* bytes of unread replies kept for a client */
 	int64_t memory_limit; /* bytes, over all clients and workers */
 	int64_t drain_timeout_ms; /* how long SIGTERM waits for busy clients */
-	int64_t lame_duck_ms; /* how long hasp accepts clients after SIGTERM */
+	int64_t lame_duck_ms; /* how long hasp still accepts clients after SIGTERM */
 	enum switch_mode allow_reserved_keys; /* clients may write hasp:* */
 	char *log; /* stderr, syslog, or a file's path */
 	enum log_level log_level;
@@ -242,16 +242,16 @@ struct config {
 	char *upstream_password_file; /* NULL: none */
 	char *password_command; /* command that prints upstream_password; NULL: none */
 	int password_command_line;
-	int64_t password_command_interval_ms; /* 0: only to load, and after refused logins */
+	int64_t password_command_interval_ms; /* 0: only for a load or after refused logins */
 	struct server_tls upstream_tls; /* for servers, sentinels and nodes */
 	enum pooling pooling;
 	int64_t links_per_worker; /* shared links for each login, >= 1 */
-	int64_t connect_timeout_ms; /* resolve and connect together */
-	int64_t links_max; /* to one server, over all workers; 0: no limit */
+	int64_t connect_timeout_ms; /* limit for resolving and connecting together */
+	int64_t links_max; /* limit of links to one server, for all workers; 0: none */
 	int64_t dns_max_ttl_ms; /* 0: a name is resolved when a link is made */
 	int64_t server_check_delay_ms; /* 0: no checks */
-	int64_t server_timeout_ms; /* 0: none */
-	int64_t tcp_user_timeout_ms; /* 0: the kernel's */
+	int64_t server_timeout_ms; /* 0: no limit */
+	int64_t tcp_user_timeout_ms; /* 0: the kernel's default */
 	int64_t replicas_ack,
 		replicas_ack_timeout_ms; /* for sections that do not set these options */
 
@@ -259,7 +259,7 @@ struct config {
 	bool discover; /* the file has the section, or hasp was started with --discover */
 	int discover_line;
 	bool discover_alone; /* hasp --discover: the configuration has no rules */
-	int64_t discover_memory; /* bytes */
+	int64_t discover_memory; /* limit, in bytes */
 	char *discover_file; /* NULL: none */
 	enum switch_mode discover_examples;
 
