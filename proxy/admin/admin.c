@@ -165,7 +165,7 @@ static void admin_on_pause(void *arg)
 	else if (now == WORKERS_SERVE)
 		log_info("resumed");
 	answer_pauses(a, now, nbound);
-	/* Go on if a console that got its answer has already sent another PAUSE or RESUME. */
+	/* Let the timer run if a console that got its answer has sent PAUSE or RESUME again. */
 	if (is_there && workers_pause_state(a->shared, NULL) == now)
 		loop_timer_stop(&a->pause);
 }

@@ -41,7 +41,7 @@
 #define CONSOLE_REQUEST_MAX ((size_t)64 * 1024)
 /* How long the console waits for a worker that makes no progress, in milliseconds. */
 #define CONSOLE_ASK_MS 10000
-/* Most connections at a time. */
+/* Most connections to the console at a time. */
 #define CONSOLES_MAX 64
 /* How long a connection may take to log in, or to read its last answer. */
 #define CONSOLE_PATIENCE_SECONDS 10.0

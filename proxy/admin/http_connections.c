@@ -248,7 +248,7 @@ void http_connections_completed(void *arg, struct MHD_Connection *c, void **requ
 
 unsigned http_connections_limit(void)
 {
-	return OPEN_MAX + 1; /* libmicrohttpd counts a closed connection for a moment. */
+	return OPEN_MAX + 1; /* libmicrohttpd still counts a connection just closed */
 }
 
 struct http_connections *http_connections_new(_Atomic uint64_t *full)

@@ -7,7 +7,7 @@
  *   acceptor ──> libmicrohttpd, on a thread for each connection
  *      │           │ awaits a request │ is answered │ sends the reply │ ...
  *      │           └── sets the connection's rank and time ──┘
- *      └── all places taken, or a second later: shuts connections down
+ *      └── each second, and when all places are taken: shuts connections down
  */
 #ifndef HASP_ADMIN_HTTP_CONNECTIONS_H
 #define HASP_ADMIN_HTTP_CONNECTIONS_H

@@ -19,11 +19,11 @@
 
 enum number {
 	NUMBER_AT, /* the time, by clock_now() */
-	/* Present numbers: */
+	/* Numbers at the time of the sample: */
 	NUMBER_CLIENTS,
 	NUMBER_HELD,
 	NUMBER_WAITING, /* clients that wait in line */
-	/* Totals, which only rise: */
+	/* Totals since hasp started: */
 	NUMBER_COMMANDS,
 	NUMBER_ACQUIRED,
 	NUMBER_REFUSED, /* refused tries, writes and updates */

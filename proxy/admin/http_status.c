@@ -84,7 +84,7 @@ static void write_event(void *arg, const char *kind, const char *rule, const cha
 struct section_facts {
 	enum stats_kind kind;
 	const char *name;
-	const struct strings *patterns; /* NULL: the section has none */
+	const struct strings *patterns; /* NULL: the section has no patterns */
 	enum owner_kind owner;
 	enum rule_mode mode;
 	int64_t lease_ms, wait_ms, max_hold_ms;

@@ -19,17 +19,17 @@
 struct dial {
 	struct ev_loop *loop;
 	struct resolve_request *resolving; /* NULL: no name is being resolved */
-	struct addrinfo *addresses; /* NULL: none yet, or a unix socket */
+	struct addrinfo *addresses; /* of the server; NULL: none yet, or a unix socket */
 	struct addrinfo *next; /* the address to try next; NULL: there is none */
 	struct sockaddr_storage local; /* address of a unix socket */
-	socklen_t local_len; /* 0: no unix socket */
+	socklen_t local_len; /* length of `local`; 0: no unix socket */
 	int64_t keepalive_ms, user_timeout_ms; /* copied from the dialer */
 	struct tls_context *context; /* counted reference; NULL: no encryption */
 	struct tls_resume *resume; /* dialer.resume */
 	enum descriptor_use use; /* dialer.use */
 	char *server_name; /* the name that the server's certificate must have; NULL: no
 	                    * encryption */
-	struct tls *tls; /* encrypts the connected socket; NULL: none */
+	struct tls *tls; /* encrypts the connected socket; NULL: no encryption yet */
 	const char *refusal; /* the reason given to dial_refuse(); NULL: not refused */
 	int error; /* errno of the address tried last */
 	struct watch socket; /* the socket that connects or shakes hands */
@@ -98,7 +98,7 @@ static void dial_succeed(struct dial *d)
 	int fd = watch_stop(d->loop, &d->socket);
 
 	d->tls = NULL;
-	/* Until here, dialer.timeout_ms was the limit. Unix sockets ignore the option. */
+	/* Set TCP_USER_TIMEOUT only now: until here, dialer.timeout_ms was the limit. */
 	if (ms)
 		(void)setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &ms, sizeof(ms));
 	dial_cancel(d);

@@ -98,14 +98,14 @@ static int open_unix(const char *path, const struct listen_opts *opts)
 	}
 	if (fd < 0)
 		return -1;
-	/* The umask may have allowed more, but no client can connect before listen(). */
+	/* The umask may allow more than unix_mode; no client can connect before listen(). */
 	if (chmod(path, (mode_t)opts->unix_mode) < 0)
 		return close_failed(fd);
 	return start_listening(fd, opts);
 }
 
 /* Listens at each address, except those of a family that the system lacks. Returns the number
- * of sockets; -1 with errno if there are none, or if one failed. */
+ * of sockets; -1 with errno if there is no socket, or if a socket failed. */
 static int open_all(const struct addrinfo *list, const struct listen_opts *opts, int *fds,
                     size_t max)
 {

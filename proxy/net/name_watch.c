@@ -13,7 +13,7 @@ struct name_watch {
 	struct ev_loop *loop;
 	struct resolver *resolver;
 	struct loop_timer timer; /* runs if hasp must resolve the name regularly */
-	struct resolve_request *asking; /* NULL: no answer is due */
+	struct resolve_request *asking; /* the request in progress; NULL: none */
 	struct address at;
 	struct addrinfo *last; /* the last answer; NULL: none since name_watch_set() */
 	bool has_name; /* the host of `at` is a name, not an address */

@@ -30,9 +30,9 @@ enum proxy_header_result {
 
 struct proxy_header {
 	size_t nbytes; /* length of the header; the bytes after it are the client's */
-	struct sockaddr_storage source; /* AF_INET, AF_INET6; AF_UNSPEC: the balancer speaks
-	                                 * for itself (LOCAL), or names no client (UNKNOWN,
-	                                 * another family) */
+	struct sockaddr_storage source; /* the client, by IPv4 or IPv6; AF_UNSPEC: the balancer
+	                                 * speaks for itself (LOCAL), or names no client
+	                                 * (UNKNOWN, another family) */
 };
 
 /* Parses the bytes received so far. If they are bad, sets *why to the reason in words. */

@@ -51,8 +51,8 @@ struct tls {
 	struct tls_resume *resume; /* gets the sessions that the server issues; NULL: none */
 	struct tls_node node;
 	int fd;
-	struct tls_hello *hello; /* of a client that may still send its hello; NULL: it has
-	                          * sent it, or the peer is a server */
+	struct tls_hello *hello; /* parses a client's hello; NULL: the hello is over, or the
+	                          * peer is a server */
 	struct buf unsent; /* encrypted bytes that the socket has not taken yet */
 	bool answered; /* hasp has sent bytes */
 	bool at_end; /* the peer has closed the connection */

@@ -35,7 +35,7 @@ struct tls_settings {
 	const char *ca_cert_file; /* PEM, CAs of peers' certificates; NULL: the system's */
 	const char *protocols; /* "TLSv1.2", "TLSv1.3" with blanks between; NULL: both */
 	const char *ciphers; /* list of ciphers(1), for TLSv1.2; NULL: OpenSSL's choice */
-	const char *ciphersuites; /* for TLSv1.3; NULL: OpenSSL's choice */
+	const char *ciphersuites; /* cipher suites for TLSv1.3; NULL: OpenSSL's choice */
 	enum tls_peer peer;
 };
 
@@ -51,7 +51,7 @@ void tls_context_unref(struct tls_context *c); /* NULL is allowed */
 
 /* A session that a server has issued, for the next connection to resume. */
 struct tls_resume {
-	void *session; /* NULL: none */
+	void *session; /* an SSL_SESSION of OpenSSL; NULL: none */
 };
 void tls_resume_clear(struct tls_resume *r);
 

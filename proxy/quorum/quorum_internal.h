@@ -24,8 +24,7 @@ struct quorum_peer {
 	char run_id[QUORUM_RUN_ID_SIZE]; /* from the server's last INFO; empty: none yet */
 	double counts_from; /* when the server votes, by the timers' clock, in seconds */
 	size_t ninflight; /* calls that the server has not answered yet */
-	double quiet_since; /* time of the server's last answer, or of the first call after it
-	                     */
+	double quiet_since; /* time of the last answer, or of the first call after it */
 };
 
 struct quorum {

@@ -17,7 +17,7 @@
  * before it answers the client. */
 #define STALE_SHARE 0.1
 
-#define WARNINGS_MAX 10 /* log lines in 10 seconds */
+#define WARNINGS_MAX 10 /* most log lines in 10 seconds */
 
 enum op_step {
 	OP_NEW,

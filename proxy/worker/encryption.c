@@ -48,7 +48,7 @@ static struct tls_context *read_files(const struct tls_settings *s, const struct
 	return context;
 }
 
-/* Reads the files of `tls` into `*context`; NULL: not encrypted. Returns how many faults. */
+/* Reads the files of `tls` into *context; NULL: not encrypted. Returns the number of faults. */
 static size_t read_server_files(const struct server_tls *tls, const struct config *c,
                                 struct buf *faults, struct tls_context **context)
 {
