@@ -13,7 +13,7 @@ bool args_integer(struct slice s, int64_t *v)
 	}
 	if (i == s.n || s.p[i] < '1' || s.p[i] > '9')
 		return false;
-	/* Sums below zero, because the negative range has one more number. */
+	/* Count down, because int64_t has one more negative number than positive ones. */
 	for (; i < s.n; i++) {
 		int digit = s.p[i] - '0';
 
@@ -28,7 +28,7 @@ bool args_integer(struct slice s, int64_t *v)
 	return true;
 }
 
-/* Upper and lower case differ in one bit; other characters of names are less than 'A'. */
+/* Compares without case, which is one bit; names have no other characters from 'A' on. */
 static bool is_alike(char a, char b)
 {
 	return a == b || ((a ^ b) == ('a' ^ 'A') && b >= 'A');

@@ -15,11 +15,11 @@
  * false if `s` is no integer, or does not fit. */
 bool args_integer(struct slice s, int64_t *v) __attribute__((warn_unused_result));
 
-/* The result of parsing a command's arguments: REFUSED: Redis would refuse them; UNKNOWN: hasp
- * does not know one of the options. */
+/* The result of parsing a command's arguments. REFUSED: Redis would refuse the command.
+ * UNKNOWN: hasp does not know one of the options. */
 enum parsed { PARSED_OK, PARSED_REFUSED, PARSED_UNKNOWN };
 
-/* Only for args_option(). */
+/* Call args_option() instead. */
 bool args_is_option(struct slice s, const char *name);
 
 /* True if an option is `name`, which begins with a letter. Redis compares options as C

@@ -12,13 +12,13 @@
 #include "commands/args.h"
 
 struct commands {
-	struct command *slots; /* name[0] == '\0': empty */
-	size_t nslots; /* a power of two, more than twice ncommands */
+	struct command *slots; /* a slot with an empty name is free */
+	size_t nslots; /* a power of two; more than 2 * ncommands */
 	size_t ncommands;
 	bool learned;
 };
 
-/* The words that commands.def uses. */
+/* Abbreviations for the rows of commands.def. */
 #define W COMMAND_WRITE
 #define R COMMAND_READONLY
 #define B COMMAND_BLOCKING
@@ -178,7 +178,7 @@ const struct command *commands_get(const struct commands *t, struct slice name)
 struct collect {
 	size_t *out;
 	size_t max;
-	size_t n; /* keys found, written or not */
+	size_t n; /* number of keys found; may exceed `max` */
 };
 
 static void collect(struct collect *c, size_t arg)
@@ -198,8 +198,8 @@ static void collect_range(struct collect *keys, const struct command *c, size_t 
 		collect(keys, (size_t)i);
 }
 
-/* Collects the keys that follow their number argv[at], one every `step` arguments. A number
- * that Redis will refuse, or that exceeds the arguments, names no keys. */
+/* Collects the keys after argv[at], which is their number: every `step`-th argument. Collects
+ * none if Redis will refuse the number, or if the number exceeds that of the arguments. */
 static void collect_counted(struct collect *keys, const struct resp_view *req, size_t at,
                             size_t step)
 {

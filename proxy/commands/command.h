@@ -20,28 +20,28 @@
 
 enum {
 	COMMAND_WRITE = 1 << 0,
-	COMMAND_NOSCRIPT = 1 << 1, /* refused inside scripts */
+	COMMAND_NOSCRIPT = 1 << 1, /* Redis refuses the command in scripts */
 	COMMAND_BLOCKING = 1 << 2, /* Redis may answer only when there is data */
-	COMMAND_STATELESS = 1 << 3, /* COMMAND says: any connection will do */
+	COMMAND_STATELESS = 1 << 3, /* by its flags, the command can run on any connection */
 	COMMAND_HIDDEN_KEYS = 1 << 4, /* may have keys in positions that hasp does not know */
 	COMMAND_FROM_SERVER = 1 << 5, /* listed by the server, not only in commands.def */
-	COMMAND_READONLY = 1 << 6, /* changes nothing */
+	COMMAND_READONLY = 1 << 6, /* the command changes nothing */
 	COMMAND_UNKNOWN = 1 << 7, /* the server has not described the command yet; only its
 	                           * facts are known */
-	COMMAND_NO_MULTI = 1 << 8, /* refused in a transaction, which EXEC then aborts */
+	COMMAND_NO_MULTI = 1 << 8, /* Redis refuses to queue the command: EXEC will fail */
 };
 
-/* Where the keys are, if first, last and step do not describe it. */
+/* Where a command's keys are among its arguments. */
 enum command_key_spec {
-	KEYS_RANGE, /* from argv[first] to argv[last], every step-th */
-	KEYS_SORT, /* the range, and the argument after STORE */
-	KEYS_GEO, /* the range, and the argument after STORE or STOREDIST */
+	KEYS_RANGE, /* every step-th argument from argv[first] to argv[last] */
+	KEYS_SORT, /* as KEYS_RANGE, and the argument after STORE */
+	KEYS_GEO, /* as KEYS_RANGE, and the argument after STORE or STOREDIST */
 	KEYS_COUNTED, /* argv[first] is numkeys, then the keys: every step-th argument */
-	KEYS_DEST_COUNTED, /* a destination at 1, numkeys at 2, keys follow */
-	KEYS_NONE, /* no keys, or none that are known; also if `first` is 0 */
+	KEYS_DEST_COUNTED, /* argv[1] is a destination, argv[2] is numkeys, then the keys */
+	KEYS_NONE, /* the command has no keys, or hasp knows none; also if `first` is 0 */
 };
 
-/* The facts; commands.def explains them. All are 0 for a command without a row. */
+/* Values of the facts; commands.def explains them. A command without a row has 0 for each. */
 
 enum command_writes {
 	WRITES_ALL,
@@ -73,9 +73,9 @@ enum command_rule {
 };
 
 enum effect_act {
-	EFFECT_CHANGE, /* any other effect */
-	EFFECT_READ, /* read of a guarded key; the guard decides this, not effect_of() */
-	EFFECT_WRITE, /* write of a guarded key, as EFFECT_READ */
+	EFFECT_CHANGE, /* an effect that no other value describes */
+	EFFECT_READ, /* reads a guarded key; effect_of() never returns this */
+	EFFECT_WRITE, /* writes a guarded key; effect_of() never returns this */
 	EFFECT_ACQUIRE, /* takes the lock if it is free */
 	EFFECT_SET, /* sets the lock, whichever owner has it */
 	EFFECT_INCR, /* counts up: the client that counts to 1 takes the lock */
@@ -109,7 +109,7 @@ enum command_session {
 	SESSION_OWN_LINK,
 	SESSION_FUNCTION,
 	SESSION_SHUTDOWN,
-	/* The rows from here on: policy/session_commands.c */
+	/* Commands that change the session: policy/session_commands.c handles them. */
 	SESSION_SELECT,
 	SESSION_AUTH,
 	SESSION_HELLO,
@@ -154,7 +154,7 @@ enum command_cluster {
 	CLUSTER_DISABLED,
 };
 
-/* Facts that COMMAND does not return. */
+/* Facts that COMMAND's reply does not have. */
 struct command_facts {
 	uint8_t writes; /* enum command_writes */
 	uint8_t lua; /* enum command_lua */
@@ -171,7 +171,7 @@ struct command_facts {
 	uint8_t errors; /* enum command_errors */
 };
 
-/* Size of the longest name, with a NUL after it. */
+/* Size of the longest command name and the NUL after it, in bytes. */
 #define COMMAND_NAME_SIZE 64
 
 struct command {
@@ -185,16 +185,16 @@ struct command {
 	struct command_facts facts;
 };
 
-struct commands; /* the table */
+struct commands; /* the table of all commands */
 
-struct commands *commands_new(void); /* contains commands.def */
+struct commands *commands_new(void); /* returns a table of the rows of commands.def */
 void commands_free(struct commands *t); /* NULL is allowed */
 
-/* Sets the name, in lower case. Returns false if it is empty, too long, or has a NUL in it. */
+/* Sets the name in lower case. Returns false if `name` is empty, too long, or has a NUL. */
 bool command_set_name(struct command *c, struct slice name) __attribute__((warn_unused_result));
 
-/* Adds a command as COMMAND describes it, or replaces its description. Its facts stay, and so
- * does its arity if `c` has 0. Ignores a name that is empty, or fills name[] without a NUL. */
+/* Adds a command as COMMAND describes it, or replaces its description. If the command is in the
+ * table, its facts stay, and its arity stays if that of `c` is 0. Ignores invalid names. */
 void commands_put(struct commands *t, const struct command *c);
 
 /* Call this when the server has listed its commands: from then on, commands that the table
@@ -205,10 +205,10 @@ bool commands_are_learned(const struct commands *t);
 /* Returns true if the server has listed its commands, and the name is not among them. */
 bool commands_lack(const struct commands *t, struct slice name);
 
-/* Returns the command; ignores case. NULL: not known. Valid until the next commands_put(). */
+/* Returns the command with this name, in any case, until commands_put(); NULL: unknown. */
 const struct command *commands_get(const struct commands *t, struct slice name);
 
-/* Like commands_find(), but also returns a command that is still COMMAND_UNKNOWN; only its
+/* Like commands_get(), but also returns commands that are COMMAND_UNKNOWN, of which only the
  * facts count. */
 const struct command *commands_find(const struct commands *t, struct slice name);
 
@@ -217,12 +217,12 @@ const struct command *commands_find(const struct commands *t, struct slice name)
 size_t command_key_args(const struct command *c, const struct resp_view *req, size_t *out,
                         size_t max);
 
-/* True if Redis takes this many arguments, the name included. If not, let Redis word the
- * error. */
+/* True if Redis accepts this many arguments, counting the name. If false, pass the command, so
+ * that Redis answers with its error. */
 bool command_arity_ok(const struct command *c, size_t argc);
 
-/* Returns how hasp carries out a request of the command on a lock: INCRBY by 1, which some
- * client libraries send for INCR, is RULE_INCR, but any other INCRBY is RULE_CHECK. */
+/* Returns how hasp carries out a request of the command on a lock. INCRBY by 1 is RULE_INCR,
+ * because some client libraries send it for INCR; any other INCRBY is RULE_CHECK. */
 enum command_rule command_rule(const struct command *c, const struct resp_view *req);
 
 /* True if argv[1] is the only key that the command can have. */
@@ -231,7 +231,7 @@ static inline bool command_single_key(const struct command *c)
 	return c->keys == KEYS_RANGE && c->first == 1 && c->last == 1;
 }
 
-/* True if the command writes if it names `nkeys` keys: SORT without STORE only reads. */
+/* True if the command writes when it names `nkeys` keys: SORT of one key only reads. */
 static inline bool command_writes(const struct command *c, size_t nkeys)
 {
 	return (c->flags & COMMAND_WRITE) &&
@@ -244,11 +244,11 @@ bool command_only_gets(const struct command *c, const struct resp_view *req);
 /* True if a writing command writes its key number `i` of `n`, counted from 0. */
 bool command_writes_key(const struct command *c, size_t i, size_t n);
 
-/* True if the command writes a key in another database than `db`: COPY its second, MOVE its
- * only one. False if Redis refuses the command. */
+/* True if the command writes a key in another database than `db`: COPY its second key, MOVE its
+ * only key. False if the number of the database is invalid. */
 bool command_writes_other_db(const struct command *c, const struct resp_view *req, int db);
 
-/* True if Redis' answer may take long though all is well. */
+/* True if Redis' answer may take long though the server works. */
 static inline bool command_may_be_slow(const struct command *c)
 {
 	return (c->flags & COMMAND_BLOCKING) || c->facts.pace == PACE_SLOW;
@@ -278,8 +278,7 @@ static inline bool command_expiry_is_date(const struct command *c)
 	return c->facts.expiry == EXPIRY_DATE || c->facts.expiry == EXPIRY_DATE_MS;
 }
 
-/* The positions of a request's keys. Most requests have few keys, and need no memory of the
- * heap. */
+/* Up to this many positions of keys need no memory on the heap. */
 
 #define KEY_ARGS_INLINE 32
 

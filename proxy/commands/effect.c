@@ -5,7 +5,7 @@
 
 /* --- the options of SET ------------------------------------------------------------------ */
 
-/* Reads EX, PX, EXAT or PXAT. Redis accepts one of them twice, and the last one counts. */
+/* Reads EX, PX, EXAT or PXAT. Redis accepts the same option twice, and uses the last time. */
 static enum parsed parse_time(struct set_options *o, bool seconds, bool absolute,
                               struct slice next)
 {
@@ -65,7 +65,7 @@ enum parsed set_options_parse_from(const struct resp_view *req, size_t first,
 	enum parsed result = PARSED_OK;
 
 	*o = (struct set_options){ 0 };
-	/* Arguments after an unknown option may belong to it: only Redis can refuse them. */
+	/* Arguments after an unknown option may belong to the option: Redis will check them. */
 	for (size_t i = first; i < req->argc && result != PARSED_REFUSED; i++) {
 		enum parsed one = parse_option(req, &i, o);
 
@@ -77,7 +77,7 @@ enum parsed set_options_parse_from(const struct resp_view *req, size_t first,
 	return result;
 }
 
-/* Converts a number as an application gives it to ms; 0: no number, or Redis refuses it. */
+/* Converts a command's time to ms from `at`. Returns 0 for an invalid time. */
 static int64_t to_ms(struct slice number, bool seconds, bool is_date, double at)
 {
 	int64_t n, ms;
@@ -91,7 +91,7 @@ static void read_set(struct effect *m, const struct resp_view *req, double at)
 {
 	struct set_options o;
 
-	/* Redis changes nothing and returns an error. */
+	/* Redis refuses such options with an error, and changes nothing. */
 	if (set_options_parse(req, &o) == PARSED_REFUSED)
 		return;
 	if (o.keepttl)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * effect: the effect of a command on a lock, and the replies by which it did nothing. For
- * commands that hasp sends unchanged; lock/rewrite/ has the others. Pure.
+ * effect: the effect of a command on a lock, and which replies show that the command did
+ * nothing. Only for commands that hasp sends unchanged; lock/rewrite/ handles the others. Pure.
  */
 #ifndef HASP_COMMANDS_EFFECT_H
 #define HASP_COMMANDS_EFFECT_H
@@ -17,18 +17,18 @@
 
 struct effect {
 	enum effect_act act;
-	int64_t lease_ms; /* ACQUIRE, SET, EXPIRE: the lease; 0 or less: none; for SET, -1:
-	                   * unchanged */
-	bool zero_is_nothing; /* the reply `:0` means that nothing was done */
-	bool nil_is_done; /* the reply nil does not mean that nothing was done */
-	bool nil_only; /* every reply but nil means that nothing was done */
+	int64_t lease_ms; /* ACQUIRE, SET, EXPIRE: the lease; 0 or less: no lease; SET: -1 keeps
+	                   * the old lease */
+	bool zero_is_nothing; /* the reply `:0` means that the command did nothing */
+	bool nil_is_done; /* the command may have changed something even if the reply is nil */
+	bool nil_only; /* only the reply nil means that the command changed something */
 };
 
 /* Returns the effect of a whole request of the command `c`. `at`: seconds since 1970, for
  * expiries that are dates. */
 struct effect effect_of(const struct command *c, const struct resp_view *req, double at);
 
-/* True if this reply, which is no error, shows that the command changed something. */
+/* True if `reply`, which is no error, shows that the command changed something. */
 bool effect_happened(const struct effect *m, const struct resp_reply *reply);
 
 /* The options of SET, as Redis 7.0 reads them. Pure.
@@ -36,14 +36,14 @@ bool effect_happened(const struct effect *m, const struct resp_reply *reply);
 
 struct set_options {
 	bool nx, xx, get, keepttl;
-	bool timed; /* one of EX, PX, EXAT, PXAT */
-	bool seconds, absolute; /* `time` is in seconds, else in ms; it is a date, else counted
-	                         * from now */
-	struct slice time; /* argument of the expiry option; may not be a number */
+	bool timed; /* there is one of EX, PX, EXAT, PXAT */
+	bool seconds, absolute; /* seconds: `time` is in seconds, not ms; absolute: `time` is a
+	                         * date */
+	struct slice time; /* argument of the expiry option; need not be a number */
 };
 
-/* Reads the options of `SET key value [option ...]`. PARSED_UNKNOWN: the known options have
- * been read; PARSED_REFUSED: *o has no meaning. */
+/* Reads the options of `SET key value [option ...]`. After PARSED_UNKNOWN, *o has the options
+ * that hasp knows; after PARSED_REFUSED, *o has no meaning. */
 enum parsed set_options_parse(const struct resp_view *req, struct set_options *o)
 	__attribute__((warn_unused_result));
 /* Like set_options_parse(), for another command whose options begin at argv[first]. */

@@ -60,7 +60,7 @@ static bool is_entry(const redisReply *r)
 	return true;
 }
 
-/* `known`: the command's row in commands.def; NULL: none. */
+/* Converts a list of flags. `known`: the command's row in commands.def; NULL: none. */
 static uint16_t read_flags(const struct command *known, const redisReply *list)
 {
 	enum command_session session = known ? (enum command_session)known->facts.session
@@ -119,7 +119,7 @@ static bool has_hidden_keys(const redisReply *entry)
 
 /* --- specifications of keys --------------------------------------------------------------- */
 
-/* Returns the value after `name`; NULL: there is none. */
+/* Returns the value of the pair with this `name`; NULL: there is no such pair. */
 static const redisReply *field(const redisReply *pairs, const char *name)
 {
 	if (!pairs || pairs->type != REDIS_REPLY_ARRAY)
@@ -131,7 +131,7 @@ static const redisReply *field(const redisReply *pairs, const char *name)
 	return NULL;
 }
 
-/* Returns the `spec` of one half of a specification; NULL: it is not of this type. */
+/* Returns the `spec` in one half of a key specification; NULL: the half has another type. */
 static const redisReply *spec_of(const redisReply *half, const char *type)
 {
 	const redisReply *is = field(half, "type");
@@ -140,7 +140,7 @@ static const redisReply *spec_of(const redisReply *half, const char *type)
 	                                                             : NULL;
 }
 
-/* Returns a positive number that fits into a command's fields; 0: there is no such number. */
+/* Returns the number called `name`; 0: it is missing, negative, or too large for a field. */
 static int16_t positive_number(const redisReply *spec, const char *name)
 {
 	const redisReply *number = field(spec, name);
@@ -158,14 +158,14 @@ static bool has_number(const redisReply *spec, const char *name, long long n)
 	return number && number->type == REDIS_REPLY_INTEGER && number->integer == n;
 }
 
-/* Returns the part of `spec` that says how to find the keys from its first position on. */
+/* Returns the half of `spec` that says how to find the other keys from the first position. */
 static const redisReply *find_keys_of(const redisReply *spec, bool counted)
 {
 	return spec_of(field(spec, "find_keys"), counted ? "keynum" : "range");
 }
 
-/* Returns the argv index of the first key of `spec`, or, if `counted`, of the number of its
- * keys; 0: the keys must be found in another way. */
+/* Returns the argv index of the first key of `spec`; if `counted`, that of the number of keys.
+ * Returns 0 if `spec` describes the keys in another way. */
 static int16_t index_of(const redisReply *spec, bool counted)
 {
 	const redisReply *begin = spec_of(field(spec, "begin_search"), "index");
@@ -180,8 +180,8 @@ static int16_t index_of(const redisReply *spec, bool counted)
 	return positive_number(begin, "index");
 }
 
-/* For a command without a row whose keys first, last and step cannot describe: returns true if
- * a count precedes its keys, as with most such commands. */
+/* Finds the keys of a command without a row whose keys first, last and step cannot describe.
+ * Returns true if a number of keys precedes them, as in most such commands. */
 static bool read_key_specs(struct command *c, const redisReply *entry)
 {
 	const redisReply *specs = entry->elements > KEY_SPECS ? entry->element[KEY_SPECS]
@@ -207,7 +207,7 @@ static bool read_key_specs(struct command *c, const redisReply *entry)
 
 /* --- entries ------------------------------------------------------------------------------ */
 
-/* Fills `c` with the table's facts on the command that the server calls by this name. */
+/* Fills `c` with the entry's description, and with the table's facts about the same name. */
 static bool read_entry(const struct commands *t, const redisReply *entry, struct command *c)
 {
 	const redisReply *name;
@@ -229,8 +229,8 @@ static bool read_entry(const struct commands *t, const redisReply *entry, struct
 	c->last = (int16_t)entry->element[LAST]->integer;
 	c->step = (int16_t)entry->element[STEP]->integer;
 	c->keys = c->first ? KEYS_RANGE : KEYS_NONE;
-	/* COMMAND cannot describe the positions of some commands' keys, nor the facts that a
-	 * container's subcommands share: commands.def does. */
+	/* For some commands and for containers of subcommands, commands.def describes the keys
+	 * better than COMMAND. */
 	known = commands_get(t, text);
 	if (known && (known->keys != KEYS_RANGE || subcommands_of(entry))) {
 		c->keys = known->keys;
@@ -255,10 +255,10 @@ static bool learn_one(struct commands *t, const redisReply *entry)
 	return true;
 }
 
-/* Returns the facts of a command that commands.def has under another name. The scripts of a
- * rule would call it by that name, which the server lacks; so hasp only checks the command, and
- * sends it unchanged. hasp does not follow its effect on the connection. If the command is
- * split, hasp merges the replies by the name in commands.def. */
+/* Returns the facts of a renamed command from the row of its original name. The script of a
+ * rule calls a command by its original name, which the server now lacks. So hasp checks the
+ * lock and runs the command as it came, but does not split it. The client gets a link of its
+ * own, because hasp does not follow the command's effect on the connection. */
 static struct command_facts facts_of_renamed(const struct command *original)
 {
 	struct command_facts facts = original->facts;
@@ -359,7 +359,7 @@ size_t unknown_commands_learn(struct unknown_commands *u, struct commands *t,
 			n += learn_named(t, slice_str(u->names[i].name), reply->element[i]);
 	memcpy(u->answered, u->names, u->nasked * sizeof(*u->names));
 	u->nanswered = u->nasked;
-	/* Names that were noted after the question was sent wait for the next question. */
+	/* Names that came after hasp sent the question wait for the next question. */
 	u->n -= u->nasked;
 	memmove(u->names, u->names + u->nasked, u->n * sizeof(*u->names));
 	u->nasked = 0;
