@@ -49,9 +49,9 @@ struct process {
 	struct config *first; /* the configuration at the start, which opened the sockets */
 	struct inherited_fds inherited_fds;
 	struct listeners listeners, console, pages;
-	struct admin *admin; /* NULL: there is no console */
-	_Atomic int shutdown; /* greatest enum admin_shutdown that the console has asked for */
-	double drain_at; /* clock_now() at which lame_duck ends; 0: it has not begun */
+	struct admin *admin; /* the console; NULL: there is none */
+	_Atomic int shutdown; /* greatest enum admin_shutdown that console commands asked for */
+	double drain_at; /* clock_now() at which lame_duck ends; 0: lame_duck has not begun */
 	struct upgrade upgrade;
 	struct supervision supervision;
 	struct worker *workers[LISTENERS_WORKERS_MAX];
@@ -62,12 +62,12 @@ struct process {
 	double progress_at; /* clock_now() at which --discover prints its progress next */
 };
 
-/* Signals that would end hasp, and that hasp does not use. */
+/* Signals that hasp does not use, but that would end it by default. */
 static const int main_unused_signals[] = { SIGQUIT, SIGALRM, SIGVTALRM, SIGPROF,
 	                                   SIGIO,   SIGPWR,  SIGSTKFLT };
 
-/* Blocks signals, so that an early signal waits until hasp serves. SIGTERM and SIGINT are not
- * blocked yet: they end a hasp that does not serve. */
+/* Blocks signals, so that an early signal waits until hasp serves. Does not block SIGTERM and
+ * SIGINT, which may end hasp at once until it serves. */
 static void main_block_signals(sigset_t *blocked, sigset_t *before)
 {
 	sigemptyset(blocked);
@@ -79,7 +79,7 @@ static void main_block_signals(sigset_t *blocked, sigset_t *before)
 	for (int sig = SIGRTMIN; sig <= SIGRTMAX; sig++)
 		sigaddset(blocked, sig);
 	pthread_sigmask(SIG_BLOCK, blocked, before);
-	/* write() fails instead, and each caller handles that. */
+	/* Without these signals, write() fails, and each caller handles the failure. */
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGXFSZ, SIG_IGN);
 }
@@ -139,7 +139,7 @@ static void main_log_restart(const struct config *first, const struct config *ne
 	buf_release(&restart);
 }
 
-/* Returns why the process needs a restart to use `next`; NULL: it does not. */
+/* Returns why the process needs a restart to use `next`; NULL: it needs none. */
 static const char *main_needs_restart(const struct process *p, const struct config *next)
 {
 	/* Clients keep other state for a cluster than for one server. */
@@ -150,7 +150,7 @@ static const char *main_needs_restart(const struct process *p, const struct conf
 	return NULL;
 }
 
-/* Starts or ends [discover] as `next` says. Call it before the workers get `next`. */
+/* Starts or ends [discover] as `next` says. Call this before the workers get `next`. */
 static void main_use_discover(struct process *p, const struct config *next)
 {
 	bool was = p->config->discover;
@@ -162,7 +162,7 @@ static void main_use_discover(struct process *p, const struct config *next)
 		log_info("discovery state=%s", main_on_off(next->discover));
 }
 
-/* Puts `next` in force, and takes its reference. */
+/* Puts `next` in force, and takes over the caller's reference. */
 static void main_use_config(struct process *p, struct config *next)
 {
 	for (size_t i = 0; i < p->nworkers; i++)
@@ -211,7 +211,7 @@ static bool main_try_reload(struct process *p, struct buf *why)
 		return false;
 	}
 	main_log_restart(p->first, next);
-	/* Limits are divided by the number of workers, which a reload does not change. */
+	/* A reload does not change the number of workers, by which hasp divides the limits. */
 	next->workers = p->first->workers;
 	encryption_keep_sessions(next, old);
 	main_use_discover(p, next);
@@ -254,8 +254,8 @@ static void main_leave(struct process *p, int sig, bool at_once)
 		at_once ? worker_stop(p->workers[i]) : worker_drain(p->workers[i]);
 }
 
-/* Begins lame_duck, during which only /readyz fails. Returns false if hasp must drain at
- * once. */
+/* Begins lame_duck: hasp serves, but /readyz fails. Returns false if hasp must drain at once
+ * instead. */
 static bool main_begin_lame_duck(struct process *p, int sig)
 {
 	double seconds = (double)p->config->lame_duck_ms / 1000;
@@ -268,8 +268,8 @@ static bool main_begin_lame_duck(struct process *p, int sig)
 	return true;
 }
 
-/* True if a DRAIN or SHUTDOWN of the console changes nothing, because hasp already does what
- * it asks for. */
+/* True if the console's last DRAIN or SHUTDOWN changes nothing, because hasp is already
+ * draining or about to drain. */
 static bool main_has_obeyed(const struct process *p, bool leaving)
 {
 	if (p->shutdown == ADMIN_SHUTDOWN_NOW)
@@ -298,7 +298,7 @@ static void main_hand_over(struct process *p)
 	http_leave(&p->http);
 }
 
-/* Gives the workers the channels over which the old hasp hands its clients. */
+/* Gives the workers the channels over which the old hasp hands over its clients. */
 static void main_take_over(struct process *p)
 {
 	int channels[UPGRADE_CHANNELS_MAX];
@@ -318,7 +318,7 @@ static void main_upgrade(struct process *p, bool leaving)
 		log_warning("upgrade_refused reason=\"hasp is shutting down\"");
 		return;
 	}
-	/* The next hasp would not be paused. */
+	/* A paused hasp does not upgrade, because the next hasp would not be paused. */
 	if (atomic_load(&p->shared.paused)) {
 		log_warning("upgrade_refused reason=\"hasp is paused\"");
 		return;
@@ -333,14 +333,14 @@ static void main_upgrade(struct process *p, bool leaving)
 	buf_release(&text);
 }
 
-/* Returns the shorter of two waits. `a`: -1: no limit. */
+/* Returns the shorter of two waits; `a` may be -1, which means no limit. */
 static double main_shorter(double a, double b)
 {
 	return a < 0 || b < a ? b : a;
 }
 
 /* Waits for a signal, at most for `seconds`; -1: without a limit. Returns the signal; -1: none
- * came. *by_console: a command of the console sent it. */
+ * came. *by_console: a command of the console sent the signal. */
 static int main_await_signal(const sigset_t *signals, double seconds, bool *by_console)
 {
 	const time_t whole = (time_t)seconds;
@@ -374,8 +374,8 @@ static double main_tell_progress(struct process *p)
 	return p->progress_at - now;
 }
 
-/* Prints the discovered file. The final one goes to stdout; an interim one goes to stderr, so
- * that stdout has one file only. */
+/* Prints the discovered configuration: the final one to stdout, interim ones (`so_far`) to
+ * stderr, so that stdout has one file only. */
 static void main_print_discovered(struct process *p, bool so_far)
 {
 	struct buf ini = BUF_INIT;
@@ -399,7 +399,7 @@ static void main_report(struct process *p)
 /* Waits for signals until the workers have left. */
 static void main_serve(struct process *p, const sigset_t *signals)
 {
-	bool leaving = false; /* the workers drain */
+	bool leaving = false; /* the workers are draining */
 	bool told = false; /* the next SIGTERM ends hasp at once */
 
 	while (p->shared.running) {
@@ -413,9 +413,9 @@ static void main_serve(struct process *p, const sigset_t *signals)
 		}
 		if (upgrade_awaits_channels(&p->upgrade))
 			main_take_over(p);
-		/* Check often while workers drain, or while an upgrade is under way: no
-		 * signal reports the end of the workers, the next hasp's readiness, or its
-		 * channels. */
+		/* Check often while workers drain or an upgrade is under way. No signal reports
+		 * that the workers have ended, that the next hasp is ready, or that the old one
+		 * has sent channels. */
 		wait = supervision_tick(&p->supervision, clock_now());
 		if (!leaving && p->config->password_command)
 			wait = main_shorter(wait, main_renew_password(p));
@@ -464,7 +464,7 @@ static void main_ready(struct process *p)
 		atomic_fetch_add(&p->shared.arriving, 1);
 }
 
-/* The console's commands send this process the same signals as kill(1). */
+/* The console calls these functions, which send this process the signals of kill(1). */
 static void main_on_reload(void *arg)
 {
 	(void)arg;

@@ -56,7 +56,7 @@ void upgrade_tell_ready(struct upgrade *u)
 
 	if (u->successor_fd < 0)
 		return;
-	/* A hasp that hands no clients over has passed a pipe. */
+	/* An old hasp that hands over no clients has passed a pipe instead of a channel. */
 	word = fd_channel_is(u->successor_fd) ? READY_FOR_CLIENTS : READY_ALONE;
 	if (write(u->successor_fd, &word, 1) != 1)
 		log_warning("hand_over_failed reason=\"the old process cannot be reached: %s\"",
@@ -88,8 +88,8 @@ size_t upgrade_take_channels(struct upgrade *u, int *channels)
 
 /* --- the old process ------------------------------------------------------------ */
 
-/* Returns the environment with two more variables; the caller frees the array. setenv() is not
- * an option, because other threads may read the environment. */
+/* Returns the environment with two more variables; the caller frees the array. Does not call
+ * setenv(), because other threads may read the environment. */
 static char **upgrade_environment(char *inherited_fds, char *ready)
 {
 	size_t n = 0;
@@ -144,7 +144,7 @@ void upgrade_start(struct upgrade *u, const int *fds, size_t nfds, char *inherit
 		            (long)u->pid);
 		return;
 	}
-	/* A container, or a PID namespace, ends with its first process. */
+	/* A container (or another PID namespace) ends with its first process. */
 	if (getpid() == 1) {
 		log_warning(
 			"upgrade_refused reason=\"hasp is the first process of a container: "
@@ -172,7 +172,7 @@ void upgrade_start(struct upgrade *u, const int *fds, size_t nfds, char *inherit
 	log_info("upgrading pid=%ld binary=%s", (long)u->pid, u->argv[0]);
 }
 
-/* Ends the new process, unless it has ended already, and returns its status. */
+/* Ends the new process if it still runs. Returns its status. */
 static int upgrade_reap(struct upgrade *u)
 {
 	int status = 0;
@@ -227,7 +227,7 @@ void upgrade_abandon(struct upgrade *u)
 	upgrade_log_failed("hasp is shutting down");
 }
 
-/* Returns how many of the channels could be opened: `n`, or 0. */
+/* Opens `n` channels. Returns `n`; 0: this failed, and no channel is open. */
 static size_t upgrade_open_channels(int *ours, int *theirs, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * upgrade: starts another hasp, which takes over from this one: the same command line, but a
- * new binary if the file was replaced. The new hasp inherits the listening sockets, so that
- * connections in their backlogs stay; see process/listeners.h.
+ * upgrade: starts another hasp, which takes over from this one. The new hasp has the same
+ * command line, but runs the new binary if the file was replaced. It inherits the listening
+ * sockets, so that connections in their backlogs stay; see process/listeners.h.
  *
  *   old: start -> poll ... -> UPGRADE_READY: stop accepting, give channels, drain
  *                          -> UPGRADE_FAILED: go on as before
  *   new: upgrade_is_successor() -> start as always -> upgrade_tell_ready() -> take channels
  *
- * The two are connected by a net/fd_channel.h. If the new hasp ends before it is ready, the
- * channel closes without a message. Over this channel the old hasp sends the new one a channel
- * for each of the old workers, which hand their clients over there: worker/worker_handover.c. A
- * new hasp that takes no clients reports that when it is ready, and an old one that gives none
- * passes a pipe instead of a channel: then the old hasp keeps its clients.
+ * A channel (net/fd_channel.h) connects the two. If the new hasp ends before it is ready, the
+ * channel closes without a message. Over the channel, the old hasp sends one channel for each
+ * of its workers, over which the worker hands over its clients (worker/worker_handover.c). The
+ * old hasp keeps its clients if the new hasp reports that it takes none. An old hasp that hands
+ * over no clients passes a pipe instead of the first channel.
  */
 #ifndef HASP_UPGRADE_H
 #define HASP_UPGRADE_H
@@ -22,19 +22,19 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-#define UPGRADE_CHANNELS_MAX 64 /* as many as there may be workers */
+#define UPGRADE_CHANNELS_MAX 64 /* the most workers that a process can have */
 
 struct upgrade {
 	char **argv; /* the argument of main() */
 	sigset_t mask; /* signals that were blocked when this process was started */
-	int successor_fd; /* where this process reports to the old one that it is ready; -1:
-	                   * there is no old one, or it has reported */
-	int old_fd; /* from where the old process sends channels; -1: it does not */
+	int successor_fd; /* tells the old process that this one is ready; -1: there is no old
+	                   * process, or it knows that already */
+	int old_fd; /* receives channels from the old process; -1: none will come */
 	pid_t pid; /* the new process; 0: no upgrade is under way */
-	int ready_fd; /* where the new process reports that it is ready; -1: it has, or there
-	               * is none */
-	int new_fd; /* where this process sends channels; -1: the new one takes none */
-	double deadline; /* when the new process must be ready, by the clock of `now` below */
+	int ready_fd; /* tells this process that the new one is ready; -1: it is ready, or there
+	               * is no new process */
+	int new_fd; /* sends channels to the new process; -1: the new process takes none */
+	double deadline; /* when the new process must be ready, by upgrade_poll()'s clock */
 };
 
 enum upgrade_state {
@@ -47,31 +47,31 @@ enum upgrade_state {
 /* Reads from the environment whether there is an old process, and removes the variable. */
 void upgrade_init(struct upgrade *u, char **argv, const sigset_t *mask);
 
-/* True if this process was started to take over from another. */
+/* True if an old hasp started this process to take over. */
 bool upgrade_is_successor(const struct upgrade *u);
-/* Reports to the old process, if there is one, that this process serves, so that the old one
+/* If there is an old process, reports to it that this process serves, so that the old process
  * leaves. */
 void upgrade_tell_ready(struct upgrade *u);
-/* True while the old process may send channels: call upgrade_take_channels() now and then. */
+/* True while the old process may send channels, so that upgrade_take_channels() must run. */
 bool upgrade_awaits_channels(const struct upgrade *u);
-/* Takes the channels that have come, at most UPGRADE_CHANNELS_MAX, which the caller then owns.
- * Returns their number. */
+/* Takes the channels that have come, at most UPGRADE_CHANNELS_MAX, and returns their number.
+ * The caller then owns them. */
 size_t upgrade_take_channels(struct upgrade *u, int *channels);
 
-/* Starts the new process with the descriptors `fds`; `inherited_fds`: the variable that
- * describes them, as NAME=VALUE. Logs the reason if it cannot: for example, an upgrade is under
- * way, or this process is the first of a container. `now`: seconds of a clock that never goes
- * back. */
+/* Starts the new process with the descriptors `fds`. `inherited_fds`: the variable that
+ * describes them, as NAME=VALUE. `now`: seconds of a monotonic clock. If the start is
+ * impossible, logs the reason: for example, an upgrade is under way, or this process is the
+ * first of a container. */
 void upgrade_start(struct upgrade *u, const int *fds, size_t nfds, char *inherited_fds,
                    double now);
 /* Checks the new process, and ends it if it is not ready 30 seconds after its start. Returns
  * UPGRADE_READY and UPGRADE_FAILED once. */
 enum upgrade_state upgrade_poll(struct upgrade *u, double now);
-/* After UPGRADE_READY: opens `n` channels, which the caller owns, and sends the other ends to
- * the new process. Returns false if the new process takes no clients, or, with the reason
- * logged, if that failed. */
+/* After UPGRADE_READY: opens `n` channels, and sends the other ends to the new process. Returns
+ * true, and the caller owns the channels. Returns false if the new process takes no clients, or
+ * if sending failed, with the reason logged. */
 bool upgrade_give_channels(struct upgrade *u, int *channels, size_t n);
-/* Ends a new process that is not ready yet, because this process ends. */
+/* Ends a new process that is not ready yet. Call this when this process ends. */
 void upgrade_abandon(struct upgrade *u);
 
 #endif

@@ -21,7 +21,7 @@
 
 /* --- inherited sockets ------------------------------------------------------------------- */
 
-#define FIRST_FD 3 /* SD_LISTEN_FDS_START */
+#define FIRST_FD 3 /* the first descriptor from systemd: SD_LISTEN_FDS_START */
 #define VARIABLE "HASP_LISTEN_FDS"
 
 static const char *const inherited_fds_kinds[] = {
@@ -54,8 +54,8 @@ static int inherited_fds_option(int fd, int option)
 	return getsockopt(fd, SOL_SOCKET, option, &value, &len) < 0 ? -1 : value;
 }
 
-/* Makes a listening stream socket non-blocking, which systemd's are not. Returns false if `fd`
- * is no such socket. */
+/* Makes a listening stream socket non-blocking, because systemd's sockets block. Returns false
+ * if `fd` is no listening stream socket. */
 static bool inherited_fds_prepare(int fd)
 {
 	int flags = fcntl(fd, F_GETFL);
@@ -88,7 +88,7 @@ static int inherited_fds_take_from_systemd(struct inherited_fds *h)
 	                 ? inherited_fds_number("LISTEN_FDS")
 	                 : 0;
 
-	/* A long, because FIRST_FD + n may be too large for an int. */
+	/* `i` is a long, because FIRST_FD + n may be too large for an int. */
 	for (long i = 0; i < n; i++) {
 		if (inherited_fds_add(h, FIRST_FD + i,
 		                      (struct inherited_fds_socket){ .lent = true }) < 0)
@@ -97,7 +97,7 @@ static int inherited_fds_take_from_systemd(struct inherited_fds *h)
 	return 0;
 }
 
-/* Returns false if no kind has this name. */
+/* Finds the kind with the name `word`. Returns false if there is none. */
 static bool inherited_fds_kind(const char *word, enum listen_kind *kind)
 {
 	for (size_t i = 0; word && i < HANDED_KINDS; i++) {
@@ -109,7 +109,7 @@ static bool inherited_fds_kind(const char *word, enum listen_kind *kind)
 	return false;
 }
 
-/* FD:plain|tls|console|http:own|lent:ENTRY */
+/* Adds the socket that `text` describes, as FD:plain|tls|console|http:own|lent:ENTRY. */
 static int inherited_fds_take_one(struct inherited_fds *h, char *text)
 {
 	char *rest = text, *fd = strsep(&rest, ":"), *kind = strsep(&rest, ":"),
@@ -158,11 +158,11 @@ static void inherited_fds_tell(struct buf *out, int fd, bool lent,
 	           inherited_fds_kinds[entry->kind], lent ? "lent" : "own", entry->address);
 }
 
-/* True if the socket belongs to the entry, whose address is `at`. */
+/* True if the socket belongs to `entry`; `at` is the entry's address. */
 static bool inherited_fds_is_for(const struct inherited_fds_socket *s,
                                  const struct listen_entry *entry, const struct address *at)
 {
-	/* If the kernel chose the port, only the texts show that socket and entry match. */
+	/* If the kernel chose the port, only the texts of both entries show the match. */
 	if (s->entry.address && s->entry.kind == entry->kind &&
 	    strcmp(s->entry.address, entry->address) == 0)
 		return true;
@@ -179,8 +179,8 @@ static void inherited_fds_log_unnamed(int fd)
 	          text);
 }
 
-/* Logs the sockets that no entry took. Closes those of the old hasp, which the file no longer
- * names. Returns 0; -1 if one of them is systemd's, whose clients would get no answer. */
+/* Handles the sockets that no entry took. Closes those of the old hasp, because the file names
+ * them no longer. Returns -1 if systemd opened one, because its clients would get no answer. */
 static int inherited_fds_finish(struct inherited_fds *h)
 {
 	int rc = 0;
@@ -239,8 +239,8 @@ static void listeners_add(struct listeners *l, size_t worker, int fd,
 	w->entries[w->n++] = *entry;
 }
 
-/* Gives each worker a socket of its own at a TCP address, or a duplicate of the unix socket.
- * `first`: the first worker's socket. */
+/* Gives `first` to the first worker. Gives each other worker a socket of its own at the TCP
+ * address `at`, or a duplicate of the unix socket. */
 static int listeners_share(struct listeners *l, int first, const struct listen_entry *entry,
                            const struct address *at, const struct listen_opts *opts)
 {
@@ -258,7 +258,7 @@ static int listeners_share(struct listeners *l, int first, const struct listen_e
 			listeners_add(l, i, fd, entry, false);
 			continue;
 		}
-		/* Open the same port as `first`, which the kernel may have chosen. */
+		/* The kernel may have chosen the port of `first`: open the same port. */
 		if (address_print_own(first, text, sizeof(text)) < 0)
 			return listeners_fail(at->host, strerror(errno));
 		if (address_parse(&same, text) < 0 ||
@@ -285,8 +285,8 @@ static int listeners_spread(struct listeners *l, const int *fds, size_t n, bool 
 	return 0;
 }
 
-/* Takes all sockets at the address of `first`, which is one of them, into `fds`. Returns their
- * number. */
+/* Writes all inherited sockets at the address of `first`, including `first`, to `fds`. Returns
+ * their number. */
 static size_t listeners_take_with(struct inherited_fds *inherited_fds,
                                   const struct inherited_fds_socket *first,
                                   const struct listen_entry *entry, const struct address *at,
@@ -305,8 +305,8 @@ static size_t listeners_take_with(struct inherited_fds *inherited_fds,
 	return n;
 }
 
-/* Takes the inherited sockets of the entry. Returns 1; 0: there are none; -1 with the reason
- * logged. */
+/* Takes the inherited sockets of the entry. Returns 1; 0 if there are none; -1, with the reason
+ * logged, if this fails. */
 static int listeners_take(struct listeners *l, const struct listen_entry *entry,
                           const struct address *at, struct inherited_fds *inherited_fds)
 {
@@ -328,7 +328,8 @@ static int listeners_take(struct listeners *l, const struct listen_entry *entry,
 	return taken;
 }
 
-/* True if another process listens at the address, which SO_REUSEPORT would hide. */
+/* True if another process listens at the address. Opens it without SO_REUSEPORT, by which both
+ * processes could listen. */
 static bool listeners_is_taken(const struct address *at, const char **reason)
 {
 	struct listen_opts opts = { .backlog = 1 };
@@ -425,8 +426,8 @@ int listeners_open(struct listeners *l, const struct config *config,
 	return inherited_fds_finish(inherited_fds);
 }
 
-/* True if each user of the machine may open the unix socket, which is what systemd permits by
- * default. A user of the console can end hasp. */
+/* True if each user of the machine may open the unix socket, as systemd permits by default.
+ * Each of them could end hasp by the console. */
 static bool listeners_is_for_all(const struct listen_entry *entry)
 {
 	struct address at;

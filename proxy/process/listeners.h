@@ -33,19 +33,19 @@ struct inherited_fds_socket {
 	int fd;
 	bool taken; /* an entry has taken the socket, and owns `fd` */
 	bool lent; /* systemd owns the socket, too, so a unix socket's file stays */
-	struct listen_entry entry; /* the entry at the old hasp; address NULL: from systemd */
+	struct listen_entry entry; /* the old hasp's entry; its address is NULL for systemd's */
 };
 
-/* All zero: no sockets. */
+/* The list of inherited sockets. All zero: it is empty. */
 struct inherited_fds {
-	char *text; /* memory of the entries' addresses; NULL: none */
+	char *text; /* contains the addresses of the entries; NULL: there are none */
 	struct inherited_fds_socket *sockets;
 	size_t n;
 };
 
-/* Takes the sockets in HASP_LISTEN_FDS, else those in LISTEN_FDS. Removes these variables,
- * which are not for processes that hasp starts. Returns 0; -1, with the reason logged, if a
- * descriptor is not a listening stream socket. */
+/* Takes the sockets that HASP_LISTEN_FDS lists; without that variable, those of LISTEN_FDS.
+ * Removes both, so that processes that hasp starts do not get them. Returns 0; -1, with the
+ * reason logged, if a descriptor is not a listening stream socket. */
 int inherited_fds_take(struct inherited_fds *h) __attribute__((warn_unused_result));
 
 /* Frees the list. Closes no socket. */
@@ -54,7 +54,7 @@ void inherited_fds_free(struct inherited_fds *h);
 /* --- listeners ------------------------------------------------------------------------ */
 
 #define LISTENERS_WORKERS_MAX 64 /* largest value of `workers` */
-/* Most sockets at one address, which may be a name of several; also most unix sockets. */
+/* Most sockets of one entry, whose name may have many addresses; also most unix sockets. */
 #define LISTENERS_MAX 64
 
 /* The sockets from which one worker accepts. */
@@ -65,14 +65,14 @@ struct listeners_worker {
 	size_t n;
 };
 
-/* All zero: no socket is open. */
+/* The open sockets of all workers. All zero: there are none. */
 struct listeners {
 	const struct config *config; /* the configuration with which hasp was started */
-	const char *what; /* event that is logged for each address */
+	const char *what; /* name of the event that hasp logs for each address */
 	int64_t unix_mode; /* permissions of unix sockets */
 	size_t nworkers; /* number of workers with sockets */
 	struct listeners_worker workers[LISTENERS_WORKERS_MAX];
-	const char *files[LISTENERS_MAX]; /* entries whose unix sockets hasp removes */
+	const char *files[LISTENERS_MAX]; /* entries of the unix sockets that hasp removes */
 	size_t nfiles;
 };
 
@@ -83,8 +83,8 @@ struct listeners {
 int listeners_open(struct listeners *l, const struct config *config,
                    struct inherited_fds *inherited_fds) __attribute__((warn_unused_result));
 
-/* Like listeners_open(), for the console: its only thread gets the sockets as worker 0. Call it
- * before listeners_open(), which rejects the sockets that are left in `inherited_fds`. */
+/* Like listeners_open(), for the console: its only thread gets the sockets as worker 0. Call
+ * this before listeners_open(), which rejects the sockets that are left in `inherited_fds`. */
 int listeners_open_console(struct listeners *l, const struct config *config,
                            struct inherited_fds *inherited_fds)
 	__attribute__((warn_unused_result));
@@ -95,20 +95,20 @@ int listeners_open_http(struct listeners *l, const struct config *config,
 	__attribute__((warn_unused_result));
 
 /* Describes all sockets for the next hasp: appends the descriptors to `fds`, as ints, and their
- * words for HASP_LISTEN_FDS to `text`. The next hasp must inherit every socket, because each
- * has a backlog, whose clients are reset when its last descriptor is closed. */
+ * words for HASP_LISTEN_FDS to `text`. The next hasp must inherit every socket: if none has a
+ * socket open, the kernel resets the clients in its backlog. */
 void listeners_serialize(const struct listeners *l, struct buf *fds, struct buf *text);
 /* Leaves the sockets to another process: the files of unix sockets stay. */
 void listeners_leave(struct listeners *l);
 
-/* Removes the unix sockets' files. Call it while this process still listens: until then no
- * other process can have replaced them. */
+/* Removes the files of the unix sockets. Call this while hasp still listens: no other process
+ * can have replaced the files yet. */
 void listeners_unlink(struct listeners *l);
 
-/* Appends a line to `out` for each address of the file at which another process listens. */
+/* Appends a line to `out` for each address in `config` at which another process listens. */
 void listeners_check(const struct config *config, struct buf *out);
 
-/* Call it when all workers are gone. */
+/* Closes the sockets. Call this when all workers are gone. */
 void listeners_free(struct listeners *l);
 
 #endif

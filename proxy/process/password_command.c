@@ -15,11 +15,11 @@
 #include "base/log.h"
 #include "base/slice.h"
 
-/* Most bytes that the command may print, as for a password file. */
+/* Most bytes that the command may print; a password file may have the same size. */
 #define OUTPUT_MAX ((size_t)64 * 1024)
 /* How often hasp checks whether a command that has closed its output has ended, in ms. */
 #define REAP_MS 10
-/* Least seconds between two runs because of refused logins. */
+/* While Redis refuses logins, hasp runs the command at most once in so many seconds. */
 #define REFUSED_SECONDS 10.0
 
 extern char **environ;
@@ -71,8 +71,8 @@ static int ms_until(double deadline)
 	return ms > 0 ? (int)ms + 1 : 0;
 }
 
-/* Reads until the command closes its output. Returns 0; -1 if it does not before the deadline,
- * or prints too much. */
+/* Reads until the command closes its output. Returns 0; -1 if the deadline passes first, or the
+ * command prints too much. */
 static int command_read(int fd, double deadline, struct buf *text)
 {
 	char bytes[4096];
@@ -97,8 +97,8 @@ static int command_read(int fd, double deadline, struct buf *text)
 	return 0;
 }
 
-/* Awaits the end of the shell; kills its process group if that takes too long, or if `failed`.
- * Returns the shell's status, or -1 if it was killed. */
+/* Awaits the end of the shell. At the deadline, or at once if `failed`, kills the shell's
+ * process group. Returns the shell's status; -1: killed. */
 static int command_reap(pid_t pid, double deadline, bool failed)
 {
 	int status;
@@ -115,8 +115,8 @@ static int command_reap(pid_t pid, double deadline, bool failed)
 	return -1;
 }
 
-/* Returns the password that the command prints, which the caller frees; NULL: the fault is
- * appended to `why`. */
+/* Returns the password that the command prints; the caller frees it. NULL: the command failed,
+ * and `why` has the reason. */
 static char *command_run(const char *command, struct buf *why)
 {
 	double deadline = clock_now() + PASSWORD_COMMAND_SECONDS;

@@ -12,21 +12,21 @@
 #include "upstream/decode.h"
 #include "worker/encryption.h"
 
-/* The commands that ask the server, in the order of sending. ASKS_EVALSHA and later ones use
- * another connection, because Redis closes a connection that sends long requests before a
- * login. */
+/* The questions to the server, in the order of sending. hasp sends ASKS_EVALSHA and the later
+ * ones on a second connection, because Redis closes a connection that sends long requests
+ * before a login. */
 enum question {
 	ASKS_HELLO,
 	ASKS_INFO, /* for servers that do not know HELLO */
 	ASKS_ROLE,
 	ASKS_MEMORY,
-	ASKS_EVALSHA, /* this and the later questions are sent only if hasp needs scripts */
+	ASKS_EVALSHA, /* hasp sends this and the later questions only if it needs scripts */
 	ASKS_KEYS,
 	ASKS_COMMANDS,
 	ASKS_PERMISSION,
 	ASKS_PUBLISH,
 	ASKS_LOAD, /* loads the first script; a question for each other script follows */
-	ASKS_SUBSCRIBE = ASKS_LOAD + SCRIPT_COUNT, /* in RESP2, other commands fail after it */
+	ASKS_SUBSCRIBE = ASKS_LOAD + SCRIPT_COUNT, /* the last: it makes others fail in RESP2 */
 	QUESTIONS,
 };
 
@@ -38,8 +38,8 @@ struct server_check {
 	struct buf *good, *warnings;
 	struct buf refusal; /* the error reply to the login */
 	size_t from; /* the first question in flight */
-	char *errors[QUESTIONS]; /* each question's error reply; NULL: none */
-	char version[32]; /* empty: not known */
+	char *errors[QUESTIONS]; /* each question's error reply; NULL: there was none */
+	char version[32]; /* the server's version; empty: not known */
 	enum server_kind kind;
 	enum server_role role;
 	char evicts[EVICTION_POLICY_MAX]; /* the server's eviction policy; empty: it evicts
@@ -52,7 +52,7 @@ struct server_check {
 
 /* How long a server may take to answer, in ms. */
 #define SERVER_MS_MAX 5000
-/* How long one sentinel may take, in ms. Short, because hasp can ask the others. */
+/* How long one sentinel may take to answer, in ms. Short, because hasp can ask the others. */
 #define SENTINEL_MS_MAX 1000
 
 struct ask server_ask(const struct config *c, struct address address)
@@ -134,7 +134,8 @@ int server_find(struct server_place *s, const struct config *c, struct buf *why)
 	return 0;
 }
 
-/* Asks each sentinel: `primary` is the address that it named; NULL: `why` has the reason. */
+/* Asks each sentinel, and calls `fn` with the address of the primary that it named. `primary`
+ * is NULL if it named none: `why` has the reason. */
 static void server_find_each(const struct config *c,
                              void (*fn)(void *arg, const char *sentinel, const char *primary,
                                         struct slice why),
@@ -169,7 +170,7 @@ static void note_mode(struct server_check *c, struct slice mode)
 		c->kind = KIND_SENTINEL;
 }
 
-/* Reads HELLO's reply: in RESP2, names and values in turn. */
+/* Reads HELLO's reply, which in RESP2 is an array of names and values in turn. */
 static void server_on_hello(struct server_check *c, const redisReply *r)
 {
 	for (size_t i = 0; r->type == REDIS_REPLY_ARRAY && i + 1 < r->elements; i += 2) {
@@ -227,7 +228,7 @@ static void server_on_reply(void *arg, size_t i, const redisReply *r)
 
 /* --- the report --------------------------------------------------------------------------- */
 
-/* Appends the quoted line: a server's text may contain escape sequences that harm a
+/* Appends a line, quoted, because a server's text may have escape sequences that harm a
  * terminal. */
 __attribute__((format(printf, 2, 0))) static void add_line(struct buf *to, const char *fmt,
                                                            va_list args)
@@ -296,7 +297,7 @@ static bool tell_login(struct server_check *c)
 	return false;
 }
 
-/* Reports the kind of the server. Returns true if it is the expected one. */
+/* Reports the kind of the server. Returns true if the configuration expects this kind. */
 static bool tell_kind(struct server_check *c)
 {
 	if (c->kind == KIND_SENTINEL || c->role == ROLE_SENTINEL) {
@@ -343,7 +344,7 @@ static void tell_scripts(struct server_check *c)
 
 	if (loading)
 		warn(c, "refuses to load hasp's scripts: %s", loading);
-	/* The call names no existing script, so NOSCRIPT is the right answer. */
+	/* EVALSHA named no existing script, so NOSCRIPT is the right answer. */
 	if (calling && !error_is(calling, "NOSCRIPT"))
 		warn(c, "refuses to run scripts for hasp: %s", calling);
 	else if (!loading)
@@ -387,7 +388,7 @@ static void tell_permissions(struct server_check *c)
 
 /* --- questions ---------------------------------------------------------------------------- */
 
-/* A hash that no script has. */
+/* An SHA1 hash that no script has. */
 #define NO_SHA "0000000000000000000000000000000000000000"
 
 static void write_question(struct buf *out, size_t i, bool is_cluster)
@@ -422,8 +423,8 @@ static void write_question(struct buf *out, size_t i, bool is_cluster)
 	}
 }
 
-/* Sends the questions from `from` to before `end`. Returns false, after a warning, if no answer
- * came. */
+/* Sends the questions from `from` up to, but not including, `end`. Returns false, after a
+ * warning, if no answer came. */
 static bool ask(struct server_check *c, size_t from, size_t end)
 {
 	const struct config *config = c->config;

@@ -21,7 +21,7 @@
 
 #define DEFAULT_FILE "/etc/hasp/hasp.ini"
 
-/* The codes of the options that have no letter. */
+/* The codes of the command line's options without a letter. */
 #define OPTION_DISCOVER 256
 #define OPTION_STRICT 257
 
@@ -48,7 +48,7 @@ static void cmdline_usage(FILE *out)
 	      out);
 }
 
-/* Uses the default file if it exists. Returns -1 to continue, else the exit status. */
+/* Uses the default ini file if it exists. Returns -1 to continue, else the exit status. */
 static int cmdline_default_file(struct cmdline *o)
 {
 	if (access(DEFAULT_FILE, F_OK) == 0)
@@ -61,8 +61,8 @@ static int cmdline_default_file(struct cmdline *o)
 	return -1;
 }
 
-/* Finds the file: after -c, as an argument alone, or the default. Returns -1 to continue, else
- * the exit status. */
+/* Finds the ini file: after -c, as an argument without option, or the default file. Returns -1
+ * to continue, else the exit status. */
 static int cmdline_take_file(struct cmdline *o, int argc, char **argv)
 {
 	if (optind < argc && !o->file)
@@ -141,7 +141,8 @@ static size_t settings_on_commands(void *arg, const redisReply *reply)
 	return learn_commands(arg, reply);
 }
 
-/* Asks Redis for its commands and checks those of guards. Returns the number of faults. */
+/* Asks Redis for its commands, and by them checks those that guards name. Returns the number of
+ * faults. */
 static size_t settings_check_guards(const struct config *c, struct buf *faults,
                                     struct buf *warnings)
 {

@@ -17,17 +17,17 @@ struct cmdline {
 	bool quiet; /* with `test`: print only faults */
 	bool strict; /* with `test`: warnings are faults */
 	const char *discover; /* HOST:PORT of the Redis to watch; NULL: no --discover */
-	int verbose; /* number of levels to log more */
+	int verbose; /* by how many levels hasp logs more than the ini file says */
 };
 
-/* Fills `o`, which must be all zero; its strings point into `argv`, or are constants. Returns
+/* Fills `o`, which must be all zero. Its strings point into `argv`, or are constants. Returns
  * -1 to continue, else the exit status. */
 int cmdline_parse(struct cmdline *o, int argc, char **argv) __attribute__((warn_unused_result));
 
-/* Loads the file of the command line, or the settings of `hasp --discover`: the server that it
- * names, one worker, no rules. Appends a line for each problem to `faults` or `warnings`. If
- * the file has guards, waits for Redis, some seconds at most; if Redis does not answer, that is
- * only a warning. Returns NULL if there is a fault. */
+/* Loads the ini file, with the changes for `hasp --discover` if the command line has that
+ * option. Appends a line for each problem to `faults` or `warnings`. If the file has guards,
+ * asks Redis, which may take some seconds; no answer is only a warning. Returns NULL if there
+ * is a fault. */
 struct config *settings_load(const struct cmdline *cmdline, struct buf *faults,
                              struct buf *warnings);
 

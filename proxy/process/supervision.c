@@ -25,7 +25,7 @@
 
 /* --- messages to the manager ------------------------------------------------------------ */
 
-/* How long hasp waits for a manager that does not read. Signals wait meanwhile. */
+/* How many seconds hasp, and signals to hasp, wait for a manager that does not read. */
 #define NOTIFY_SECONDS 2
 
 /* Returns a number from the environment; -1: the variable is missing or not a number. */
@@ -38,15 +38,15 @@ static long long notify_number(const char *name)
 	return n >= 0 && !*end ? n : -1;
 }
 
-/* Reads the environment. Removes WATCHDOG_PID, which names this process: after an upgrade the
- * manager watches the next one. */
+/* Reads the environment. Removes WATCHDOG_PID, which names this process, because after an
+ * upgrade the manager watches the next process. */
 static void notify_init(struct notify *n)
 {
 	const char *path = getenv("NOTIFY_SOCKET");
 	long long pid = notify_number("WATCHDOG_PID"), usec = notify_number("WATCHDOG_USEC");
 
 	*n = (struct notify){ 0 };
-	/* '@' stands for the NUL of an abstract address. */
+	/* A path with '@' is an abstract address: '@' stands for its first byte, NUL. */
 	if (path && (*path == '/' || *path == '@'))
 		n->path = path;
 	if (n->path && usec > 0 && (pid < 0 || pid == (long long)getpid()))
@@ -54,7 +54,7 @@ static void notify_init(struct notify *n)
 	unsetenv("WATCHDOG_PID");
 }
 
-/* Returns 0; -1 with errno. */
+/* Sends `lines` to the socket at `path`. Returns 0; -1 with errno. */
 static int notify_deliver(const char *path, const char *lines)
 {
 	const struct timeval most = { .tv_sec = NOTIFY_SECONDS };
@@ -82,8 +82,7 @@ static int notify_deliver(const char *path, const char *lines)
 	return sent < 0 ? -1 : 0;
 }
 
-/* Sends `lines`, which do not end with a line end, to the manager, if there is one. Logs a
- * failure. */
+/* If there is a manager, sends it `lines`, whose last line has no line end. Logs a failure. */
 static void notify_send(const struct notify *n, const char *lines)
 {
 	if (n->path && notify_deliver(n->path, lines) < 0)
@@ -113,7 +112,7 @@ static void supervision_describe(const struct supervision *s, char *out, size_t 
 		         s->reload_refused ? "; the last reload was refused, see the log" : "");
 }
 
-/* Sends `lines` and hasp's state; if `lines` is NULL, only a state that has changed. */
+/* Sends `lines` and hasp's state. If `lines` is NULL, sends the state if it has changed. */
 static void supervision_say(struct supervision *s, const char *lines)
 {
 	char status[sizeof(s->status)], text[sizeof(s->status) + 128];
@@ -212,7 +211,7 @@ void supervision_reloads(struct supervision *s)
 
 	if (supervision_is_silent(s) || s->state != SUPERVISION_SERVING)
 		return;
-	/* systemd recognizes the reload by this time. */
+	/* systemd requires the time with RELOADING=1, to tell reloads apart. */
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	snprintf(text, sizeof(text), "RELOADING=1\nMONOTONIC_USEC=%lld\nSTATUS=Reloading",
 	         (long long)now.tv_sec * 1000000 + now.tv_nsec / 1000);

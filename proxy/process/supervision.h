@@ -29,10 +29,10 @@ struct notify {
 };
 
 enum supervision_state {
-	SUPERVISION_STARTING, /* hasp waits for Redis' answer */
+	SUPERVISION_STARTING, /* hasp waits for Redis' first answer */
 	SUPERVISION_SERVING,
 	SUPERVISION_LEAVING,
-	SUPERVISION_OVER, /* another process reports the service's state */
+	SUPERVISION_OVER, /* another hasp process reports the service's state */
 };
 
 struct supervision {
@@ -40,7 +40,7 @@ struct supervision {
 	struct worker_shared *shared;
 	enum supervision_state state;
 	bool reload_refused; /* the last reload failed */
-	/* Times by the clock of `now` below: */
+	/* These three times are by the clock of `now` in supervision_tick(): */
 	double ready_by; /* when hasp reports READY=1 even if Redis has not answered */
 	double status_at, watchdog_at; /* when STATUS= and WATCHDOG=1 are due */
 	bool hangs[WORKERS_MAX]; /* true for each worker that hung at the last check */
@@ -49,8 +49,8 @@ struct supervision {
 
 void supervision_init(struct supervision *s);
 
-/* Call it when all workers run. `successor`: an old process still reports the service's state,
- * until it has handed over. `now`: seconds of a monotonic clock. */
+/* Call this when all workers run. `successor`: an old process reports the service's state until
+ * it has handed over to this one. `now`: seconds of a monotonic clock. */
 void supervision_serves(struct supervision *s, struct worker_shared *shared, bool successor,
                         double now);
 
@@ -61,8 +61,8 @@ double supervision_tick(struct supervision *s, double now);
 void supervision_reloads(struct supervision *s);
 void supervision_reloaded(struct supervision *s, bool changed);
 void supervision_leaves(struct supervision *s);
-/* Reports that `pid`, which serves now, is the main process. This process sends no more
- * messages. */
+/* Reports that the process `pid` now serves, and is the service's main process. This process
+ * sends no more messages. */
 void supervision_is_handing_over(struct supervision *s, pid_t pid);
 
 #endif
