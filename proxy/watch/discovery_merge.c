@@ -29,7 +29,7 @@ struct candidate {
 	const struct key_group *group;
 	struct lock_verdict lock; /* for FINDING_LOCK only */
 	bool needs_rule; /* for FINDING_LOCK only: hasp saw harm or risk */
-	bool is_of_kind; /* the shape is of the kind merging.kind */
+	bool is_of_kind; /* clients use the keys as merging.kind says */
 	bool is_taken; /* the shape is already part of a finding */
 };
 

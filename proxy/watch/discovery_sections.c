@@ -434,7 +434,7 @@ void discovery_put_lock_left(struct buf *out, const struct finding *f)
 
 #define LEASE_DEFAULT 5.0 /* the default of `lease`, in seconds */
 #define LEASE_SHARE 3.0 /* the lease is this many times the time from read to write (p99) */
-#define WRITES_ENOUGH 20 /* fewer writes are little evidence */
+#define WRITES_ENOUGH 20 /* with fewer writes, there is little evidence */
 /* If less than one write in OUTSIDE_SHARE is outside any lock, locks protect the values. */
 #define OUTSIDE_SHARE 10
 /* If more than one write in REREAD_SHARE follows several reads, users may share a

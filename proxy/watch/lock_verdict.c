@@ -111,7 +111,7 @@ static uint64_t lock_released(const struct lock_sums *l)
 #define HELD_ENOUGH 10 /* fewer holds do not show how close to their expiry holds come */
 /* If scripts set more than one lock in SCRIPT_SHARE, the section is for locks of scripts. */
 #define SCRIPT_SHARE 20
-/* If more than BROKEN_SHARE - 1 of BROKEN_SHARE DELs look like takeovers, all may be such. */
+/* All DELs may be takeovers if more than BROKEN_SHARE - 1 of BROKEN_SHARE look like it. */
 #define BROKEN_SHARE 4
 /* If there is more than one extra DEL for LOSERS_SHARE locks, clients that were refused a lock
  * may have sent the extra DELs. */
@@ -204,7 +204,7 @@ static void judge_expiry(struct lock_verdict *v, const struct lock_sums *l)
 
 /* True if the connections of a pool share a trait, such as their name. Of the releases by other
  * connections than the holder's, `n` came from connections with the holder's trait: these must
- * be the majority, or as many as the pool's. The rest must be no more than the harm. */
+ * be the majority, or at least v->hopped. Harmful events must explain the others. */
 static bool fits(const struct lock_verdict *v, const struct lock_sums *l, uint64_t n)
 {
 	uint64_t harm = extra_deletes(l) + v->late + v->unreleased + l->n[SEEN_VOIDS];

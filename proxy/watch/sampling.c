@@ -80,8 +80,8 @@ static inline uint64_t to_last(uint64_t w, uint64_t bits)
 	return w & (last | (last - 1));
 }
 
-/* Returns the key's prefix: up to the first digit, but at most two words; if there is no
- * digit, up to the last colon. */
+/* Returns the key's prefix: up to the first digit, but at most two words (16 bytes); if there
+ * is no digit, up to the last colon. */
 static inline uint64_t prefix_word(uint64_t secret, struct slice key)
 {
 	uint64_t one = first_word(key), two, bits = bytes_below(one, '0', 10);

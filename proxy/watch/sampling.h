@@ -27,7 +27,7 @@
 
 #include "base/slice.h"
 
-#define SAMPLING_WHOLE ((uint64_t)1 << 14) /* the tracker sees this many first commands */
+#define SAMPLING_WHOLE ((uint64_t)1 << 14) /* the tracker sees all commands up to this one */
 #define SAMPLING_CYCLE ((uint64_t)1 << 17) /* commands from one window to the next */
 #define SAMPLING_WINDOW ((uint64_t)1 << 11) /* commands in a window */
 

@@ -19,7 +19,7 @@ struct shared_tracker {
 	bool observes; /* there is or was a rule in mode OBSERVE */
 	size_t memory; /* limit for discovery, in bytes */
 	struct sampling *sampling; /* the tracker's sampling; needs no lock */
-	double (*clock)(void); /* seconds; never goes back */
+	double (*clock)(void); /* returns the time in seconds; never goes back */
 	_Atomic uint64_t commands; /* commands with keys that discovery has seen */
 };
 
@@ -32,8 +32,8 @@ void shared_tracker_free(struct shared_tracker *s); /* call it when no clients a
 void shared_tracker_discover(struct shared_tracker *s, size_t memory);
 /* Ends discovery, and forgets its findings. */
 void shared_tracker_stop(struct shared_tracker *s);
-/* Appends the ini file, with its own count for r->commands. `so_far`: as for
- * discovery_snapshot_new(). */
+/* Appends the ini file, with the tracker's own count of commands instead of r->commands.
+ * `so_far`: as for discovery_snapshot_new(). */
 void shared_tracker_report(struct shared_tracker *s, const struct discovery_result *r,
                            bool so_far, struct buf *out);
 void shared_tracker_progress(struct shared_tracker *s, struct discovery_progress *p);

@@ -120,7 +120,7 @@ void tracker_expires_not(const struct tracker_act *a);
 enum tracker_gone { TRACKER_GONE, TRACKER_WAS_GONE, TRACKER_MAY_BE_GONE };
 /* A command deleted the key, or did not find it. */
 void tracker_deleted(const struct tracker_act *a, enum tracker_gone gone);
-/* Any other command wrote to a lock of an observed rule. */
+/* A command of any other kind wrote to a lock of an observed rule. */
 void tracker_changed(const struct tracker_act *a);
 /* A call of a script that names the key. */
 struct tracker_script {
@@ -150,7 +150,7 @@ void tracker_wrote(const struct tracker_act *a, uint64_t value, int64_t lease_ms
 bool tracker_swapped(const struct tracker_act *a, uint64_t value, bool was_there);
 /* A command read elements of the list. */
 void tracker_listed(const struct tracker_act *a);
-/* Any other command used the key; `writes`: the command changed the value. */
+/* A command of any other kind used the key; `writes`: the command changed the value. */
 void tracker_used(const struct tracker_act *a, bool writes);
 
 #endif

@@ -21,7 +21,7 @@ void client_label_set(struct client_label **at, struct client_label *label)
 	*at = label;
 }
 
-/* The event's name in the log, and the name of the field for the other client. */
+/* The event's name in the log, and the name of the field that names the other client. */
 static const struct {
 	const char *name;
 	const char *role;

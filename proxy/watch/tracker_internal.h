@@ -74,7 +74,7 @@ enum seen {
 	SEEN_FOREIGN_VALUE, /* SEEN_FOREIGN from a connection that had read the value */
 	SEEN_FOREIGN_LATE, /* SEEN_FOREIGN from another pool than the holder's, meant for a lock
 	                    * that this other pool had lost */
-	SEEN_POOLED, /* SEEN_FOREIGN without SEEN_DELETED */
+	SEEN_POOLED, /* SEEN_FOREIGN from the holder's pool, so not SEEN_DELETED */
 	SEEN_STOLEN, /* a DEL of an owner that removed the next owner's lock */
 	SEEN_OUTLASTED, /* a release after the holder's connection had closed */
 	SEEN_BROKEN, /* a DEL of a client that was refused the lock, had read its value, and
@@ -344,8 +344,8 @@ struct tracker {
 struct discovery_snapshot {
 	double now;
 	double seconds; /* how long discovery has run */
-	uint64_t nclients; /* tracker.ncounted */
-	uint64_t passed_over; /* tracker.passed_over */
+	uint64_t nclients; /* copy of tracker.ncounted */
+	uint64_t passed_over; /* copy of tracker.passed_over */
 	uint64_t passed_by; /* commands that sampling has skipped */
 	struct key_group *key_patterns; /* copies of the groups, without their keys */
 	size_t n; /* length of `key_patterns` */

@@ -377,8 +377,8 @@ static struct held_lock *take_hold(const struct tracker_act *a, struct key *k,
 	return h;
 }
 
-/* If the client that asks for `asked` has other locks, counts those for which another client
- * asked while that client had `asked`. */
+/* Counts requests in opposite order: this client has a lock and asks for `asked`; another
+ * client had `asked` and asked for that lock. */
 static void note_order(const struct tracker_act *a, struct key *asked)
 {
 	list_each_back (struct held_lock, h, &a->client->holds, in_client) {

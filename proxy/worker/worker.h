@@ -48,7 +48,8 @@ struct worker_shared {
 	struct shared_tracker *tracker; /* watch/shared_tracker.h */
 	struct stats *stats; /* lock/events/stats.h */
 	struct watcher *watcher; /* upstream/watcher.h; it posts to all of `workers` */
-	pthread_mutex_t rounds; /* protects `gone`; all fields below while hasp makes workers */
+	pthread_mutex_t
+		rounds; /* protects `gone`, and all fields below while workers are made */
 	bool gone[WORKERS_MAX]; /* by the worker's number: the worker has ended */
 	struct worker *workers[WORKERS_MAX];
 	size_t nworkers;

@@ -25,7 +25,7 @@ struct worker_counts {
 	struct {
 		uint64_t read, written;
 	} bytes[STREAM_KINDS]; /* by enum stream_kind */
-	uint64_t jobs_given_up; /* script_jobs_given_up() */
+	uint64_t jobs_given_up; /* sum of script_jobs_given_up() */
 };
 
 /* Sums the counters of all workers. From any thread, until the workers are freed. */
@@ -52,7 +52,7 @@ struct worker_node_gauges {
 	char quorum[64]; /* name of the server's quorum; empty: a server of [upstream] */
 	enum worker_node_state state;
 	uint64_t links[LINK_KINDS]; /* by enum link_kind */
-	struct metrics_sums latency; /* control_add_latency() */
+	struct metrics_sums latency; /* sum of control_add_latency() */
 	char evicts[EVICTION_POLICY_MAX]; /* control_evicts() of any worker */
 };
 
