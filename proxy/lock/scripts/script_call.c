@@ -80,7 +80,7 @@ void script_call_write_own(struct buf *out, const struct rewrite_opts *opts)
 		resp_write_bulk(out, opts->own[i]);
 }
 
-/* Returns where the number of keys begins, in bytes. */
+/* Returns the offset of the number of keys in `evalsha`. */
 static size_t skip_script(const struct script *s, struct slice evalsha)
 {
 	const char *header_end = memchr(evalsha.p, '\n', evalsha.n);

@@ -43,7 +43,7 @@ const struct script *script_get(enum script_id id);
 struct rewrite_opts {
 	bool eval; /* EVAL with the script's text (in MULTI, after NOSCRIPT) */
 	bool resp3; /* the client speaks RESP3 */
-	enum key_naming naming; /* names of the keys beside the lock */
+	enum key_naming naming; /* how hasp names the keys beside the lock */
 	/* Names this try to take a lock, so that the try can wait, and hasp can undo it if it
 	 * does not get the reply. Has no blanks; the text before the first dash names the
 	 * worker. */
@@ -55,12 +55,12 @@ struct rewrite_opts {
 	                    * `+BUSY`, and hasp sends the full call */
 	char held; /* UNLOCK: the enum lock_kind of the lock that the client's own connection
 	            * has; 0: not known */
-	bool reentered; /* UNLOCK: that connection may have acquired the lock more than once */
+	bool reentered; /* UNLOCK: the client's own connection may have several holds */
 	/* UNLOCK, MUNLOCK: for each lock, in the command's order, the acquisition that the
 	 * command releases, if this connection made it: `TICKET LAST_FENCE,` or `TICKET,`;
 	 * only `,` for another acquisition. Empty: this connection made none of them. */
 	struct slice given_back;
-	int64_t place; /* the earlier place in the queue; 0: none */
+	int64_t place; /* the try's earlier place in the queue; 0: none */
 	/* The tokens by which the client's own connection has the lock. The try does not wait
 	 * for these owners. */
 	const struct slice *own;
@@ -81,10 +81,10 @@ char *script_call_open(struct buf *out, enum script_id id, const struct rewrite_
 #define SCRIPT_CALL_QUEUE_KEYS 5
 /* Number of ARGV that precede all others: the secret. */
 #define SCRIPT_CALL_SECRET_ARGS 1
-/* Most short calls have only the first four of these KEYS. */
+/* Most short calls have only these KEYS: lock, record, queue, fence counter. */
 #define SCRIPT_CALL_LOCK_KEYS 4
-/* Writes the first `nkeys` of these KEYS to `p`, and returns the end of the bytes. They take at
- * most key_names_space() bytes. */
+/* Writes the first `nkeys` of the SCRIPT_CALL_QUEUE_KEYS to `p`, and returns the end of the
+ * bytes. They take at most key_names_space() bytes. */
 char *script_call_put_lock_keys(char *p, const struct rewrite_opts *opts, struct slice key,
                                 size_t nkeys);
 void script_call_write_queue_keys(struct buf *out, const struct rewrite_opts *opts,
@@ -93,7 +93,7 @@ void script_call_write_queue_keys(struct buf *out, const struct rewrite_opts *op
 /* Number of ARGV of the scripts that may wait: ticket, how long to wait, place. */
 #define SCRIPT_CALL_WAIT_ARGS 3
 void script_call_write_wait(struct buf *out, const struct rewrite_opts *opts, int64_t wait_ms);
-/* Writes the last of these ARGV. */
+/* Writes the try's place: the last of the SCRIPT_CALL_WAIT_ARGS. */
 void script_call_write_place(struct buf *out, const struct rewrite_opts *opts);
 
 /* Writes the last ARGV of the scripts that may wait for a lock: rewrite_opts.own. */

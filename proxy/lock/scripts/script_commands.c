@@ -7,7 +7,7 @@
 #include "lock/scripts/script_call.h"
 #include "resp/write.h"
 
-/* More names than the scripts call. */
+/* The scripts call fewer commands than this. */
 #define NAMES_MAX 64
 
 struct called {

@@ -14,16 +14,16 @@
 /* Appends COMMAND INFO, which asks the server which of the commands it has. */
 void script_commands_ask(struct buf *out);
 
-/* Reads the answer: appends to `missing` the names of commands that the server does not have,
- * with blanks between. Returns how many; 0 if `reply` is no such answer. */
+/* Reads the answer to script_commands_ask(): appends to `missing` the commands that the server
+ * lacks, with blanks between. Returns how many; 0 if `reply` is no such answer. */
 size_t script_commands_missing(const redisReply *reply, struct buf *missing);
 
 /* Appends a script that asks the server (redis.acl_check_cmd(), Redis 7) which of the commands
  * the user of the connection may not call. */
 void script_commands_ask_permission(struct buf *out);
 
-/* Reads the answer: appends the names of these commands to `denied`, with blanks between. A
- * server older than Redis 7 names none. */
+/* Reads the answer to script_commands_ask_permission(): appends the denied commands to
+ * `denied`, with blanks between. A server older than Redis 7 names none. */
 void script_commands_denied(const redisReply *reply, struct buf *denied);
 
 #endif

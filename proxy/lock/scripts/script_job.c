@@ -12,14 +12,14 @@
 #include "resp/write.h"
 #include "upstream/decode.h"
 
-/* The interval in which hasp runs the jobs that wait for Redis again, or gives them up. */
+/* How often hasp runs the jobs that wait for Redis again, or gives up late ones. */
 #define SWEEP_SECONDS 0.5
 /* How many jobs run again at once. The others run soon after: hasp serves clients between. */
 #define SWEEP_MOST 1000
 #define SWEEP_SOON_SECONDS 0.002
 /* How long a repeated job waits for its first answer. */
 #define UNANSWERED_SECONDS 3600.0
-/* Warnings in ten seconds, at most. */
+/* How many warnings about jobs given up hasp logs in ten seconds, at most. */
 #define WARNINGS_MAX 1
 /* How many redirections a job follows at once: a cluster's nodes that disagree may send it to
  * and fro. */
@@ -60,9 +60,9 @@ struct script_job {
 	enum script_id script;
 	bool eval; /* Redis did not know the script, so hasp sends its text */
 	struct buf evalsha;
-	double since; /* the last argument of a call is the age of this time; 0: none is */
+	double since; /* each call's last argument is the ms since then; 0: no such argument */
 	double until; /* when hasp gives the job up */
-	unsigned nredirected; /* redirections at the last try */
+	unsigned nredirected; /* redirections that the job has followed since its last try */
 	double lasts; /* repeated: seconds from the first answer to the last call; else 0 */
 	double pause; /* repeated: the pause before the next call; 0: no answer yet */
 	double due; /* in `resting`: when the job runs again */
@@ -130,8 +130,8 @@ static struct job_queue *queue_at(struct script_jobs *all, struct node *at)
 	return q;
 }
 
-/* True if hasp has sent the text of a script that Redis did not know after the job. (After a
- * SCRIPT FLUSH, thousands of jobs may get NOSCRIPT at once; a text is up to 20 kB long.) */
+/* True if, after the job, hasp has sent the text of its script, which Redis did not know.
+ * (After a SCRIPT FLUSH, thousands of jobs may get NOSCRIPT at once; a text has 20 kB.) */
 static bool text_is_on_its_way(const struct script_job *job)
 {
 	return queue_at(job->all, job->at)->text_sent[job->script] > job->sent;
@@ -223,8 +223,7 @@ static void script_job_queue(struct script_job *job)
 	script_job_append(job, &q->jobs);
 }
 
-/* Waits until Redis is back, or can run the job. `reply`: the job's answer if that would be too
- * late. */
+/* Queues the job until Redis is back, or can run it. If too late, ends the job with `reply`. */
 static void script_job_wait(struct script_job *job, const redisReply *reply)
 {
 	if (job->all->ending || timers_now(job->all->timers) >= job->until)

@@ -39,13 +39,13 @@ struct script_jobs *script_jobs_new(struct timers *timers, struct topology *topo
                                     const struct proof_secret *process);
 /* Repeats no call from now on, and gives up the waiting jobs: their functions run. */
 void script_jobs_stop(struct script_jobs *all);
-/* To be called after script_jobs_stop(), when the control and its calls in flight are gone. */
+/* Call it after script_jobs_stop(), when the control and its calls in flight are gone. */
 void script_jobs_free(struct script_jobs *all);
 
 /* Limits the memory of the jobs that are in flight or wait for Redis. hasp gives up a job that
  * would need more, as if it were too late. */
 void script_jobs_set_max(struct script_jobs *all, size_t nbytes);
-/* Returns the present memory of these jobs, in bytes. */
+/* Returns the present memory of the jobs that are in flight or wait for Redis, in bytes. */
 size_t script_jobs_nbytes(const struct script_jobs *all);
 /* Returns how many jobs hasp has given up for lack of memory. From any thread. */
 uint64_t script_jobs_given_up(const struct script_jobs *all);
@@ -84,8 +84,8 @@ void script_job_run(struct script_jobs *all, int db, enum script_id script,
 
 /* Runs the call again and again, with growing pauses; ignores the answers. The job undoes a
  * call that was sent at `sent`, and whose effects end at `until` if Redis ran it at once. But
- * Redis may have hung, so that time (`until` - `sent`) counts from the first answer, and the
- * last call runs when it is over. `since`, by the timers' clock: each call gets the age of
+ * Redis may have hung, so the time `until` - `sent` counts from the first answer. The last call
+ * runs when that time is over. `since`, by the timers' clock: each call gets the age of
  * `since`, in ms, as one more argument than `evalsha` has; 0: no such argument. */
 void script_job_repeat(struct script_jobs *all, int db, enum script_id script,
                        struct slice evalsha, double since, double sent, double until);

@@ -38,7 +38,7 @@ local existing = redis.call('EXISTS', lock, queue)
 -- break counted_fences: if false then
 -- break falling_fences: if false then
 if existing == 0 then
-	-- As next_fence() and take_LAYOUT() do. A function would cost more than a call of Redis.
+	-- As next_fence() and take_LAYOUT(), inline: a function costs more than a call of Redis.
 	local now = redis.call('TIME')
 	local digits = now[1] .. ('00000' .. now[2]):sub(-6)
 	local last = redis.pcall('SET', counter, digits, 'GET')
@@ -60,7 +60,7 @@ if existing > 0 then
 	end
 	-- break readers_pass: if not mine and kind ~= 'm' and (existing == 2 or allowed == 'free') then
 	if not mine and (existing == 2 or allowed == 'free') then
-		-- Clients wait.
+		-- Clients wait for the lock.
 		if is_short then
 			return allowed and redis.status_reply('BUSY')
 		end

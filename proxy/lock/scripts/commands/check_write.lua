@@ -1,5 +1,5 @@
 -- check_write: a command that writes keys whose guards have strategy = check. Writes only if each
--- of them still has the value that the client has read.
+-- of these keys still has the value that the client has read.
 --
 -- KEYS[1]  the n checked keys; then the command's other keys
 --
@@ -16,14 +16,14 @@
 local n = tonumber(ARGV[2])
 for i = 1, n do
 	local value = redis.pcall('GET', KEYS[i])
-	-- The user is not permitted to read the key.
+	-- Redis does not permit the user to read the key.
 	if type(value) == 'table' and not value.err:find('^WRONGTYPE') then
 		return client_error(value, 'GET')
 	end
 	local digest = '?'
 	if not value then
 		digest = ''
-	-- Redis takes some 50 ms for 16 MB. hasp does not digest longer values (CHECKED_VALUE_MAX).
+	-- Redis takes some 50 ms to digest 16 MB. hasp digests no longer value (CHECKED_VALUE_MAX).
 	elseif type(value) == 'string' and #value <= 16777216 then
 		digest = redis.sha1hex(value)
 	end

@@ -53,7 +53,7 @@ for i = 1, n do
 	local held, mine, wrong_type = check_owner(lock, side, token, foreign)
 	-- break release_by_anybody: if true then
 	if mine ~= false then
-		-- A stale sidecar goes with its lock, or without it.
+		-- Deletes the sidecar and the record even if the lock is gone.
 		local reply = redis.pcall(command, lock, side, record)
 		if type(reply) == 'table' then
 			return client_error(reply, command)
@@ -79,7 +79,7 @@ for _, keys in ipairs(freed) do
 		hand_off(lock, record, queue, side, counter)
 	end
 end
--- In several calls, because of the limit of unpack().
+-- Deletes the other keys in several calls, because unpack() has a limit.
 for i = at, #KEYS, 1000 do
 	local reply = redis.pcall(command, unpack(KEYS, i, math.min(i + 999, #KEYS)))
 	if type(reply) == 'table' then

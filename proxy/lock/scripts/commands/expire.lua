@@ -10,9 +10,9 @@
 -- ARGV[4]  'cut' if the expiry may be longer than ARGV[3], or ''
 -- ARGV[5]  'foreign' (see check_owner()) or ''
 -- ARGV[6]  command
--- ARGV[7]  its number; then its options
+-- ARGV[7]  the command's number; then its options
 --
--- returns  1/0; another's lock: 0
+-- returns  1/0; 0 for another owner's lock
 -- layout   hasp's
 -- include check_owner
 -- include client_error

@@ -8,7 +8,7 @@
 -- ARGV[2]  layout: 'hash', 'string'
 -- ARGV[3]  lease ms
 --
--- returns  1; 0 not this owner's
+-- returns  1; 0: this owner does not have the lock
 -- layout   Redisson's RLock or go-zero's RedisLock, a semaphore (see count_places()), or a
 --          read-write lock (see rw.lua): extends all holds of the owner
 -- include client_error
@@ -43,7 +43,7 @@ if type(reply) == 'table' then
 end
 redis.call('PEXPIRE', record, lease)
 if holds > 1 then
-	-- (See add_hold().)
+	-- (add_hold() explains the 60 s.)
 	redis.call('PEXPIRE', side, string.format('%.0f', lease + 60000))
 end
 return 1

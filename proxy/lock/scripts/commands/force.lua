@@ -21,7 +21,7 @@ local layout = redis.call('TYPE', lock).ok
 if layout == 'none' then
 	return 0
 end
--- (Without a rule, only its record shows that a key is a lock of hasp's.)
+-- (Without a rule, only the record shows that a key is a lock of hasp's.)
 if layout ~= 'string' and not (is_verb and (layout == 'hash' or layout == 'zset')) then
 	return -1
 end

@@ -6,7 +6,7 @@
 -- ARGV[1]  secret (see sign())
 -- ARGV[2]  token
 --
--- returns  1; 0 when the guard is another's
+-- returns  1; 0: another owner has the guard, or the guard is free
 -- layout   hasp's
 -- include hand_off_guard
 -- include is_guard_owner

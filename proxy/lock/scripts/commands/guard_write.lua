@@ -47,7 +47,7 @@ end
 local reply = redis.pcall(unpack(ARGV, command))
 local failed = type(reply) == 'table' and reply.err
 for i = 1, n do
-	-- (The other guards are free, and stay so.)
+	-- (Guards without an owner are free, and stay free.)
 	if owners[i] then
 		local guard, queue, _, _, lease, state = guarded_key(i)
 		if not read[i] or not failed and state == 'm' then

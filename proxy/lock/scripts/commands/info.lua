@@ -73,7 +73,7 @@ end
 if kind == 'r' and layout == 'string' then
 	owner = parse_side(get_string(side), owner)
 elseif kind == 'g' then
-	-- (See guarded_key().)
+	-- (guarded_key() explains the value of a guard.)
 	-- break nobody_guards: owner = false
 	owner = owner:match('^%S+')
 end

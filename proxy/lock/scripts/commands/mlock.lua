@@ -49,7 +49,7 @@ end
 -- break counted_fences: if false then
 -- break falling_fences: if false then
 if wait_ms ~= '-1' and redis.call('EXISTS', unpack(names)) == 0 then
-	-- All locks are free, and no client waits: as acquire.lua does it.
+	-- All locks are free, and no client waits: takes them as acquire.lua does.
 	local now = redis.call('TIME')
 	local digits = now[1] .. ('00000' .. now[2]):sub(-6)
 	local last = redis.pcall('SET', counter, digits, 'GET')

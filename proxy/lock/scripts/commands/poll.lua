@@ -81,7 +81,7 @@ if held_ms < tonumber(lease) then
 	redis.call('PEXPIRE', lock, lease)
 	redis.call('PEXPIRE', record, lease)
 	if kind == 'r' or kind == 'h' then
-		-- (See add_hold().)
+		-- (add_hold() explains the 60 s.)
 		redis.call('PEXPIRE', side, string.format('%.0f', lease + (kind == 'h' and 60000 or 0)))
 	end
 end

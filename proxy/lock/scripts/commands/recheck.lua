@@ -16,7 +16,7 @@ if #argv > n then
 	local now = call('TIME')
 	now_ms = now[1] * 1000 + math.floor(now[2] / 1000)
 end
--- For how many ms all places of a semaphore are taken.
+-- Returns for how many ms more all places of a semaphore are taken.
 local function taken_ms(lock, limit)
 	local taken = redis.pcall('ZCARD', lock)
 	if type(taken) ~= 'number' or taken < tonumber(limit) then

@@ -8,10 +8,10 @@
 --
 -- ARGV[1]  secret (see sign())
 -- ARGV[2]  token (owner = value: the value)
--- ARGV[3]  ticket of the try that took it; a record must have the same; '-': a script of the
---          application took it, so that a record belongs to an earlier try
--- ARGV[4]  longest time in ms that may be left (0: no limit); if more is left, the owner took
---          another
+-- ARGV[3]  ticket of the try that took the lock, which a record must have; '-': a script of the
+--          application took the lock, so that a record belongs to an earlier try
+-- ARGV[4]  how many ms of the lease may be left (0: no limit); if more is left, the owner has taken
+--          the lock again
 --
 -- returns  1; 0 if this owner no longer has the lock. If others have counted on a counter, it loses
 --          only the part that its owner added

@@ -59,7 +59,7 @@ local function renew(i)
 		redis.call('PEXPIRE', lock, lease)
 		redis.call('PEXPIRE', record, lease)
 		if holds > 1 then
-			-- (See add_hold().)
+			-- (add_hold() explains the 60 s.)
 			redis.call('PEXPIRE', side, string.format('%.0f', lease + 60000))
 		end
 	end

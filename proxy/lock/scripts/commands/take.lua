@@ -45,7 +45,7 @@ if took and option == 'PX' then
 	if side ~= lock then
 		redis.call('SET', side, token .. ' ' .. value, 'PX', number)
 	end
-	-- As record_try() does.
+	-- Write the record as record_try() does.
 	redis.call('SET', record, (side == lock and '-' or token) .. ' - ' .. ticket, 'PX', number)
 	return reply
 end

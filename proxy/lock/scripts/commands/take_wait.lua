@@ -55,7 +55,7 @@ if redis.call('EXISTS', queue) == 0 then
 		if side ~= lock then
 			redis.call('SET', side, token .. ' ' .. value, 'PX', number)
 		end
-		-- As record_try() does.
+		-- Write the record as record_try() does.
 		redis.call('SET', record, (side == lock and '-' or token) .. ' - ' .. ticket, 'PX', lease)
 		return took
 	end

@@ -8,8 +8,8 @@
 --
 -- A short call needs a counter only in a cluster, and a sidecar only if the lock may have one. Its
 -- ARGV are the token and what the client's own connection has, as far as hasp knows: 'hash' (the
--- default), 'string', 'zset' (a semaphore), or a side of a read-write lock, 'm' or 'x'; then ARGV[6]
--- of a full call. It always has 'tell'. A full call has these ARGV:
+-- default), 'string', 'zset' (a semaphore), or a side of a read-write lock, 'm' or 'x'; then
+-- ARGV[6] of a full call. A short call means 'tell'. A full call has these ARGV:
 --
 -- ARGV[1]  secret (see sign())
 -- ARGV[2]  token
@@ -46,7 +46,7 @@ if is_short then
 	if has_ended(record, side, token, layout_type, given_back) then
 		return 0
 	end
-	-- (As Redisson does, adds no braces to a name that has one.)
+	-- (As Redisson does, adds no braces to a name that has an opening brace.)
 	local open, close = '{', '}'
 	if lock:find('{', 1, true) then
 		open, close = '', ''
@@ -59,7 +59,7 @@ if is_short then
 	if present ~= 0 and not (timeout and present == 2) then
 		return redis.status_reply('BUSY')
 	end
-	-- The usual lock, at the only hold of its only owner: found without checking for other layouts.
+	-- The usual case: this is the only hold of the only owner. Do not check for other layouts.
 	local held, is_last
 	if layout_type == 'hash' then
 		held = redis.pcall('HMGET', lock, token, 'mode')
@@ -114,7 +114,7 @@ if holds == 0 then
 		owner = redis.call('ZRANGE', lock, '0', '0')[1]
 	end
 	if tell and layout == 'hash' then
-		-- A lock has one field, as in info.lua.
+		-- A lock of the layout `count` has one field.
 		local fields = redis.pcall('HSCAN', lock, 0, 'COUNT', 1)
 		owner = not fields.err and fields[2][1]
 	elseif tell and layout == 'm' then

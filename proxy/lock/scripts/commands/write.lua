@@ -29,11 +29,11 @@ local function ruled_key(i)
 	return keys[k - 2], keys[k - 1], keys[k], args[at - 1], args[at], args[at + 1], args[at + 2]
 end
 
--- DECR and DECRBY: how much they subtract.
+-- `less`: how much the command subtracts; nil: it is neither DECR nor DECRBY.
 local name = command:upper()
 local less = name == 'DECR' and 1 or name == 'DECRBY' and tonumber(ARGV[first + 2])
 
--- Returns true if the command leaves the owner's part of a counter, and takes only the rest.
+-- Returns true if the command subtracts from a counter, but leaves the part that its owner added.
 local function takes_back(count, own)
 	-- break take_back_all: return less
 	return own and less and less > 0 and count - less >= tonumber(own)
@@ -66,7 +66,7 @@ if type(reply) == 'table' and reply.err then
 	return client_error(reply, command)
 end
 
--- These commands have one key, a string.
+-- Each of these commands has one key, a string.
 local counting = { INCRBY = true, DECR = true, DECRBY = true, BITFIELD = true }
 if counting[name] and int_overflow(reply) then
 	if before then

@@ -1,7 +1,6 @@
--- Returns a command's error as Redis words it outside of scripts. Before version 7 Redis puts the
+-- Returns a command's error as Redis words it outside of scripts. Before version 7, Redis puts the
 -- script's name and line before an error that it finds before the command runs (READONLY, OOM,
--- ...). In scripts, Redis words a missing permission in another way, up to version 7.0 without its
--- name.
+-- ...). In scripts, Redis words a missing permission differently, up to version 7.0 without NOPERM.
 local function client_error(reply, command)
 	local text = reply.err:match('^@user_script: ?%d+: %-?(.*)$') or reply.err
 	if text:find('Wrong number of args calling', 1, true) then

@@ -79,22 +79,22 @@ local function guarded_key(i)
 		args[at + 3], args[at + 4], args[at + 5]
 end
 
--- Returns the rest of the arguments that guarded_key() describes: whether the client may wait, the
+-- Returns four of the arguments that guarded_key() describes: whether the client may wait, the
 -- ticket, for how many ms, and the place.
 local function guarded_try()
 	local ticket, wait_ms, place = unpack(ARGV, 3, 5)
 	return ticket ~= '' and wait_ms ~= '0', ticket, tonumber(wait_ms), place
 end
 
--- Returns more of the arguments that guarded_key() describes: how many keys are guarded, and the
--- index in ARGV where the command begins.
+-- Returns two facts about the arguments that guarded_key() describes: how many keys are guarded,
+-- and the index in ARGV where the command begins.
 local function guarded_call()
 	local n = tonumber(ARGV[2])
 	return n, 6 + 3 * n
 end
 
--- Writes guards again, which the owner has and which are those of the guarded keys with these
--- numbers: with the ticket of a try that has not read under them yet, or (nil) without.
+-- Writes the guards of the guarded keys with these numbers again; the owner has these guards.
+-- `ticket`: of a try that has not read under them yet; nil: the owner has read under them.
 -- include guarded_key
 local function set_guards(numbers, ticket)
 	for _, i in ipairs(numbers) do

@@ -1,8 +1,8 @@
 -- Hands a free lock to the first waiter that is present: its deadline has not passed, and its
 -- worker listens. Notifies that waiter in the same step. Removes the waiters before it; if one of
 -- them is present after all, it enters the queue again. In the layout `count`, the next waiters get
--- the lock, too, if they have the same owner. Returns true if the lock is still free: no waiter got
--- it, or may take it.
+-- the lock, too, if they have the same owner. Returns true if the lock is still free: no waiter has
+-- got it, and none that was woken may take it.
 --
 -- `owner`: the lock is not free. In the layout `count` this owner has it (token, fencing token, the
 -- rest of the lease), and only its own waiters at the head of the queue get it. A semaphore

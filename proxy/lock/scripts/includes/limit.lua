@@ -2,7 +2,7 @@
 -- lease in ms. Its record is a hash {token: `<fencing token> <ticket>`}: a sorted set without it is
 -- the application's own.
 
--- A semaphore lasts as long as the longest lease of its owners.
+-- Makes a semaphore last as long as the longest lease of its owners.
 local function keep_places(lock, record)
 	local last = redis.call('ZRANGE', lock, '-1', '-1', 'WITHSCORES')[2]
 	if not last then
@@ -73,8 +73,8 @@ local function may_take_limit(lock, record, _, token, limit)
 end
 
 -- Gives an owner a place of a semaphore, for `lease` ms from now; `longest`: does not shorten the
--- time of a present place. `note`: what to write in the record; nil: keep what it has. If Redis
--- refuses the write, returns Redis' error: then nothing was written.
+-- time of a place that the owner has. `note`: the new text in the record; nil: the record stays. If
+-- Redis refuses the write, returns Redis' error: then nothing was written.
 -- include format_ms
 -- include keep_places
 local function set_place(lock, record, token, lease, longest, note)

@@ -48,9 +48,9 @@ local function any_own(first, has)
 	return false
 end
 
--- Returns the entry of `ticket` at `place` in the queue; nil: not found. Place '': the place is not
--- known, but the try entered the queue at most `ms` ms before this call was sent; searches 256
--- entries from then on.
+-- Returns the entry of `ticket` at `place` in the queue; nil: not found. Place '': hasp does not
+-- know the place, but the try entered the queue at most `ms` ms before hasp sent this call. Then
+-- the script searches the first 256 entries since that time.
 local function find_entry(queue, ticket, place, ms)
 	local first, last, most = place, place, '64'
 	if place == '' then
@@ -68,7 +68,7 @@ local function find_entry(queue, ticket, place, ms)
 end
 
 -- Returns the fields of an entry of a queue (see hand_off.lua), with its lease cut to the date that
--- it names; nil: `entry` is no such entry.
+-- it names; nil: `entry` has another form.
 local function parse_waiter(entry, now_ms)
 	local ticket, proof, woken_ms, terms = entry:match('^(%S+) (%x+) (%d+) (.*)$')
 	if not ticket then

@@ -1,9 +1,9 @@
 -- Makes the next fencing token: the greater of the last one plus one and Redis' time in us. So
 -- tokens rise also where the counter is lost or falls back: by a failover, a restart without data,
 -- FLUSHALL; and where the clock is set back. They stay below 2^53, up to which Lua's numbers are
--- exact, until the year 2255. Returns the token, and its digits. Returns an error if there is none,
--- or if Redis refuses the write; then the counter is as it was. After an error the second value is
--- true if the counter holds no number that can be raised.
+-- exact, until the year 2255. Returns the token, and its digits. Returns an error if there is no
+-- next token, or if Redis refuses the write; then the counter is as it was. After an error the
+-- second value is true if the counter holds no number that can be raised.
 local function next_fence(counter)
 	-- break counted_fences: local now = { 0, 0 }
 	local now = redis.call('TIME')
@@ -76,8 +76,7 @@ local function has_ended(record, side, token, kind, given_back)
 	return first ~= ticket and type(redis.pcall('ZSCORE', side, '- ' .. ticket)) == 'string'
 end
 
--- Writes the record of a verbs' lock: the token, the fencing token (its digits) and the ticket that
--- it was acquired by.
+-- Writes the record of a verbs' lock: token, fencing token (its digits), ticket of the acquisition.
 local function write_record(record, token, digits, ticket, lease)
 	redis.call('SET', record, token .. ' ' .. digits .. ' ' .. ticket, 'PX', lease)
 end

@@ -14,7 +14,7 @@ local function rw_field(token, kind)
 end
 
 -- Returns the prefix of the names of an owner's time-out keys of a read-write lock. As Redisson
--- does, adds no braces to a name that has one.
+-- does, adds no braces to a name that has an opening brace.
 local function timeouts_of(lock, token)
 	local name = lock:find('{', 1, true) and lock or '{' .. lock .. '}'
 	return name .. ':' .. token .. ':rwlock_timeout:'
@@ -93,8 +93,8 @@ local function keep_longest(lock, record, side, enough)
 	return true
 end
 
--- Returns how many holds of the read side `token` has, of `holds` in the hash (or false): 0 if the
--- time of all is over.
+-- Returns how many holds of the read side `token` has: `holds`, the number in the hash (or false);
+-- 0 if the time of all of them is over.
 -- include read_left
 local function live_reads(lock, token, holds)
 	local live = holds and read_left(lock, token, holds, 0) >= 0
@@ -153,9 +153,9 @@ local function may_take_rw(lock, record, side, token, kind)
 	return not is_held, nil, nil, more
 end
 
--- Takes one hold of a side of a read-write lock for the owner of the try `ticket`, which may have
--- it. `is_free`: no owner has it. An owner that has that side already keeps its fencing token.
--- Returns the fencing token; or Redis' error: then nothing was written.
+-- Takes one hold of a side of a read-write lock for the owner of the try `ticket`, which may take
+-- it. `is_free`: no owner has the lock. An owner that has that side already keeps its fencing
+-- token. Returns the fencing token; or Redis' error: then nothing was written.
 -- include add_hold
 -- include longer_lease
 -- include next_fence
@@ -212,7 +212,7 @@ end
 local function take_free_rw(lock, record, token, lease, ticket, option, digits, now)
 	local field, mode, is_refused = token .. ':write', 'write', false
 	if option == 'm' then
-		-- (See timeouts_of().)
+		-- (Names the key as timeouts_of() does.)
 		local name = lock:find('{', 1, true) and lock or '{' .. lock .. '}'
 		is_refused = redis.pcall('SET', name .. ':' .. token .. ':rwlock_timeout:1', '1', 'PX', lease).err
 		field, mode = token, 'read'
@@ -227,8 +227,8 @@ local function take_free_rw(lock, record, token, lease, ticket, option, digits, 
 end
 
 -- Gives back one hold of a side of a read-write lock, without shortening the time of another hold
--- of its owner. Returns true if another owner may have the lock now: it is gone, or its writer is
--- a reader from now on.
+-- of its owner. Returns true if another owner may have the lock now: the lock is gone, or its
+-- writer is only a reader from now on.
 -- include keep_longest
 -- include rw_field
 -- include timeouts_of
@@ -306,8 +306,8 @@ local function left_rw(lock, record, queue, side, counter, kind)
 	notify_rw(lock, queue, kind == 'x' and '1' or '0', counter)
 end
 
--- Returns one owner of a read-write lock: its field, its holds, and its token; the writer if there
--- is one, else any of the readers whose time is not over. nil: it has none.
+-- Returns the field, the number of holds and the token of one owner of a read-write lock: the
+-- writer if there is one, else any reader whose time is not over. nil: the lock has no owner.
 -- include read_left
 local function holder_of(lock)
 	-- (If Redis keeps the hash as a table, a scan for one field may find `mode` alone. A writer's
@@ -328,8 +328,8 @@ local function holder_of(lock)
 	return field, holds, token
 end
 
--- Returns how many owners have a lock in mode `read`, and of one of them its token and its
--- holds. One call looks at some 64; the others count, though the time of some may be over.
+-- Returns how many owners have a lock in mode `read`, and the token and the number of holds of one
+-- of them. One call looks at some 64 owners; the others count, though the time of some may be over.
 -- include read_left
 local function readers_of(lock)
 	local cursor, n, holds, token, looked = '0', 0, 0, nil, 0
@@ -363,7 +363,7 @@ local function holds_of_rw(lock, token, mode)
 end
 
 -- Begins the lease of a side of a read-write lock again, for all holds that `token` has of that
--- side; `longest`: shortens none. Returns Redis' error if it refuses.
+-- side; `longest`: shortens no hold. Returns Redis' error if Redis refuses.
 -- include keep_longest
 -- include timeouts_of
 local function set_lease_rw(lock, record, side, token, kind, lease, longest)
@@ -383,7 +383,7 @@ local function set_lease_rw(lock, record, side, token, kind, lease, longest)
 			return reply
 		end
 		redis.call('PEXPIRE', record, lease)
-		-- (See add_hold().)
+		-- (add_hold() explains the 60 s.)
 		redis.call('PEXPIRE', side, string.format('%.0f', lease + 60000))
 	elseif not longest and kind == 'x' then
 		redis.call('PEXPIRE', lock, lease)

@@ -25,7 +25,7 @@ local function granted_fence(lock, record, side, kind, ticket, token, value, ref
 	if refreshed and first == '=' .. ticket then
 		first = ticket
 	end
-	-- (See add_hold().)
+	-- (add_hold() explains the entries of the sidecar.)
 	if not fence or first ~= ticket and not ((kind == 'h' or kind == 'm' or kind == 'x')
 		and type(redis.pcall('ZSCORE', side, fence .. ' ' .. ticket)) == 'string') then
 		return nil
@@ -46,10 +46,10 @@ local function granted_fence(lock, record, side, kind, ticket, token, value, ref
 	return held and (tonumber(fence) or 0) or nil
 end
 
--- Notes in the sidecar that the try was undone, while its owner has other holds: Redis may run an
--- UNLOCK that gives this hold back, but came over a connection that broke, only now. It must not end
--- another hold of the owner (see has_ended()). An owner that is one connection needs no note: its
--- UNLOCK names no acquisition, and may leave the sidecar behind.
+-- Notes in the sidecar that the try was undone, while its owner has other holds. An UNLOCK of the
+-- undone hold may come later, over a connection that broke. It must not end another hold of the
+-- owner (see has_ended()). An owner that is one connection needs no note: its UNLOCK names no
+-- acquisition, and may leave the sidecar behind.
 -- include add_hold
 local function note_undone(lock, side, ticket, token)
 	if token:sub(1, 11) ~= 'connection:' then

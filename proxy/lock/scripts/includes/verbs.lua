@@ -11,9 +11,8 @@ local function has_token(lock, token)
 	return redis.call('GET', lock) == token
 end
 
--- Takes a lock of the layout `count` that is free. `digits`, `now`: the fencing token, and
--- TIME's reply that it is from. Returns the token; nil: the caller must use take_count()
--- instead.
+-- Takes a lock of the layout `count` that is free. `digits`: the fencing token, which is from
+-- `now`, TIME's reply. Returns the fencing token; nil: the caller must use take_count() instead.
 local function take_free_count(lock, record, token, lease, ticket, _, digits, now)
 	if type(redis.pcall('HINCRBY', lock, token, '1')) ~= 'table' then
 		redis.call('PEXPIRE', lock, lease)
@@ -130,9 +129,9 @@ local function take_token(lock, record, _, counter, token, lease, ticket, _, is_
 	return fence
 end
 
--- Returns how many holds `token` has of a verbs' lock, and the lock's layout: `layout` ('hash',
--- 'string', 'zset', or '' for any), 'zset' for a semaphore, 'x' or 'm' for a read-write lock (see
--- rw.lua). For any other type: nil and Redis' own error.
+-- Returns how many holds `token` has of a verbs' lock, and the lock's layout: `layout` if that fits
+-- ('hash' or 'string'), 'zset' for a semaphore, 'x' or 'm' for a read-write lock (see rw.lua).
+-- `layout` '': any. For any other type: nil and Redis' own error.
 -- include count_places
 -- include has_limit
 -- include holds_of_rw
@@ -175,9 +174,9 @@ end
 -- has by the fencing token `fence` (a string).
 --
 -- The lock's sidecar, which the verbs' locks have no other use for, is a sorted set of
--- `<fencing token> <ticket>` by time. The record names only the first try. By both of them, hasp
--- releases the hold of a try whose reply was lost. The script forgets a busy owner's oldest
--- entries.
+-- `<fencing token> <ticket>` by time. The record names only the first try. By the record and the
+-- sidecar, hasp releases the hold of a try whose reply was lost. The script forgets a busy owner's
+-- oldest entries.
 local function add_hold(side, fence, ticket, lease)
 	local now = redis.call('TIME')
 	local score, member = now[1] .. string.format('%06d', now[2]), fence .. ' ' .. ticket
@@ -195,7 +194,7 @@ end
 
 -- Forgets the try `ticket`, whose owner gives one of several holds back. So each hold has one try,
 -- and hasp cannot give a hold back twice, which could end a hold that another connection has as the
--- same owner. If no hold is known to be of that try, forgets the owner's oldest one. `field`: that
+-- same owner. If no hold is known to be of that try, forgets the owner's oldest try. `field`: that
 -- of the owner in the record of a read-write lock; nil: the lock has the layout `count`.
 local function forget_try(record, side, field, ticket)
 	local note
@@ -224,7 +223,7 @@ local function forget_try(record, side, field, ticket)
 end
 
 -- Notifies Redisson's waiters that the lock is free. As Redisson does, adds no braces to a name
--- that has one.
+-- that has an opening brace.
 -- include announce
 local function notify_redisson(lock, counter)
 	local name = lock:find('{', 1, true) and lock or '{' .. lock .. '}'

@@ -1,5 +1,5 @@
 -- Returns true if the waiter is present: its deadline and the end of its lease have not passed, and
--- its worker listens. `deaf` remembers the workers that do not.
+-- its worker listens. `deaf` remembers which workers do not listen.
 local function is_present(waiter, now_ms, deaf)
 	local worker = waiter.worker
 	if deaf[worker] == nil then
