@@ -108,7 +108,7 @@ static uint64_t lock_released(const struct lock_sums *l)
 #define LATE_SHARE_OPEN 4
 /* If clients hold a lock for more than this fraction of its expiry, hasp proposes renewal. */
 #define HELD_SHARE 0.5
-#define HELD_ENOUGH 10 /* fewer holds do not show how close to their expiry holds come */
+#define HELD_ENOUGH 10 /* with fewer holds, hasp proposes no renewal for HELD_SHARE */
 /* If scripts set more than one lock in SCRIPT_SHARE, the section is for locks of scripts. */
 #define SCRIPT_SHARE 20
 /* All DELs may be takeovers if more than BROKEN_SHARE - 1 of BROKEN_SHARE look like it. */

@@ -55,7 +55,7 @@ void client_label_set(struct client_label **at, struct client_label *label);
 
 /* Events of locks. */
 enum seen {
-	/* Events that observe logs: */
+	/* Events that mode OBSERVE logs: */
 	SEEN_BARE, /* a client took the lock without an expiry, or removed the expiry */
 	SEEN_DELETED, /* another owner, probably not in the holder's pool, deleted the lock */
 	SEEN_CHANGED, /* another owner set, extended or wrote the lock */
@@ -80,7 +80,7 @@ enum seen {
 	SEEN_BROKEN, /* a DEL of a client that was refused the lock, had read its value, and
 	              * took the lock next */
 	SEEN_NARROW, /* a release or extension when little of the expiry was left */
-	/* DELs without WATCH: */
+	/* All DELs but those in a transaction after WATCH: */
 	SEEN_DELETES,
 	SEEN_VOIDS, /* SEEN_DELETES that found no lock */
 	SEEN_STRANGE, /* SEEN_DELETES of an owner that had no lock to release */
@@ -117,7 +117,7 @@ struct lock_sums {
 	                    * SEEN_NARROW; 0: no such release */
 	double lapsed_longest; /* most seconds from taking a lock to SEEN_LAPSED, SEEN_SEIZED */
 	double expiry_later_longest; /* most seconds from taking a lock to SEEN_EXPIRY_LATER */
-	int64_t lease_ms_min, lease_ms_max; /* of the expiries that clients set; 0: none did */
+	int64_t lease_ms_min, lease_ms_max; /* extreme expiries that clients set; 0: none */
 	struct durations held; /* from taking a lock to its release */
 	struct durations waited; /* from the first refused try to taking the lock */
 	uint64_t values[VALUES_KEPT]; /* the latest values, to notice repeated ones */

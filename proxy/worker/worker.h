@@ -48,8 +48,7 @@ struct worker_shared {
 	struct shared_tracker *tracker; /* watch/shared_tracker.h */
 	struct stats *stats; /* lock/events/stats.h */
 	struct watcher *watcher; /* upstream/watcher.h; it posts to all of `workers` */
-	pthread_mutex_t
-		rounds; /* protects `gone`, and all fields below while workers are made */
+	pthread_mutex_t rounds; /* protects `gone`; all fields below while hasp makes workers */
 	bool gone[WORKERS_MAX]; /* by the worker's number: the worker has ended */
 	struct worker *workers[WORKERS_MAX];
 	size_t nworkers;
