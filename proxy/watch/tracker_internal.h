@@ -331,7 +331,7 @@ struct tracker {
 	struct key_group covered; /* keys that a rule in force matches; not in `key_patterns` */
 	struct list rules; /* observed rules */
 	struct list by_address[KIN_SLOTS],
-		by_name[KIN_SLOTS]; /* holds, by the holder's hashes */
+		by_name[KIN_SLOTS]; /* holds, by the client's address or name */
 	struct lock_pair pairs[PAIRS_KEPT]; /* the latest pairs of locks, by their keys */
 	uint64_t nholds; /* number of holds since the start; the last id */
 	uint64_t passed_over; /* commands on keys that the tracker does not follow */
@@ -349,7 +349,7 @@ struct discovery_snapshot {
 	uint64_t passed_by; /* commands that sampling has skipped */
 	struct key_group *key_patterns; /* copies of the groups, without their keys */
 	size_t n; /* length of `key_patterns` */
-	uint8_t secret[SIPHASH_SECRET_SIZE]; /* for hash maps */
+	uint8_t secret[SIPHASH_SECRET_SIZE]; /* key of the hash maps */
 };
 
 /* Returns how many bytes of the heap a block takes, with malloc()'s header. */
@@ -402,7 +402,7 @@ void parts_free_places(struct tracker *d);
 struct finding {
 	struct buf pattern;
 	uint64_t nkeys; /* estimated number of keys */
-	uint64_t nlocks, nothers, hopped, opposed; /* as in struct key_group */
+	uint64_t nlocks, nothers, hopped, opposed; /* sums of those in struct key_group */
 	uint64_t nread; /* reads, including those that found no value */
 	uint64_t unwritten; /* reads after which the client did not write the key */
 	struct lock_sums lock; /* for FINDING_LOCK only */
@@ -465,8 +465,7 @@ enum owner_open {
 	OPEN_UNLIKE, /* takers and releasers have neither name, address nor value in common */
 	OPEN_RARE, /* hardly any release came over another connection than the holder's */
 	OPEN_LOSERS, /* DELs come from a pool, or from clients that were refused the lock */
-	OPEN_TAKEOVERS, /* DELs come from a pool, or from clients that end slow clients' locks
-	                 */
+	OPEN_TAKEOVERS, /* DELs come from a pool, or from clients that end slow holds */
 };
 
 /* The conclusions from the sums of a lock. */
@@ -491,7 +490,7 @@ bool verdict_has_values(const struct lock_sums *l);
 /* True if the clients that release the lock read its value first. */
 bool verdict_compares(const struct lock_sums *l);
 struct lock_verdict lock_verdict(const struct lock_sums *l);
-/* True if harm was seen that a rule prevents. */
+/* True if hasp saw harm that a rule prevents. */
 bool verdict_is_harmed(const struct lock_sums *l);
 /* Returns the record of the client's last read of the key; NULL: there is none. */
 struct last_read *tracker_last_read(const struct key *k, const struct tracker_client *c);
@@ -515,7 +514,7 @@ void tracker_lock_worked(const struct tracker_act *a, double read_at, bool stale
  * none. */
 #define HOLD_OTHER UINT64_MAX
 uint64_t tracker_hold_over(const struct tracker_act *a);
-/* True if the client still has the lock with this id. */
+/* True if the client still has the lock with the id `hold`. */
 bool tracker_hold_lasts(const struct tracker_act *a, uint64_t hold);
 /* Handles a SET of the key by the holder of its lock, which sets the lock's expiry. Returns
  * false if the client does not hold the lock. */

@@ -251,7 +251,7 @@ uint64_t tracker_hold_over(const struct tracker_act *a)
 		if (is_worked_under(h))
 			return h->id;
 	}
-	/* A client that never takes locks is not in a pool that works under them. */
+	/* A client that never takes locks is not in a pool that works under locks. */
 	if (!c->has_locked)
 		return 0;
 	id = kin_lock(a, true);
