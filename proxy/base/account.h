@@ -26,8 +26,7 @@ struct account_share {
 struct account {
 	size_t limit; /* limit of `total`, in bytes */
 	size_t total; /* bytes of all shares */
-	size_t wanted; /* most bytes that account_admits() refused since account_reset_wanted()
-	                */
+	size_t wanted; /* most bytes that account_admits() has refused since the last reset */
 	const struct account_share
 		*wanter; /* the share that wanted `wanted` bytes; NULL: none */
 	struct list shares; /* shares with bytes, in the order in which each got its first */

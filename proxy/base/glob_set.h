@@ -51,8 +51,7 @@ struct glob_set {
 	int32_t on_empty; /* the number for the empty key */
 	char *prefix; /* the bytes with which all matching keys begin */
 	size_t prefix_len;
-	uint8_t kind_of[256]; /* kind of each byte; no pattern distinguishes bytes of one kind
-	                       */
+	uint8_t kind_of[256]; /* kind of each byte; patterns distinguish kinds only */
 	size_t nkinds; /* number of kinds */
 	uint8_t example[256]; /* a byte of each kind */
 };

@@ -63,8 +63,7 @@ static void answer(struct block_answer *a, struct slice reply)
 	a->reply = reply;
 }
 
-/* Refuses a command that Redis would queue and hasp cannot queue; later hasp also refuses
- * EXEC. */
+/* Refuses a command that Redis would queue, but hasp cannot. hasp then also refuses EXEC. */
 static void refuse_queued(struct block *b, struct block_answer *a, struct slice error)
 {
 	b->aborted = true;
@@ -178,8 +177,8 @@ static void take_exec(struct block *b, int proto, struct block_answer *a)
 
 /* ---- inside a transaction ---- */
 
-/* True if a transaction cannot have the command, because it concerns the connection, and a
- * session has several; or because frames follow that EXEC's reply does not count. */
+/* True if a transaction cannot contain the command: the command changes the connection, and a
+ * session has several; or Redis adds frames that EXEC's reply does not count. */
 static bool is_tied_to_connection(const struct command *c, const struct resp_view *req)
 {
 	static const char *const harmless[] = { "LIST", "GETNAME", "PAUSE", "UNPAUSE" };

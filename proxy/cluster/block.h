@@ -39,7 +39,7 @@ enum block_state {
 struct block {
 	enum block_state state;
 	int slot; /* slot of the transaction's keys and the watched keys; -1: no key yet */
-	bool watches; /* the node may watch keys */
+	bool watches; /* the node may be watching keys for the client */
 	bool watch_lost; /* keys were watched at another node: EXEC must fail */
 	bool aborted; /* hasp has refused a command: hasp must refuse EXEC, too */
 	bool too_long; /* the transaction exceeds the limit: `kept` lacks commands of it */
@@ -56,21 +56,21 @@ enum block_step {
 	BLOCK_PASS, /* the request belongs to no transaction */
 	BLOCK_ANSWER, /* answer the client by `reply` */
 	BLOCK_SEND, /* send the request to the node of the transaction or the watched keys */
-	BLOCK_SEND_BEHIND, /* as BLOCK_SEND, after `behind`: the transaction begins there */
-	BLOCK_REPLACE, /* send `request` to that node; the client gets `reply` */
+	BLOCK_SEND_BEHIND, /* as BLOCK_SEND, but send `behind` first, with MULTI */
+	BLOCK_REPLACE, /* as BLOCK_SEND, but send `request`; the client gets `reply` */
 };
 
 struct block_answer {
 	enum block_step step;
 	int slot; /* send to the node of this slot; -1: to the client's home */
 	struct slice reply, request;
-	/* Requests to send before this one, whose replies are discarded; the caller releases
-	 * them. Also set with BLOCK_SEND if `is_exec`: for another node, if this one does not
-	 * run EXEC. */
+	/* Requests to send before this one; hasp discards their replies. If `is_exec`, with
+	 * BLOCK_SEND: requests to send before EXEC at another node, if this node does not run
+	 * EXEC. The caller releases the buffer. */
 	struct buf behind;
 	size_t nbehind; /* number of requests in `behind`; 0: none, or too many to be kept */
 	bool is_exec;
-	bool watched; /* (is_exec) no other node can carry EXEC out */
+	bool watched; /* (is_exec) keys are watched, so no other node can carry EXEC out */
 };
 
 /* Decides the next step for a request. `p`: the request's plan. `bytes`: the request as it

@@ -50,7 +50,7 @@ static void start_part(struct cluster_session *s, const struct command *c,
 	e->only.block = b;
 	e->on_reply = on_block_reply;
 	e->patient = true;
-	/* Redis runs a command at once if it has refused MULTI. */
+	/* If Redis refuses MULTI, it runs the command at once, even a script. */
 	e->only.may_forge = command_may_forge(c);
 	if (reply) {
 		e->merge = merge_replaced;

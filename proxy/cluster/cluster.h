@@ -47,15 +47,15 @@ void cluster_free(struct cluster *c);
 
 /* Makes links of `env` virtual: they lead to sessions. */
 void cluster_serve(struct cluster *c, struct link_env *env);
-/* Makes the front, which clients use in place of a node. Its links are virtual; it has no other
- * part of a node. `links`: as for nodes. */
+/* Makes the front: the node that clients use, which stands for the whole cluster. The front has
+ * only a pool, whose links are virtual. `links`: as for nodes. */
 struct node *cluster_front_new(struct cluster *c, const struct link_env *links);
-void cluster_front_stop(struct node *n); /* closes the pool's links */
+void cluster_front_stop(struct node *n); /* closes the links of the front's pool */
 void cluster_front_free(struct node *n);
 
-/* Sets after how long a request that no node takes gets an error, and how many bytes of replies
- * hasp keeps for a client because they came before their turn: from that many on, hasp takes no
- * more requests of the client. */
+/* Sets two limits. A request that no node takes gets an error after `failover_wait_ms`. While
+ * hasp keeps `output_limit` bytes of a client's replies that came before their turn, hasp takes
+ * no more requests of the client. */
 void cluster_set_limits(struct cluster *c, int64_t failover_wait_ms, size_t output_limit);
 
 /* Call this when the map has changed: sends waiting requests to their slots' present nodes. */

@@ -10,7 +10,7 @@
 #include "base/fatal.h"
 #include "cluster/session_internal.h"
 
-/* Bounds of the limit of requests in flight, which depends on the size of replies. */
+/* The number of requests in flight is limited: by the size of replies, within these bounds. */
 #define ENTRIES_MAX ((size_t)4096)
 #define ENTRIES_MIN ((size_t)16)
 /* Bytes of a reply that hasp expects until it knows how long replies are. */
@@ -219,7 +219,7 @@ static bool has_room(const struct cluster_session *s)
 	       s->nentries < (limit - s->kept) / s->reply_size;
 }
 
-/* Forwards the bytes up to a protocol error, which Redis answers before it closes. */
+/* Forwards the bytes up to a protocol error, after which Redis closes the connection. */
 static size_t session_pass_bad(struct cluster_session *s, const char *p, size_t used)
 {
 	struct cluster_entry *e;
@@ -299,7 +299,7 @@ static size_t gather_on(struct cluster_session *s, const char *p, size_t n)
 	size_t used;
 	enum resp_result r = request_scan(&scan, p, n, &used);
 
-	/* Wait for earlier requests, so that session_take_request() takes all of it. */
+	/* Wait for earlier requests, so that session_take_request() takes the whole request. */
 	if (r != RESP_MORE && !list_empty(&s->entries)) {
 		s->starved = true;
 		return 0;

@@ -15,7 +15,7 @@
  * unless it has requests in flight, subscriptions or a transaction at the old one. Requests in
  * flight that any node may answer, such as PING, go to the new home. */
 
-/* True if the session must stay at this node. `moves`: ignore parts that can move. */
+/* True if the session must stay at this node. `moves`: parts that can move do not count. */
 static bool has_something(const struct node_conn *l, bool moves)
 {
 	const struct cluster_session *s = l->session;
@@ -55,8 +55,8 @@ static struct node *pick_default_node(struct cluster *c, enum node_health *healt
 }
 
 /* Chooses another home node if the present one does not answer, and the session can leave it.
- * `moves`: parts in flight may move, too. Returns true if the caller must dispatch parts that
- * wait for a link to the old home again. */
+ * `moves`: parts in flight may move, too. Returns true if the caller must dispatch again the
+ * parts that wait for a link to the old home. */
 static bool leave_default_node(struct cluster_session *s, bool moves)
 {
 	struct cluster *c = s->cluster;
@@ -264,7 +264,7 @@ bool dispatch_due(struct cluster_session *s, double now)
 
 void dispatch_again(struct cluster_session *s)
 {
-	/* Keep the order of the requests: the new map may give them one node. */
+	/* In the order of the requests: by the new map, several may be for one node. */
 	list_each (struct cluster_entry, e, &s->entries, node) {
 		for (size_t i = 0; i < e->nparts; i++) {
 			struct cluster_part *p = &e->parts[i];

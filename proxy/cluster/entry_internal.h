@@ -61,17 +61,16 @@ struct cluster_part {
 	int slot; /* -1: none; without `to`, the session's home node then gets the part */
 	struct node *to; /* send the part to this node; NULL: to the node of its slot */
 	bool several; /* the part may name more than one key of its slot */
-	bool reads; /* changes nothing, so it may run twice (without `slot`: on any node) */
-	bool may_forge; /* command_may_forge() */
-	bool counts; /* the part is WAIT: a write before it makes it cover all earlier writes */
-	bool is_copy; /* (acks) the client gets the acknowledgements of the first part instead
-	               */
+	bool reads; /* changes nothing: may run twice; without `slot`, on any node */
+	bool may_forge; /* a script may have forged an error: command_may_forge() */
+	bool counts; /* WAIT: hasp sends a write first, so that WAIT covers earlier writes */
+	bool is_copy; /* (acks) the reply is the acknowledgements of the first part */
 	struct acks acks; /* the acknowledgements that are the part's reply */
 	struct block_part
 		*block; /* the part's role in a transaction, or in WATCH; NULL: none */
 
 	/* Where the part was sent, and its reply. */
-	struct node_conn *node_conn; /* in PART_HELD and PART_SENT */
+	struct node_conn *node_conn; /* the part's connection in PART_HELD and PART_SENT */
 	struct buf reply; /* the whole reply, if the entry has `merge` */
 	bool uncounted; /* (counts) the node refused the write before WAIT */
 	bool withdrawn; /* (PART_SENT) if the node refuses the part, the reply is
@@ -80,13 +79,13 @@ struct cluster_part {
 
 	/* Redirections, and nodes that cannot be reached: dispatch.c, redirection.c. */
 	struct node *asked; /* the node to send the part to next, after ASKING; NULL: none */
-	struct hint *hint; /* (PART_RETRY) the error by which the node refused the part, and
-	                    * which a script may have forged; NULL: no script can have */
+	struct hint *hint; /* (PART_RETRY) the error by which the node refused the part, if a
+	                    * script may have forged the error; else NULL */
 	bool redirected; /* the part was redirected at least once */
 	bool unserved; /* the part's node last answered that it does not serve the slot */
 	bool is_stale; /* (PART_SENT) the node refused an earlier part: hasp drops the reply to
-	                * this one, and sends it again after the earlier part */
-	double since; /* time since when no node takes the part; 0: none refused it */
+	                * this part, and sends this part again after the earlier one */
+	double since; /* time when a node first refused the part; 0: none has */
 	double retry_at; /* (PART_RETRY) the time of the next try */
 	const char *why; /* why no node took the part; a literal */
 };
@@ -96,7 +95,7 @@ struct cluster_entry {
 	struct list node; /* in session->entries */
 	struct cluster_session *session;
 	uint64_t serial; /* number of the entry in its session, rising */
-	struct cluster_part *parts; /* &only, or an array of its own */
+	struct cluster_part *parts; /* the address of `only`, or an array of the entry's own */
 	size_t nparts; /* 0: hasp itself answers, see entry_answer() */
 	size_t ndone; /* number of parts that are answered */
 	struct cluster_part only;
@@ -192,16 +191,16 @@ void dispatch_again(struct cluster_session *s);
 
 /* --- redirection.c ------------------------------------------------------------------------ */
 
-/* Handles the part's reply, the error `line`. True: the node did not carry the request out;
- * hasp sends the part again, or answers it later. */
+/* Handles the part's reply, the error `line`. Returns true if the node did not carry the
+ * request out: hasp sends the part again, or answers it later. */
 bool redirection_take(struct cluster_part *p, struct slice line);
 /* As redirection_take(), for a part of a transaction. *discard: the DISCARD or UNWATCH to send
  * to the node then; SLICE_NONE: nothing. */
 bool redirection_take_block(struct cluster_part *p, struct slice line, struct slice *discard);
 /* Sends the part again a little later, because no node takes it now. `why`: a literal. */
 void redirection_later(struct cluster_part *p, const char *why);
-/* Sends the part again; at once if its node is known. Sends later parts again after it, if
- * they might otherwise see a state in which this part has not run. */
+/* Sends the part again; at once if its node is known (`is_named`). Sends later parts again
+ * after it, if they might otherwise see a state in which this part has not run. */
 void redirection_again(struct cluster_part *p, bool is_named, const char *why);
 /* Handles the answer of `n` to hasp's question number `question`, which is in the map by now:
  * sends parts again that `n` has redirected, or answers them by the error of `n`. `was_down`:

@@ -14,8 +14,8 @@
 /* Up to this many keys, hasp searches the parts for a key's slot. */
 #define FEW_KEYS 16
 
-/* Returns the number of the slot's part; nparts: it has none yet. `index`: by slot, the number
- * of its part plus one; NULL: search the parts. */
+/* Returns the number of the slot's part; nparts: the slot has no part yet. `index`: for each
+ * slot, the number of its part plus one; NULL: search the parts. */
 static uint32_t find_part(const struct split *s, const uint32_t *index, uint16_t slot)
 {
 	if (index)
@@ -89,7 +89,7 @@ static bool is_error(struct slice reply)
 	return reply.n && (*reply.p == '-' || *reply.p == '!');
 }
 
-/* Appends the first error. False: there is none. */
+/* Appends the first error. Returns false if no reply is an error. */
 static bool merge_error(const struct slice *replies, size_t n, struct buf *out)
 {
 	for (size_t i = 0; i < n; i++) {
@@ -312,7 +312,7 @@ static void merge_least(const struct slice *replies, size_t n, struct buf *out)
 	free(rests);
 }
 
-/* Ignores the error of nodes where no script runs if another node has another error. */
+/* Appends a reply that is no error; else an error, if possible one that is not -NOTBUSY. */
 static void merge_any(const struct slice *replies, size_t n, struct buf *out)
 {
 	static const struct slice idle = SLICE_LIT("-NOTBUSY");

@@ -21,7 +21,7 @@
  *   MGET a b c d   a, c in one slot, b and d in others   ->   MGET a c | MGET b | MGET d */
 
 struct split_part {
-	uint32_t first, last; /* numbers of its keys */
+	uint32_t first, last; /* numbers of the part's first and last key */
 	uint32_t nkeys;
 	uint16_t slot;
 };

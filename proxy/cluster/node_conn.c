@@ -154,7 +154,7 @@ bool node_conn_can_be_recalled(const struct node_conn *l)
 
 	if (l->nsent == 0)
 		return true;
-	/* The client already has a part of a reply that has begun. */
+	/* The client already has the beginning of this reply. */
 	if (l->in_frame || l->error)
 		return false;
 	list_each (const struct cluster_entry, e, entries, node)
@@ -260,7 +260,7 @@ static void node_conn_on_bytes(void *owner, struct slice bytes)
 	}
 }
 
-/* Forwards the whole acknowledgement in l->frame, unless another node's takes its place. */
+/* Forwards the whole acknowledgement in l->frame, unless another node's replaces it. */
 static void forward_ack(struct node_conn *l, const struct cluster_part *p)
 {
 	struct buf ack = BUF_INIT;

@@ -26,7 +26,7 @@ enum node_conn_state {
 /* How hasp handles the frame that it is reading. */
 enum node_conn_frame {
 	NODE_CONN_FRAME_PASSED,
-	NODE_CONN_FRAME_PUSHED, /* forwarded, also in RESP2, as one that answers no request */
+	NODE_CONN_FRAME_PUSHED, /* forwarded, even in RESP2, as a frame that answers nothing */
 	NODE_CONN_FRAME_HELD, /* kept in node_conn->frame until its kind is known */
 	NODE_CONN_FRAME_DROPPED,
 };
@@ -40,7 +40,7 @@ struct node_conn {
 	struct pool_waiter waiter;
 	bool own; /* no other session uses the link */
 	struct list held; /* parts that wait for the link, the oldest first */
-	size_t nsent; /* parts in PART_SENT */
+	size_t nsent; /* number of parts in PART_SENT */
 	unsigned replays_due; /* number of due replies to node_conn_write_replay() */
 	uint64_t replayed; /* (REPLAYING) serial of the session command that was sent last */
 	struct subscriptions subscriptions; /* the subscriptions of the link */

@@ -36,8 +36,8 @@ struct plan {
  * known. */
 struct plan plan_request(const struct command *c, const struct resp_view *req);
 
-/* Makes an MSET with the same fault, but keys of one slot, of an MSET that lacks its last value
- * and has keys in several slots, so that Redis words the error. `argv` has space for four. */
+/* For an MSET without its last value, with keys in several slots: makes an MSET with this
+ * fault, but keys of one slot, so that Redis words the error. `argv` has space for four. */
 void plan_malformed(const struct resp_view *req, struct slice *argv);
 
 /* Redis' errors, with their line ends. */

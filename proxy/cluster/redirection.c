@@ -112,7 +112,7 @@ static void fail_streamed(struct cluster_part *p, struct slice error)
 static const struct {
 	struct slice word;
 	enum redirection what;
-	const char *why; /* for the client, if no node takes the request */
+	const char *why; /* reason in the client's error, if no node takes the request */
 } redirections[] = {
 	{ SLICE_LIT("MOVED"), REDIRECTION_MOVED,
 	  "its nodes disagree about which node serves it" },
@@ -153,7 +153,7 @@ static enum redirection read_redirection(const struct cluster_part *p, struct sl
 	return what;
 }
 
-/* Updates the map. Returns the node that the error names; NULL: none that is in the map. */
+/* Updates the map. Returns the node that the error names; NULL: the map has no such node. */
 static struct node *learn_redirection(const struct cluster_part *p, struct slice line,
                                       enum redirection what)
 {
@@ -200,7 +200,7 @@ static void drop_later_reads(const struct cluster_part *p)
 			struct cluster_part *q = &e->parts[i];
 			if (q->slot != p->slot || q->state != PART_SENT || !q->reads)
 				continue;
-			/* The reads after this one are stale, too. */
+			/* The reads after a stale read are stale already. */
 			if (q->is_stale)
 				return;
 			q->is_stale = true;

@@ -42,7 +42,7 @@ static void send_one(struct cluster_session *s, const struct command *c, int slo
 	part_dispatch(&e->only);
 }
 
-/* False: all earlier requests must be answered first. */
+/* Sends the request to the slot's node. Returns false if it must wait for earlier requests. */
 static bool send_to_slot(struct cluster_session *s, const struct command *c, unsigned slot,
                          bool several, struct slice bytes)
 {
@@ -111,7 +111,7 @@ static void send_malformed(struct cluster_session *s, const struct command *c,
 }
 
 /* True for READONLY and READWRITE at a Valkey server, because Valkey 8 accepts them also
- * without a cluster. Only Valkey refuses MULTI inside MULTI by a flag. */
+ * without a cluster. hasp recognizes Valkey by a flag that forbids MULTI inside MULTI. */
 static bool is_ignored(const struct cluster_session *s, const struct command *c)
 {
 	const struct command *multi = commands_get(s->cluster->opts.commands,
@@ -121,7 +121,7 @@ static bool is_ignored(const struct cluster_session *s, const struct command *c)
 	       (strcmp(c->name, "readonly") == 0 || strcmp(c->name, "readwrite") == 0);
 }
 
-/* False: all earlier requests must be answered first. */
+/* Carries out the request's plan. Returns false if the request must wait for earlier ones. */
 static bool follow_plan(struct cluster_session *s, const struct command *c,
                         const struct resp_view *req, struct slice bytes)
 {

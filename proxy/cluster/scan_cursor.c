@@ -14,7 +14,7 @@ uint8_t scan_cursor_mark(struct slice name)
 	return slot_of_key(name) & ((1 << MARK_BITS) - 1);
 }
 
-/* Reads a decimal number of 64 bits. Returns false if `text` is none. */
+/* Reads a decimal number of 64 bits. Returns false if `text` is no such number. */
 static bool read_number(struct slice text, uint64_t *v)
 {
 	*v = 0;

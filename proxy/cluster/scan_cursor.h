@@ -40,12 +40,12 @@ bool scan_cursor_read(struct slice text, struct scan_cursor *c)
 void scan_cursor_request(const struct resp_view *req, const struct scan_cursor *c,
                          struct buf *out);
 
-/* Reads the cursor of a node's whole reply. Returns false if it is an error or no reply to
- * SCAN. */
+/* Reads the cursor of a node's whole reply. Returns false if the reply is an error, or is not
+ * to SCAN. */
 bool scan_cursor_of_reply(struct slice reply, uint64_t *at) __attribute__((warn_unused_result));
 
-/* Appends a node's reply with the cursor `c` for the client (NULL: 0, it was the last node); or
- * an error if the cursor of Redis is too large. */
+/* Appends a node's reply with the cursor `c` for the client; NULL: 0, because this was the last
+ * node. Appends an error instead if the cursor of Redis is too large. */
 void scan_cursor_reply(struct slice reply, const struct scan_cursor *c, struct buf *out);
 
 #endif

@@ -12,12 +12,14 @@
  *                              ^ replies of later entries wait for their turn
  *
  *   cluster.c           all sessions of a worker
- *   cluster_session.c   takes requests, long ones as they arrive; backpressure; beginning and
- * end routing.c           turns a request into an entry session_command.c   commands that
- * change the session, on all of its links block_exchange.c    transactions pubsub.c
- * subscriptions: requests; replies are in pubsub_replies.c wide.c              requests for
- * several nodes: split, sent to all, SCAN dispatch.c          the node of a part; parts that no
- * node has taken redirection.c       MOVED, ASK, TRYAGAIN, CLUSTERDOWN, also in transactions
+ *   cluster_session.c   takes requests, long ones as they arrive; backpressure; begin and end
+ *   routing.c           turns a request into an entry
+ *   session_command.c   commands that change the session, on all of its links
+ *   block_exchange.c    transactions
+ *   pubsub.c            subscriptions: requests; replies are in pubsub_replies.c
+ *   wide.c              requests for several nodes: split, sent to all, SCAN
+ *   dispatch.c          the node of a part; parts that no node has taken
+ *   redirection.c       MOVED, ASK, TRYAGAIN, CLUSTERDOWN, also in transactions
  *   node_conn.c         a session's links to the nodes; node_conn_write.c writes on them
  *   entry.c             entries, parts, and the order of the replies
  *   session_out.c       bytes for the virtual link; the session's state; which links are read
@@ -46,10 +48,10 @@ struct cluster {
 	struct timer tick; /* runs while sessions are in `stalled` */
 	timer_fn *on_tick;
 	size_t nhomes; /* number of home nodes given to sessions: the nodes take turns */
-	struct freelist entries; /* struct cluster_entry */
-	struct freelist requests; /* of BUF_FIRST_SIZE: parts' requests and replies */
+	struct freelist entries; /* free blocks for struct cluster_entry */
+	struct freelist requests; /* free blocks for parts' requests and replies */
 	struct request_args args; /* arguments of the request that is being read */
-	struct buf text; /* scratch */
+	struct buf text; /* scratch buffer */
 	struct primaries primaries;
 };
 
@@ -59,7 +61,7 @@ enum replay_kind {
 	REPLAY_NONE, /* not a session command */
 	REPLAY_LOGIN,
 	REPLAY_HELLO,
-	REPLAY_RESET, /* only the client's library stays in force */
+	REPLAY_RESET, /* RESET; keeps only the library's name and version in force */
 	REPLAY_NAME,
 	REPLAY_LIB_NAME,
 	REPLAY_LIB_VER,
@@ -79,7 +81,7 @@ struct replayed {
 /* The session commands in force, oldest first: hasp sends them on each new link. */
 struct replay {
 	struct list commands;
-	uint64_t serial; /* serial of the newest */
+	uint64_t serial; /* serial of the newest command */
 };
 
 void replay_fini(struct replay *r);
@@ -111,7 +113,7 @@ struct cluster_session {
 
 	/* cluster_session.c */
 	struct stream_peer peer; /* the far end of `link` */
-	struct link *link; /* virtual; NULL: FLOW_CLOSED */
+	struct link *link; /* the virtual link; NULL in FLOW_CLOSED */
 	bool shares; /* node connections are on shared links of the nodes' pools */
 	/* The pool's login. Its strings are in `login_text`. */
 	struct link_login login;
@@ -123,17 +125,17 @@ struct cluster_session {
 	bool shut; /* the client has shut its side down */
 
 	/* long requests */
-	struct request_scan scan; /* in STREAMING, GATHERING */
-	struct node_conn *stream_node_conn; /* in STREAMING, RAW; NULL: drop the stream */
+	struct request_scan scan; /* scans the long request in STREAMING and GATHERING */
+	struct node_conn *stream_node_conn; /* gets the stream or raw bytes; NULL: drop them */
 	/* (STREAMING) The part that keeps the request's bytes; NULL: none. */
 	struct cluster_part *stream_part;
-	/* When a long request began to wait for its node connection, or a request for all
-	 * primaries for a map; 0: none waits. */
+	/* Since when a long request waits for its node connection, or a request for all
+	 * primaries waits for the map; 0: none waits. */
 	double stalled_since;
 
 	/* The slots of requests in flight, as a set of session_bit(): see session_holds(). */
-	uint64_t several; /* requests of several keys */
-	uint64_t blocks; /* transactions */
+	uint64_t several; /* slots of requests of several keys */
+	uint64_t blocks; /* slots of transactions */
 	bool refused; /* a node has refused a request since the session last had nothing in
 	               * flight */
 
@@ -165,12 +167,12 @@ struct cluster_session {
 	size_t reply_size; /* expected length of a reply, in bytes: about the longest of the
 	                    * latest ones; >= 1 */
 	bool head_begun; /* a part of the first entry's reply is in `out`, or delivered */
-	bool advancing; /* session_advance() runs, or must not run */
+	bool advancing; /* session_advance() is running, or must not begin */
 	bool lingers; /* (ENDING) only the client ends the session */
 
 	/* dispatch.c, redirection.c, node_conn.c */
 	struct list retries; /* parts in PART_RETRY, in the order of the requests */
-	struct node *default_node; /* for requests without a key; NULL: not chosen yet */
+	struct node *default_node; /* gets requests without a key; NULL: not chosen yet */
 	struct list node_conns;
 	struct node_conn *last; /* the node connection that was looked up last; NULL: none */
 
@@ -193,10 +195,10 @@ static inline uint64_t session_bit(unsigned slot)
 
 /* True if a request of the slot must wait until all requests before it are answered.
  *
- * While keys migrate, their node may refuse a request of several keys, because one key has
- * left, and run a later request for a key that has not. So writes wait for the answer to a
- * request of several keys. Reads do not: if that request is refused, redirection_again() sends
- * them again after it. Every request waits for a transaction before it. */
+ * A node may refuse a request of several keys, because one key has migrated, and run a later
+ * request for a key that is still there. So each request waits if its slot is known to migrate,
+ * or has a transaction in flight. In other slots, a write waits for a request of several keys;
+ * a read waits only after a refusal, because redirection_again() can send reads again. */
 static inline bool session_holds(const struct cluster_session *s, unsigned slot, bool reads)
 {
 	uint64_t bit = session_bit(slot);
@@ -275,10 +277,10 @@ void block_exchange_unwatch(struct cluster_session *s);
 
 /* --- routing.c ---------------------------------------------------------------------------- */
 
-/* Takes one whole request. False: all earlier requests must be answered first. */
+/* Takes one whole request. Returns false if all earlier requests must be answered first. */
 bool routing_take(struct cluster_session *s, const struct resp_view *req, struct slice bytes)
 	__attribute__((warn_unused_result));
-/* True if hasp must have the whole of a long request, which begins so, to classify it. */
+/* True if hasp can classify a long request only when it is whole. `req`: its beginning. */
 bool routing_needs_whole(const struct cluster_session *s, const struct resp_view *req);
 /* Finds the slot of a long request by its beginning; -1: it has no key. *several: it may name
  * more than one. *may_forge: command_may_forge(). Returns false if more bytes are needed. */
@@ -290,8 +292,8 @@ struct node *session_default_node(struct cluster_session *s);
 
 /* --- pubsub_replies.c --------------------------------------------------------------------- */
 
-/* Returns the first node connection after `after` (NULL: from the beginning) that is
- * subscribed to something, or to shard channels. NULL: there is none. */
+/* Returns the first node connection after `after` (NULL: the first of all) that has
+ * subscriptions, or with `shards` has subscriptions to shard channels. NULL: there is none. */
 struct node_conn *pubsub_next_node_conn(struct cluster_session *s,
                                         const struct node_conn *after, bool shards);
 /* Ends the session if it misses keyspace notifications of a node that the map has now. */

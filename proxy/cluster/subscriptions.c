@@ -48,8 +48,8 @@ static uint32_t *number_of(struct subscriptions *s, enum command_session of)
 	                                                              : &s->shards;
 }
 
-/* Stores the number in an acknowledgement: of channels and patterns together, or of shard
- * channels. */
+/* Stores the number that an acknowledgement reports: of channels and patterns together, or of
+ * shard channels. */
 static void count(struct subscriptions *s, enum command_session of, long long total)
 {
 	uint32_t *n = number_of(s, of);

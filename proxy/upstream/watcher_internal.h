@@ -87,8 +87,7 @@ struct watcher {
 	const char *asked; /* the sentinel that hasp asks; NULL: hasp asks `candidate` */
 	char candidate[SENTINEL_NAME_SIZE]; /* the server to ask for its role */
 	bool is_readonly; /* the alarm LINK_READONLY began the round */
-	bool asks_all; /* no primary is known yet, so hasp compares the answers of all sentinels
-	                */
+	bool asks_all; /* no primary is known yet: compare the answers of all sentinels */
 	double began_at; /* clock_now() when the round began */
 	bool is_reconnect; /* watcher_reconnect() began the round; true until the next round */
 	bool is_reconnect_due; /* watcher_reconnect() was called since the round began */
