@@ -8,8 +8,7 @@
 #include "base/fatal.h"
 #include "base/list.h"
 
-/* The way of a request: resolve_start() -> `queue` -> resolver's thread -> mailbox -> `done`.
- */
+/* Its way: resolve_start() -> resolver.queue -> resolver's thread -> mailbox -> `done`. */
 struct resolve_request {
 	struct message message;
 	struct list node; /* in resolver.queue */
