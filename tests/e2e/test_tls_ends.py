@@ -8,7 +8,7 @@ from harness import Connection, encode
 from harness.encrypted import TlsAddress
 from harness.libssl import TLS1_2, Libssl
 from harness.replies import OK, PONG
-from harness.tls import connect_tls, tls_address
+from harness.tls import connect_tls, encrypted, tls_address
 
 MB = 1 << 20
 
@@ -74,7 +74,8 @@ def test_request_that_is_cut_off_is_no_request(tls_hasp, authority, redis_server
 
 def test_large_values_both_ways_to_one_that_reads_slowly(tls_hasp, authority, redis_server):
     value = b"z" * 64 * MB
-    hasp = tls_hasp(memory_limit="64mb")
+    upstream = encrypted(redis_server.tls_address, authority, connect_timeout="60s")  # the value keeps Redis busy
+    hasp = tls_hasp(upstream=upstream, memory_limit="64mb")
     with Connection(TlsAddress.of(tls_address(hasp), authority.trusting()), receive_buffer=65536) as c:
         assert c.call("SET", "v", value) == OK
         c.send(encode("GET", "v") + encode("PING"))
