@@ -45,7 +45,7 @@ struct ack_line {
 	struct control *control;
 	struct list waiting; /* questions that hasp sends after those in `sent` */
 	struct list sent; /* questions in flight */
-	struct timer timer; /* a WAIT in flight: its limit; none: the next try to connect */
+	struct timer timer; /* time limit of a WAIT in flight; else the next connection check */
 	struct buf refusal; /* Redis' first error for the questions in `sent`; empty: none */
 };
 
@@ -85,9 +85,9 @@ static struct attempt replica_ask_try(const struct replica_ask *a)
 
 /* --- the look ------------------------------------------------------------------------------
  *
- * Most locks have a record that names the ticket of the try, and hasp reads that record. hasp
- * reads the lock itself in the layout `count` and if it is a read-write lock, whose record
- * names only the owner's first try, and if it is a guard, which has no record.
+ * Most locks have a record that names the ticket of the try: hasp reads the record. In the
+ * layout `count` and in a read-write lock, the record names only the owner's first try, and a
+ * guard has no record: for these, hasp reads the lock itself.
  */
 
 static void write_writer(struct buf *out, struct slice token)
@@ -538,7 +538,7 @@ struct replica_ask *replica_ask_new(struct replica_acks *all, const struct attem
 	buf_append(&a->bytes, t->id.token);
 	buf_append(&a->bytes, t->value);
 	buf_append(&a->bytes, t->ticket);
-	/* Send it in the next loop iteration, with the other questions of this iteration. */
+	/* Send the question in the next loop iteration, with others that come now. */
 	replica_ask_queue(a, a->asked_at);
 	return a;
 }

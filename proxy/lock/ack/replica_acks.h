@@ -52,7 +52,7 @@ struct replica_ask_terms {
 };
 
 /* `enough`: true if terms.replicas replicas have the lock. False: fewer have it, or hasp does
- * not know; if terms.releases, hasp has released the lock, or still tries. */
+ * not know; if terms.releases, hasp has released the lock, or still tries to. */
 typedef void replica_ask_fn(void *arg, bool enough);
 
 /* Asks about the lock that the try `t` (copied) has got. `fn` runs once, after

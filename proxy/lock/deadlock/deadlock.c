@@ -33,7 +33,8 @@ struct deadlocks {
 	/* Checks the watches in `shared`; stopped while it is empty. */
 	struct timer generations;
 	unsigned generation; /* wait_graph_generation() at the last check */
-	double questions; /* questions left at `counted_at`; < 0: too many were asked */
+	/* how many more questions hasp could ask at `counted_at`; < 0: too many were asked */
+	double questions;
 	double counted_at; /* when `questions` was counted, by the timers' clock */
 	struct list put_off; /* watches whose searches are postponed, the oldest first */
 	struct timer turn; /* starts postponed searches; stopped while there are none */
@@ -47,7 +48,7 @@ struct deadlock_watch {
 	struct search *search; /* NULL: no search is running */
 	bool again; /* start another search after `search` */
 	struct timer retry; /* starts a search after a failed one */
-	double pause; /* seconds until the next search, if this one fails */
+	double pause; /* seconds to wait after a failed search */
 	struct list shared; /* node in deadlocks.shared, or in no list */
 	struct list put_off; /* node in deadlocks.put_off, or in no list */
 };
@@ -251,7 +252,7 @@ static void write_error(const struct search *s, struct buf *out)
 	buf_puts(out, "\r\n");
 }
 
-/* Reports the circle, if the other waits are still in the graph. */
+/* Reports the circle, if all of its waits are still in the graph. */
 static void search_report(struct search *s)
 {
 	struct deadlock_watch *w = s->watch;
@@ -458,8 +459,8 @@ void deadlocks_free(struct deadlocks *all)
 	free(all);
 }
 
-/* Adds the watch to those that hasp checks regularly: its owner may get a lock over another
- * connection while this one waits. */
+/* Adds the watch to those that hasp checks regularly: its owner may get a lock over one
+ * connection while it waits on another. */
 static void watch_shared(struct deadlock_watch *w)
 {
 	struct deadlocks *all = w->all;

@@ -93,7 +93,7 @@ struct graph_wait *wait_graph_add(struct wait_graph *g, const struct wait_facts 
 	return w;
 }
 
-/* Sets `moved` in the owner's waits. True if any. The caller has the mutex. */
+/* Sets `moved` in the owner's waits. Returns true if it has any. The mutex is locked. */
 static bool mark_moved(struct wait_graph *g, struct slice owner)
 {
 	struct map_node *node = map_get(&g->by_owner, owner);

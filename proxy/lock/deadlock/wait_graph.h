@@ -64,8 +64,7 @@ void wait_graph_remove(struct wait_graph *g, struct graph_wait *w);
 struct graph_wait *graph_wait_hold(struct graph_wait *w); /* adds a reference */
 void graph_wait_release(struct graph_wait *w); /* drops a reference */
 
-/* Writes at most `max` waits of `owner`, each with a reference, to `waits`. Returns how
- * many. */
+/* Writes up to `max` waits of `owner` to `waits`, each with a reference. Returns how many. */
 size_t wait_graph_of(struct wait_graph *g, struct slice owner, struct graph_wait **waits,
                      size_t max);
 

@@ -188,8 +188,7 @@ void stats_report(struct stats *s, struct buf *out)
 
 /* How many lines hasp logs in 10 seconds for each event of each section. */
 #define EVENT_BURST 10
-/* hasp logs one refused try in this many seconds (more at level debug): contention is
- * normal. */
+/* hasp logs one refused try (at level debug, more of them) in this many seconds. */
 #define CONTENTION_SECONDS 60.0
 /* How many bytes of a key a log line shows. */
 #define EVENT_KEY_MAX 64

@@ -82,12 +82,13 @@ struct section_stats {
 	const char *name; /* name of the section; for [verbs], its name for LOCK */
 	bool log_events;
 	int64_t log_held_ms, log_waited_ms; /* log longer holds and waits; 0: none */
-	bool watches_reads; /* hasp notes which connections read the locks, for a log hint */
+	/* hasp notes which connections read the locks, for a hint in the log */
+	bool watches_reads;
 	struct log_limit limits[LOCK_EVENTS];
 	struct top_keys *contended; /* shared by all of the worker's sections */
 };
 
-/* Counts an outcome. Does nothing if `s` is NULL; nor do the functions below. */
+/* Counts an outcome. Does nothing if `s` is NULL, like the functions below. */
 static inline void stats_add(struct section_stats *s, enum stats_field what)
 {
 	if (s)
@@ -138,8 +139,7 @@ struct stats; /* the numbers of all sections at all workers */
 struct stats *stats_new(size_t nworkers);
 void stats_free(struct stats *s); /* call it when no worker runs any more */
 
-/* Returns the section's numbers at `worker`, valid until stats_free(). Any thread may call
- * it. */
+/* Returns the section's numbers at `worker`, valid until stats_free(). For any thread. */
 struct section_stats *stats_section(struct stats *s, enum stats_kind kind, const char *name,
                                     size_t worker);
 
@@ -151,8 +151,8 @@ void stats_each(struct stats *s, stats_fn *fn, void *arg);
 /* Returns the sums over all sections. Any thread may call it. */
 struct stats_sums stats_total(struct stats *s);
 
-/* Returns the most contended keys of `worker` in the last minutes, of all sections. `of` of a
- * key is its section's struct section_stats. Only that worker's thread may call it. */
+/* Returns the most contended keys of `worker` in the last minutes, of all sections. A key's
+ * `of` is the section_stats of its section. Only the thread of `worker` may call it. */
 struct top_keys *stats_contended_keys(struct stats *s, size_t worker);
 
 /* Returns "lock", "guard", "verbs" or "quorum". */

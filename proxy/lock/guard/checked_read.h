@@ -30,8 +30,8 @@ struct checked_read;
  * the reply is an array with one value for each of the command's keys. */
 struct checked_read *checked_read_new(struct read_sets *table, struct read_set *r, int db,
                                       bool each);
-/* For a write that a transaction queues: when Redis has run the write, earlier reads of its
- * keys end. */
+/* Makes a checked_read for a write that a transaction queues: when Redis has run the write,
+ * earlier reads of its keys end. */
 struct checked_read *checked_read_new_write(struct read_sets *table, struct read_set *r);
 /* Adds `key` (copied), which has index `i` among the command's keys. Each call needs a greater
  * `i`. */

@@ -49,8 +49,8 @@ static const struct transition by_script[GUARD_OP_PHASES][GUARD_OP_EVENTS] = {
 	ON(EXECUTE, UNACKED) = DO(DONE, ABORT),
 };
 
-/* (guard_op_step() has two more ends: Redis refused to queue a command of the transaction; the
- * guards have changed too often.) */
+/* (guard_op_step() also ends the operation if Redis has refused to queue a command of the
+ * transaction, or if the guards have changed too often.) */
 static const struct transition by_transaction[GUARD_OP_PHASES][GUARD_OP_EVENTS] = {
 	ON(NEW, START) = DO(NEXT, SEND_NEXT),
 	ON(ACQUIRE, NOSCRIPT) = DO(ACQUIRE, SEND_NEXT),
@@ -567,7 +567,7 @@ void guard_op_undo(struct guard_op *op, bool keeps_read)
 		buf_clear(&out);
 		opts = read_sets_opts(op->table, db);
 		script = rewrite_dequeue(&out, &t, true, &opts);
-		/* The waiter may have the place that it got when it began to wait. */
+		/* Search from the start of the wait: the waiter may still have its place. */
 		script_job_repeat(read_sets_jobs(op->table), db, script, buf_slice(&out),
 		                  op->sent_at - (double)op->wait_ms / 1000, op->sent_at, until);
 	}

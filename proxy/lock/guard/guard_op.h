@@ -219,7 +219,7 @@ bool guard_op_queue(struct guard_op *op, struct slice line, struct buf *name, st
                     int64_t *lease_ms);
 /* The operation has ended with this result: updates the entries of its keys. */
 void guard_op_complete(struct guard_op *op, enum guard_op_result result);
-/* The command was not run, and hasp decides again about it: keys count as read as before. */
+/* Redis did not run the command, and hasp decides again: restores which keys count as read. */
 void guard_op_withdraw(struct guard_op *op);
 /* hasp will not see the reply: the keys that the command reads count as read. Frees `op`. */
 void guard_op_assume(struct guard_op *op);

@@ -27,7 +27,7 @@
  * hasp treats a write to a key without an entry as if the key had been read. */
 #define READ_SET_MAX 1024
 
-/* Stands for the digest of a value that hasp has not seen. It is no value's digest. */
+/* Stands for the digest of a value that hasp has not seen. No value has this digest. */
 #define READ_SET_UNSEEN SLICE_LIT("-")
 
 struct read_sets; /* the read sets of a worker's connections */
@@ -104,7 +104,7 @@ void read_set_check_failed(struct read_sets *table, struct read_set *r, int db,
 /* Makes the key's entry the latest, if there is one. */
 void read_set_keep(struct read_sets *table, struct read_set *r, int db, struct slice key);
 
-/* A request that is sent `now` acquires the guard, or begins its lease again, until `until`. */
+/* A request that is sent `now` acquires the guard, or begins its lease again: until `until`. */
 void read_set_entry_sent(struct read_set_entry *e, double now, double until);
 
 /* Takes the next step through the entries of all connections: see map_scan(). */

@@ -79,8 +79,8 @@ struct hold {
 	bool release : 1; /* hasp releases the lock at disconnect */
 	bool closes : 1; /* if the lock is lost, hasp closes the holder's connection */
 	bool shared : 1; /* other connections may have the same token */
-	bool reentered : 1; /* the owner LOCKed it again before it UNLOCKed it */
-	bool unknown : 1; /* the server has changed: the new one may not have the lock */
+	bool reentered : 1; /* the owner has LOCKed the lock again without an UNLOCK */
+	bool unknown : 1; /* the server has changed, and may not have the lock */
 	bool counted : 1; /* STAT_HELD of `stats` counts the hold: its lease is not over */
 	bool counts_token : 1; /* the hold has set token->counted */
 };
@@ -114,7 +114,7 @@ struct holds {
 	struct list by_age; /* the `counted` holds, the longest held first */
 	size_t ncounted;
 	struct list due; /* holds that hasp must renew now */
-	struct timer gather; /* hasp renews the holds in `due` when it ends */
+	struct timer gather; /* hasp renews the holds in `due` when this timer ends */
 	struct list losers; /* owners whose connections hasp must close */
 	struct timer close; /* closes the connections of `losers` */
 	size_t npending; /* calls whose reply is due */
@@ -246,7 +246,7 @@ void hold_events_released(const struct hold *hold);
 void hold_events_lost(const struct hold *hold, const char *reason);
 /* Counts how long the ended hold lasted, and logs a long one. */
 void hold_events_ended(const struct hold *hold);
-/* Adds the hold to the held ones (`held`), or removes it; hold->since must be set. */
+/* Adds the hold to STAT_HELD (`held`), or removes it; hold->since must be set. */
 void hold_events_count(struct hold *hold, bool held);
 /* Makes `stats` count the hold; NULL: nothing counts it. */
 void hold_events_count_at(struct hold *hold, struct section_stats *stats);

@@ -14,9 +14,9 @@
 
 /* Space for a hold with an id of usual length. */
 #define SMALL_SIZE (sizeof(struct hold) + 32)
-/* How long after the lease hasp goes on trying to release a hold of a shared owner. */
+/* For how many seconds after its lease hasp tries to release a hold with a shared token. */
 #define SHARED_RELEASE_SECONDS 3600
-/* If a connection has no more holds than this, hasp searches its list of holds first. */
+/* If a connection has no more holds than this, hasp searches these before the table. */
 #define OWN_SEARCHED_MAX 16
 /* If hasp ends a hold more than this after its lease, in seconds, hasp was stopped. */
 #define STOPPED_SECONDS 0.005
@@ -461,8 +461,8 @@ static void forget_oldest_ticket(struct hold *hold)
 void hold_add_ticket(struct hold *hold, struct slice ticket)
 {
 	hold->reentered = hold->count++ > 0 || hold->reentered;
-	/* Only the release at disconnect needs tickets, and an UNLOCK by one of several
-	 * connections with the same token. */
+	/* Only two calls need tickets: the release at disconnect, and an UNLOCK by one of
+	 * several connections with the same token. */
 	if ((!hold->release && !(hold->shared && layout_of(hold->kind)->counts)) ||
 	    ticket.n == 0 || ticket.n >= TICKET_SIZE)
 		return;
@@ -539,8 +539,8 @@ static void hold_release(struct hold *hold)
 {
 	enum lock_release how = layout_of(hold->kind)->release;
 	double left = hold->good_until - timers_now(hold_table(hold)->timers) + hold->slack;
-	/* When the lease is over, there is nothing left to release, unless another connection
-	 * of the owner has begun the lease again, while hasp could not send the release. */
+	/* After the lease, there is usually nothing to release. But another connection of the
+	 * owner may have begun the lease again while hasp could not send the release. */
 	double longer = hold->shared && layout_of(hold->kind)->counts ? SHARED_RELEASE_SECONDS
 	                                                              : 0;
 	double until = isinf(hold->good_until) ? 0 : hold->good_until + longer;

@@ -135,14 +135,14 @@ void lock_request_set_wait(struct lock_request *p, int64_t wait_ms);
 /* True if an MLOCK may have some of its locks without the others. `p` NULL: false. */
 bool parts_has(const struct lock_request *p);
 /* Handles the answer `+QUEUED ...`: the call waits in the queue of its lock. An MLOCK's line
- * ends with ` i`: the MLOCK waits for its lock i, counted from 1, and has the locks before that
- * one, which hasp renews from now on. Cuts ` i` off *line. Returns false if hasp does not
+ * ends with ` i`: the MLOCK waits for its lock i, counted from 1, and has the locks before lock
+ * i. hasp renews these from now on. Cuts ` i` off *line. Returns false if hasp does not
  * understand the line. */
 bool lock_request_queued(struct lock_request *p, int db, struct slice *line)
 	__attribute__((warn_unused_result));
 /* Redis has granted the lock that the MLOCK waited for. */
 void parts_granted(struct lock_request *p);
-/* The MLOCK has failed, and hasp has counted that: its next call gives its locks back. */
+/* An MLOCK has failed, and hasp has counted it: the next call gives its locks back. */
 void parts_undo(struct lock_request *p);
 bool parts_are_undone(const struct lock_request *p);
 /* Returns the step of the MLOCK's next call. `placed`: the MLOCK may have a place in the queue

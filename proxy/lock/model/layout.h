@@ -32,7 +32,7 @@ enum lock_evidence {
 
 /* How hasp gives a lock back when the connection of its owner ends. */
 enum lock_release {
-	RELEASE_NOT, /* lock/hold does not: lock/guard releases guards */
+	RELEASE_NOT, /* lock/hold does not release it: lock/guard releases guards */
 	RELEASE_EACH_TRY, /* dequeue.lua undoes each try that took the lock */
 	RELEASE_LAST_TRY, /* unlock.lua, if the record has the ticket of the last try */
 	RELEASE_VALUE, /* release.lua, for a lock that holds the application's value */

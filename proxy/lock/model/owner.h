@@ -77,12 +77,12 @@ struct owner_identity {
 struct owner_identity *owner_identify(int fd, const struct sockaddr_storage *behind,
                                       int worker);
 
-/* As owner_identify(), from tokens that were made before. */
+/* As owner_identify(), from tokens that owner_identify() has made before. */
 struct owner_identity *owner_identity_of(struct slice connection, struct slice address);
 void owner_identity_free(struct owner_identity *id); /* NULL is allowed */
 
 /* Returns the token of an owner of this `kind`. It may be built in `scratch`, and is valid as
- * long as `scratch`, `id` and the names are. `name`, `user`: NULL: none, or not sure. */
+ * long as `scratch`, `id` and the names are. `name`, `user`: NULL: none, or not certain. */
 struct slice owner_token(struct buf *scratch, enum owner_kind kind,
                          const struct owner_identity *id, const char *name, const char *user);
 

@@ -27,7 +27,7 @@
 #define NUMBER_DIGITS 16
 #define TICKET_MAX (NUMBER_DIGITS + 1 + NUMBER_DIGITS + 1)
 
-/* Callbacks by which a file of this folder calls files that need it. */
+/* Callbacks from a lower layer of this folder to a higher one. */
 struct queue_hooks {
 	timer_fn *on_line_timer; /* for line.timer: probes or frees the line */
 	timer_fn *on_recheck; /* for waiters.next_recheck: sends rechecks */
@@ -84,8 +84,8 @@ enum waiter_state {
 };
 #define WAITER_STATES (WAITER_LEAVING + 1)
 
-/* One client that may have to wait, or does: waiter.c. Ordered to leave no gaps: a worker may
- * have thousands. */
+/* One client that may have to wait, or does: waiter.c. The order of the fields leaves no gaps,
+ * because a worker may have thousands of waiters. */
 struct waiter {
 	struct waiters *all;
 	const struct waiter_ops *ops;
@@ -97,7 +97,7 @@ struct waiter {
 	struct section_stats *stats; /* count the waiter while it is in a line; NULL: none */
 	struct queue_node *at; /* the node of the lock; never NULL while `unconfirmed` */
 	struct map_node by_ticket;
-	struct timer timer; /* until the wait's deadline; then until WAITER_LEAVING ends */
+	struct timer timer; /* runs until the wait's deadline; then until WAITER_LEAVING ends */
 	struct token *token; /* token of the latest queued try; NULL: none was queued */
 	uint32_t limit; /* attempt.limit, or UINT32_MAX if that is greater */
 	double began, deadline, sent_at; /* by the timers' clock */
@@ -189,7 +189,7 @@ bool queue_node_is_up(const struct queue_node *at);
 const char *queue_node_refusal(const struct queue_node *at);
 /* True if newcomers can be sent to the node: it is up, and no waiter there is unconfirmed. */
 bool queue_node_is_ready(const struct queue_node *at);
-/* Counts a waiter at the node that is not unconfirmed any more. */
+/* Counts one unconfirmed waiter less at the node. */
 void queue_node_confirmed(struct queue_node *at);
 
 /* --- line.c --- */
@@ -258,7 +258,7 @@ bool grant_is_proved(const struct grant *g, struct proofs *proofs, int db, struc
 /* The only writer of w->state. */
 void waiter_set_state(struct waiter *w, enum waiter_state state);
 bool waiter_allows(enum waiter_state from, enum waiter_state to); /* for the tests */
-/* Sets the node of the lock of `w`. `at` NULL: no node, only if `w` is not unconfirmed. */
+/* Sets the node of the lock of `w`. `at` NULL: no node, only for a confirmed waiter. */
 void waiter_set_at(struct waiter *w, struct queue_node *at);
 /* Returns the waiter with this ticket; NULL: the waiter has ended. */
 struct waiter *waiter_find(struct waiters *all, struct slice ticket);

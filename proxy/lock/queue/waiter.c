@@ -151,7 +151,7 @@ static void waiter_on_probe(const struct probe *p, const struct probe_answer *a)
 		waiter_probed(w, p, a);
 }
 
-/* Retries until the deadline: hasp sends no newcomers before it knows the waiter's place. */
+/* Asks until the deadline: hasp sends no newcomers before it knows the waiter's place. */
 void waiter_check(struct waiter *w)
 {
 	struct attempt t = waiter_try(w);

@@ -92,8 +92,8 @@ static void waiters_on_up(void *arg)
 }
 
 /* The subscription has failed. If Redis refused it, the unsent tries fail. If hasp cannot reach
- * Redis, hasp sends the tries: these fail, too, or reach a server that has taken over, or Redis
- * again. Then hasp asks for the clients' places as soon as the subscriber is up. */
+ * Redis, hasp sends the tries: these fail, too, unless Redis is back, or another server has
+ * taken over. Then hasp asks for the clients' places as soon as the subscriber is up. */
 static void waiters_on_failed(void *arg)
 {
 	struct queue_node *at = arg;

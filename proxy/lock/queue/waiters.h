@@ -72,8 +72,8 @@ size_t waiters_nbytes(const struct waiters *w); /* memory of the waiters in line
 
 /* True if any worker of this process has a waiter for any lock. */
 bool waiters_any(const struct waiters *w);
-/* True if any worker of this process has a waiter for this lock. May also be true without one,
- * if another lock with waiters has the same hash: see struct waiter_board. */
+/* True if any worker of this process has a waiter for this lock, or for another lock with the
+ * same hash: see struct waiter_board. */
 bool waiters_for(const struct waiters *w, int db, struct slice key);
 
 /* Something may have released the lock: hands it off if it is free. `kind`: the kind of lock to

@@ -80,16 +80,17 @@ struct lock_call {
 	struct slice owner; /* the token that AS names, or else the client's */
 	bool shared_owner; /* verbs: other connections may have the lock as this owner */
 	bool leased; /* the application named an expiry itself, or KEEPTTL */
-	int64_t lease_ms; /* ms of lease as sent; 0: not known (EXAT, PXAT, KEEPTTL), or over */
+	/* lease in ms, as sent; 0: not known (EXAT, PXAT, KEEPTTL), or over */
+	int64_t lease_ms;
 	int64_t until_ms; /* the date at which the application lets the lock end, in ms since
 	                   * 1970; 0: none */
-	enum lock_kind kind; /* kind of a lock that the call takes */
+	enum lock_kind kind; /* kind of the lock that the call takes */
 	int64_t limit; /* LOCK_KIND_LIMIT: how many owners there may be; else 0 */
 	struct slice ticket; /* rewrite_opts.ticket; empty: the call names none. UNLOCK,
 	                      * MUNLOCK: rewrite_opts.given_back */
 	int64_t wait_ms; /* how long the call may wait in the queue; 0: not at all */
 	bool only_if_free; /* the call succeeds only if the lock was free */
-	bool hand_off; /* a call that releases the lock hands it off */
+	bool hand_off; /* the call hands the lock off if it releases the lock */
 	bool single_key; /* DROPS: the command names no other key, so success means the lock is
 	                  * gone */
 	bool is_short; /* Redis may answer `+BUSY`: see rewrite_opts.may_be_short */
@@ -135,8 +136,8 @@ void rewrite_verb(struct buf *out, enum verb verb, const struct resp_view *req,
  * Redis serves no other client. */
 #define MLOCK_KEYS_MAX 64
 
-/* The locks of an MLOCK or MUNLOCK, in the order in which it takes them. `v` points into the
- * view. */
+/* The locks of an MLOCK or MUNLOCK, in the order in which the script takes them. `v` points
+ * into the view. */
 struct mlock_keys {
 	size_t n;
 	struct slice v[MLOCK_KEYS_MAX];
@@ -208,9 +209,9 @@ enum script_id rewrite_end_in(struct buf *out, const struct lock_ident *id, int6
 enum script_id rewrite_unlock(struct buf *out, const struct lock_ident *id, struct slice ticket,
                               const struct rewrite_opts *opts);
 
-/* Releases a rule's lock as rewrite_unlock() does, unless more than `most_ms` (0: no limit) of
- * its lease is left: then it was taken again. (A renewed lock outlives the record of its
- * ticket.) */
+/* Releases a rule's lock as rewrite_unlock() does. Releases nothing if more than `most_ms` (0:
+ * no limit) of the lease is left, because the lock was then taken again. (A renewed lock
+ * outlives the record of its ticket.) */
 enum script_id rewrite_release(struct buf *out, const struct lock_ident *id,
                                struct slice ticket, int64_t most_ms,
                                const struct rewrite_opts *opts);

@@ -65,7 +65,7 @@ char *rewrite_open_single(const struct rewrite *rw, enum script_id id, size_t nm
 
 /* Begins the call for a command with several keys, of which some have a rule. KEYS are lock,
  * sidecar and record of each of these, then the other keys. ARGV begins with the number of
- * locks, which this writes; one argument, `nargs` of each lock, and the command must follow. */
+ * locks, which it writes; one argument, `nargs` of each lock, and the command must follow. */
 void rewrite_begin_several(const struct rewrite *rw, enum script_id id, size_t nargs);
 
 /* Writes a call that checks the owner, and runs the command as it came. */

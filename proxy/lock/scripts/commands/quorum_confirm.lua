@@ -6,7 +6,7 @@
 --
 -- ARGV[1]  value
 -- ARGV[2]  fencing token
--- ARGV[3]  the greatest counter that is believed
+-- ARGV[3]  the greatest counter that hasp believes
 --
 -- returns  1; 0 the lock has another value
 -- layout   Redlock's

@@ -1,5 +1,5 @@
 -- quorum_extend: extends a lease at one server of a quorum. Never shortens a lease, because a
--- client that relies on the longer one may not learn of that.
+-- client that relies on the longer lease may not learn of the shorter.
 --
 -- KEYS[1]  lock
 --

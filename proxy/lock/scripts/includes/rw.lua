@@ -259,8 +259,8 @@ local function drop_rw(lock, record, side, token, kind)
 		keep_longest(lock, record, side)
 		return true
 	end
-	-- The lock lasts as long as the longest hold, which may have been this one. (One script wrote
-	-- both expiries, but the clock of a busy machine goes on in between.)
+	-- The lock lasts as long as the longest hold, perhaps the one that was given back. (One
+	-- script wrote both expiries, but the clock of a busy machine goes on in between.)
 	return redis.call('HGET', lock, 'mode') == 'read' and own + 1000 >= redis.call('PTTL', lock)
 		and not keep_longest(lock, record, side, math.max(own, 0))
 end

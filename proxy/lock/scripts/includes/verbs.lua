@@ -236,7 +236,7 @@ end
 local function announce(channel, message, counter)
 	redis.pcall('PUBLISH', channel, message)
 	if counter and counter ~= 'hasp:fence' then
-		-- (Not in the call itself, because hasp does not require SPUBLISH of users and servers.)
+		-- (Not in the call: script_commands.c would require SPUBLISH of users and servers.)
 		local sharded = 'SPUBLISH'
 		redis.pcall(sharded, channel, message)
 	end
