@@ -216,9 +216,9 @@ static void write_holder(struct buf *out, struct slice owner)
 		buf_puts(out, "another owner");
 }
 
-/* True if the error may show the lock of step `l`. The client's Redis user may access that lock
- * if the client waits for it or its own connection has it, or if another client of the same
- * user waits for it. */
+/* True if the error may show the lock of step `l`, because the client's Redis user may access
+ * it: the client waits for the lock, or its own connection has the lock, or another client of
+ * this user waits for the lock. */
 static bool may_see(const struct search *s, const struct search_step *l)
 {
 	const struct wait_facts *own = &s->steps[0].wait->facts;

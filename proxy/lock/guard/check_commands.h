@@ -17,8 +17,8 @@
  * commands, an unknown command is no fault. Returns the number of faults. */
 size_t check_commands(const struct config *c, const struct commands *t, struct buf *faults);
 
-/* Appends a line for each verb that has the name of a Redis command, which clients could not
- * use any more. Returns the number of faults. */
+/* Appends a line for each verb that has the name of a Redis command: clients could not call
+ * that command. Returns the number of faults. */
 size_t check_verbs(const struct config *c, struct buf *faults);
 
 #endif

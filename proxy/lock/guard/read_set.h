@@ -123,8 +123,8 @@ void read_set_entry_read(struct read_set_entry *e);
 /* hasp refused the read, and the application may ignore the error. So the read counts, with a
  * lost guard, unless an earlier read counts. */
 void read_set_entry_refused(struct read_set_entry *e);
-/* The connection has written the key after its read, or the read failed: the read counts no
- * more. Frees the entry unless its set overflowed. */
+/* The connection has written the key after its read, or the read failed: the read no longer
+ * counts. Frees the entry, but keeps it in a set that has overflowed. */
 void read_set_entry_over(struct read_set_entry *e);
 /* Redis did not run the command that added the entry: frees the entry. */
 void read_set_entry_drop(struct read_set_entry *e);

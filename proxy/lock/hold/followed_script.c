@@ -29,7 +29,7 @@
 #include "commands/args.h"
 #include "resp/write.h"
 
-/* GET, PTTL, the script, GET. */
+/* The replies to GET, PTTL, the script, and the second GET, in this order. */
 enum { READ_BEFORE, PTTL_BEFORE, ANSWER, READ_AFTER, REPLIES };
 
 /* If the expiry differs between the reads by more than this, in ms, the script has set it.

@@ -287,7 +287,7 @@ struct hold *hold_next(const struct hold *hold)
 	return hold_of(map_next(&hold->by_id));
 }
 
-/* True if the hold may be the one of `token`. (Only a semaphore and a read-write lock may have
+/* True if the hold may belong to `token`. (Only a semaphore and a read-write lock may have
  * several owners, even by one connection.) */
 static bool is_of_token(const struct hold *hold, struct slice token)
 {

@@ -264,7 +264,7 @@ void holds_set_voters(struct holds *h, const struct voters *voters);
 enum vote {
 	VOTE_YES, /* a majority of the servers has renewed the lock */
 	VOTE_NO, /* a majority of the servers does not have the lock any more */
-	VOTE_UNKNOWN, /* neither answer has a majority */
+	VOTE_UNKNOWN, /* no answer has a majority */
 };
 /* Ends a renewal; releases a lock that is lost. Returns true if the lock was renewed. */
 bool voted_renewal_end(struct voted_renewal *r, enum vote vote, double began,

@@ -108,7 +108,7 @@ static void log_refusal(struct holds *h, const struct hold_owner *o,
 	buf_release(&holder);
 }
 
-/* Returns false if no other owner's lock was in the way. */
+/* Returns true, and writes *out, if another owner's lock was in the way. */
 static bool find_refusal(struct holds *h, const struct hold_owner *o,
                          const struct lock_request *p, int db, const struct resp_reply *r,
                          struct refusal *out)

@@ -240,7 +240,7 @@ static bool share_call(const struct hold *a, const struct hold *b)
 	       lock_id_db(a->by_id.key) == lock_id_db(b->by_id.key);
 }
 
-/* Renews the first due hold, and the others that the same call can renew. */
+/* Renews the first due hold, and other due holds that the same call can renew. */
 static void renew_batch(struct holds *h, double now)
 {
 	struct renewal_batch *b = xcalloc(1, sizeof(*b));

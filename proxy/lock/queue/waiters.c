@@ -31,8 +31,8 @@ enum try_readiness waiter_ready(struct waiter *w, struct slice key)
 
 	queue_nodes_open(w->all);
 	waiter_set_at(w, at);
-	/* A waiter that had a place is sent before newcomers, even while others are
-	 * unconfirmed. */
+	/* hasp sends the try of a waiter that had a place before those of newcomers, even while
+	 * other waiters are unconfirmed. */
 	if (queue_node_is_ready(at) || (w->place && queue_node_is_up(at)) || w->unheard)
 		return TRY_READY;
 	if (queue_node_refusal(at))

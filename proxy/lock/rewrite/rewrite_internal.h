@@ -64,8 +64,8 @@ char *rewrite_open_single(const struct rewrite *rw, enum script_id id, size_t nm
                           size_t nargs, size_t space);
 
 /* Begins the call for a command with several keys, of which some have a rule. KEYS are lock,
- * sidecar and record of each of these, then the other keys. ARGV begins with the number of
- * locks, which it writes; one argument, `nargs` of each lock, and the command must follow. */
+ * sidecar and record of each of these, then the other keys. The function writes the first ARGV,
+ * the number of locks; one argument, `nargs` of each lock, and the command must follow. */
 void rewrite_begin_several(const struct rewrite *rw, enum script_id id, size_t nargs);
 
 /* Writes a call that checks the owner, and runs the command as it came. */

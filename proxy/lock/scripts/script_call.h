@@ -71,8 +71,7 @@ struct rewrite_opts {
 void script_call_begin(struct buf *out, enum script_id id, const struct rewrite_opts *opts,
                        size_t nkeys, size_t nargs);
 /* As script_call_begin(), for a call that is written in one go: makes space for the keys and
- * arguments, at most `space` bytes. Returns where they must be written before buf_added_to().
- */
+ * arguments, at most `space` bytes. Returns where to write them before buf_added_to(). */
 char *script_call_open(struct buf *out, enum script_id id, const struct rewrite_opts *opts,
                        size_t nkeys, size_t nargs, size_t space);
 

@@ -14,7 +14,7 @@
 
 /* How often hasp runs the jobs that wait for Redis again, or gives up late ones. */
 #define SWEEP_SECONDS 0.5
-/* How many jobs run again at once. The others run soon after: hasp serves clients between. */
+/* How many jobs run again at once. hasp serves clients before it runs the others. */
 #define SWEEP_MOST 1000
 #define SWEEP_SOON_SECONDS 0.002
 /* How long a repeated job waits for its first answer. */
@@ -60,7 +60,7 @@ struct script_job {
 	enum script_id script;
 	bool eval; /* Redis did not know the script, so hasp sends its text */
 	struct buf evalsha;
-	double since; /* each call's last argument is the ms since then; 0: no such argument */
+	double since; /* each call's last argument is this time's age in ms; 0: no argument */
 	double until; /* when hasp gives the job up */
 	unsigned nredirected; /* redirections that the job has followed since its last try */
 	double lasts; /* repeated: seconds from the first answer to the last call; else 0 */

@@ -38,7 +38,7 @@ local existing = redis.call('EXISTS', lock, queue)
 -- break counted_fences: if false then
 -- break falling_fences: if false then
 if existing == 0 then
-	-- As next_fence() and take_LAYOUT(), inline: a function costs more than a call of Redis.
+	-- Does what next_fence() and take_LAYOUT() do: a function costs more than a Redis call.
 	local now = redis.call('TIME')
 	local digits = now[1] .. ('00000' .. now[2]):sub(-6)
 	local last = redis.pcall('SET', counter, digits, 'GET')

@@ -23,7 +23,7 @@ for i = 1, n do
 	local digest = '?'
 	if not value then
 		digest = ''
-	-- Redis takes some 50 ms to digest 16 MB. hasp digests no longer value (CHECKED_VALUE_MAX).
+	-- Redis takes some 50 ms to digest 16 MB, the most that hasp digests (CHECKED_VALUE_MAX).
 	elseif type(value) == 'string' and #value <= 16777216 then
 		digest = redis.sha1hex(value)
 	end

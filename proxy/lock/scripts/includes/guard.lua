@@ -165,8 +165,8 @@ local function enqueue_for_guard(i)
 end
 
 -- Ends a write that did not get the guard of key `i`. A write that waits takes the guards of the
--- keys before `i`, and marks each guard as not read under yet, unless the owner has read under it.
--- `owners` are the values that the guards had. Returns the reply.
+-- keys before `i`, and marks those under which the owner has not read yet. `owners` are the values
+-- that the guards had. Returns the reply.
 -- include enqueue_for_guard
 -- include guarded_key
 -- include guarded_try

@@ -115,8 +115,8 @@ local function add_lease(lock, side, record, lease)
 end
 
 -- Gives a rule's lock an expiry of `lease` ms if it has none, and cuts an expiry longer than `max`
--- ms. Writes `note`, unless nil, to the sidecar (see check_owner()); then `record`, unless nil, gets
--- the lock's expiry, too.
+-- ms. With a `note`, writes it to the sidecar (see check_owner()), and gives the key `record`, if
+-- there is one, the lock's expiry.
 local function enforce_lease(lock, side, note, lease, max, record)
 	local ttl = redis.call('PTTL', lock)
 	local want = ttl

@@ -282,8 +282,8 @@ local function hand_off_rw(lock, record, queue, side, counter)
 		redis.call('EXISTS', lock) == 1 and { sides = true } or nil)
 end
 
--- Notifies Redisson's waiters that a read-write lock is free, or that readers have it, unless
--- hasp's own clients wait for it. Names the channel as Redisson does.
+-- Notifies Redisson's waiters that a read-write lock is free, or that readers have it; not if a
+-- writer has it, or if hasp's own clients wait for it. Names the channel as Redisson does.
 -- include announce
 local function notify_rw(lock, queue, message, counter)
 	if queue and redis.call('EXISTS', queue) == 1 or redis.call('HGET', lock, 'mode') == 'write' then
