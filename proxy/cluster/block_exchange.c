@@ -23,7 +23,7 @@ static void on_block_reply(struct cluster_entry *e, struct cluster_part *p,
 		block_fail(&s->block);
 }
 
-/* Writes the reply that replaces the node's: the entry's `arg`, a literal. */
+/* Writes the reply that replaces the node's reply: the entry's `arg`, a literal. */
 static void merge_replaced(struct cluster_entry *e, struct buf *out)
 {
 	buf_puts(out, e->arg);

@@ -32,7 +32,7 @@ struct cluster_opts {
 	const struct commands *commands;
 	struct timers *timers;
 	enum node_health (*health)(const struct node *n); /* node_health(), or a test's own */
-	/* Asks for a new map, because this one may be wrong. May be called often. */
+	/* Asks for a new map, because the present one may be wrong. May be called often. */
 	void (*refresh)(void *arg);
 	/* Asks a node that has redirected a request in spite of the map for its own map, and
 	 * for the slots that it gives away. Then calls cluster_node_answered(). Returns the

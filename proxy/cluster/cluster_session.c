@@ -10,7 +10,7 @@
 #include "base/fatal.h"
 #include "cluster/session_internal.h"
 
-/* The number of requests in flight is limited: by the size of replies, within these bounds. */
+/* Bounds of the limit of requests in flight: the longer the replies, the lower the limit. */
 #define ENTRIES_MAX ((size_t)4096)
 #define ENTRIES_MIN ((size_t)16)
 /* Bytes of a reply that hasp expects until it knows how long replies are. */
@@ -29,7 +29,7 @@
 /* hasp does not keep a request that is longer than this, in bytes: if the node redirects such a
  * request, it fails. */
 #define STREAM_KEPT_MAX ((size_t)8 * 1024 * 1024)
-/* Send a request to the home node if its first bytes, this many, contain no key. */
+/* Send a long request to the home node if this many bytes of its beginning name no key. */
 #define STREAM_KEY_MAX ((size_t)128 * 1024)
 
 /* Keeps the bytes of a streaming request, if there is memory. `to_come`: at least this many
@@ -103,8 +103,8 @@ static bool is_node_conn_ready(struct cluster_session *s, struct node_conn *l)
 	return l->state == NODE_CONN_READY;
 }
 
-/* Call this before a request that Redis refuses by an error and then closes the connection.
- * False: the request must wait, because the close would lose replies of other nodes. */
+/* Call this before a request that Redis refuses and then closes the connection. Returns false
+ * if the request must wait, because the close would lose replies of other nodes. */
 static bool is_last_to_answer(struct cluster_session *s)
 {
 	if (list_empty(&s->entries))
@@ -233,7 +233,7 @@ static size_t session_pass_bad(struct cluster_session *s, const char *p, size_t 
 	return used;
 }
 
-/* Takes the request at `p`. Returns its length, or how much it has forwarded; 0: nothing. */
+/* Takes the request at `p`. Returns its length, or how many bytes were forwarded. */
 static size_t session_take_request(struct cluster_session *s, const char *p, size_t n)
 {
 	struct request_args *args = &s->cluster->args;

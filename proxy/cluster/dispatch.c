@@ -35,8 +35,8 @@ static struct node_conn *node_conn_of(struct cluster_session *s, const struct no
 	return NULL;
 }
 
-/* Picks the next of the best nodes in turn, and stores its health in *health. Returns NULL if
- * no node is known. */
+/* Picks a node of the best health, and stores the health in *health. Such nodes take turns.
+ * Returns NULL if no node is known. */
 static struct node *pick_default_node(struct cluster *c, enum node_health *health)
 {
 	struct node *best = NULL;
@@ -264,7 +264,7 @@ bool dispatch_due(struct cluster_session *s, double now)
 
 void dispatch_again(struct cluster_session *s)
 {
-	/* In the order of the requests: by the new map, several may be for one node. */
+	/* Keep the order of the requests: by the new map, several may be for one node. */
 	list_each (struct cluster_entry, e, &s->entries, node) {
 		for (size_t i = 0; i < e->nparts; i++) {
 			struct cluster_part *p = &e->parts[i];

@@ -339,7 +339,7 @@ struct slice block_part_begin(struct node_conn *l, struct cluster_part *p)
 	struct block_part *b = p->block;
 
 	buf_release(&b->refused);
-	/* After EXEC the node has nothing of the transaction. */
+	/* After EXEC, the node keeps nothing of the transaction. */
 	if (b->serial == s->block_serial && b->kind != BLOCK_PART_END &&
 	    block_is_tied(&s->block)) {
 		/* Keys are watched at another node, which gets no EXEC: so EXEC must fail. */

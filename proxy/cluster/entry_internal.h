@@ -58,7 +58,7 @@ struct cluster_part {
 
 	/* The request: set by the function that begins the entry. */
 	struct buf request; /* the request's bytes, in case hasp must send it again */
-	int slot; /* -1: none; without `to`, the session's home node then gets the part */
+	int slot; /* slot of the keys; -1: none: without `to`, the home node gets the part */
 	struct node *to; /* send the part to this node; NULL: to the node of its slot */
 	bool several; /* the part may name more than one key of its slot */
 	bool reads; /* changes nothing: may run twice; without `slot`, on any node */
@@ -202,9 +202,9 @@ void redirection_later(struct cluster_part *p, const char *why);
 /* Sends the part again; at once if its node is known (`is_named`). Sends later parts again
  * after it, if they might otherwise see a state in which this part has not run. */
 void redirection_again(struct cluster_part *p, bool is_named, const char *why);
-/* Handles the answer of `n` to hasp's question number `question`, which is in the map by now:
- * sends parts again that `n` has redirected, or answers them by the error of `n`. `was_down`:
- * `n` recently reported that the cluster is down. */
+/* Call this when `n` has answered hasp's question number `question`, and the map contains the
+ * answer: sends parts again that `n` has redirected, or answers them by the error of `n`.
+ * `was_down`: `n` recently reported that the cluster is down. */
 void redirection_answered(struct cluster_session *s, const struct node *n, uint64_t question,
                           bool was_down);
 /* Answers the part by the error in its hint. */

@@ -11,7 +11,7 @@
 
 /* --- splitting ---------------------------------------------------------------------------- */
 
-/* Up to this many keys, hasp searches the parts for a key's slot. */
+/* For up to this many keys, hasp searches the parts for a key's slot; else by an index. */
 #define FEW_KEYS 16
 
 /* Returns the number of the slot's part; nparts: the slot has no part yet. `index`: for each
@@ -101,7 +101,7 @@ static bool merge_error(const struct slice *replies, size_t n, struct buf *out)
 	return false;
 }
 
-/* Reads an integer reply. False: the reply is something else. */
+/* Reads an integer reply. Returns false if the reply is something else. */
 static bool read_integer(struct slice reply, long long *v)
 {
 	struct resp_reply r;

@@ -66,8 +66,8 @@ static bool node_conn_replay_next(struct node_conn *l)
 	return false;
 }
 
-/* Uses the link, which is connected; a shared one has logged in. hasp sends session commands
- * one by one, because Redis does not answer a login that fails while another reply is
+/* Begins to use the link, which is connected and, if shared, logged in. hasp sends session
+ * commands one by one, because Redis does not answer a login that fails while another reply is
  * pending. */
 static void node_conn_begin(struct node_conn *l)
 {
@@ -343,7 +343,7 @@ static bool node_conn_on_line(void *owner, void *tag, struct slice line)
 		snprintf(reason, sizeof(reason), "%.*s", (int)(line.n > 3 ? line.n - 3 : 0),
 		         line.p + 1);
 		l->nsent -= p != NULL;
-		/* The node may keep the transaction or the watches: a new link has none. */
+		/* Drop the link: the node may still have the transaction or watched keys. */
 		is_replay = l->replays_due > 0;
 		node_conn_drop(l, reason);
 		/* The node refuses a session command that another node has accepted. */

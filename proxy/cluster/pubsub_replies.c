@@ -34,7 +34,7 @@ static void write_acked(struct slice frame, long long count, struct buf *out)
 	buf_printf(out, "%lld\r\n", count);
 }
 
-/* Appends the frames of all nodes. The numbers in the acknowledgements must fall to 0. */
+/* Appends the frames of all nodes, with numbers that fall to 0 in the acknowledgements. */
 void pubsub_merge_left_shards(struct cluster_entry *e, struct buf *out)
 {
 	struct slice rest, frame;
@@ -114,7 +114,7 @@ enum node_conn_frame pubsub_frame(const struct node_conn *l, struct slice beginn
 		return l->node == s->default_node || s->everywhere ? NODE_CONN_FRAME_PUSHED
 		                                                   : NODE_CONN_FRAME_DROPPED;
 	case FRAME_PUBLISHED:
-		/* Every node that is subscribed to the channel sends this frame. */
+		/* Each subscribed node sends this frame: pass on the home node's. */
 		return l->node == s->default_node ? NODE_CONN_FRAME_PUSHED
 		                                  : NODE_CONN_FRAME_DROPPED;
 	case FRAME_SHARD_PUBLISHED:

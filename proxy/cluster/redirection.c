@@ -49,7 +49,7 @@ enum redirection {
 struct hint {
 	enum redirection what;
 	const struct node *from; /* the node that sent the error */
-	const struct node *owner; /* the slot's node by the map of that time; or NULL */
+	const struct node *owner; /* the slot's node in the map when the error came; or NULL */
 	bool was_asked; /* hasp sent the part after ASKING: the node does not serve the slot */
 	uint64_t question; /* the answer to this question of hasp's, or a later one, decides */
 	size_t nline;
@@ -200,7 +200,7 @@ static void drop_later_reads(const struct cluster_part *p)
 			struct cluster_part *q = &e->parts[i];
 			if (q->slot != p->slot || q->state != PART_SENT || !q->reads)
 				continue;
-			/* The reads after a stale read are stale already. */
+			/* An earlier call has marked the later reads, too. */
 			if (q->is_stale)
 				return;
 			q->is_stale = true;

@@ -65,7 +65,7 @@ static void send_default_node(struct cluster_session *s, const struct command *c
 		session_trouble(s);
 }
 
-/* Takes a command that ends the session, or makes a stream of it. */
+/* Takes a command that ends the session, or turns it into a stream. */
 static enum take take_last_command(struct cluster_session *s, const struct command *c,
                                    struct slice bytes)
 {

@@ -40,7 +40,7 @@ bool scan_cursor_read(struct slice text, struct scan_cursor *c)
 void scan_cursor_request(const struct resp_view *req, const struct scan_cursor *c,
                          struct buf *out);
 
-/* Reads the cursor of a node's whole reply. Returns false if the reply is an error, or is not
+/* Reads the cursor of a node's whole reply. Returns false if the reply is an error, or no reply
  * to SCAN. */
 bool scan_cursor_of_reply(struct slice reply, uint64_t *at) __attribute__((warn_unused_result));
 

@@ -50,7 +50,7 @@ static void replay_add(struct replay *r, enum replay_kind kind, struct slice req
 
 /* --- requests ----------------------------------------------------------------------------- */
 
-/* Subcommands of CLIENT. */
+/* The subcommands of CLIENT that are session commands. */
 static const struct {
 	const char *name;
 	enum replay_kind kind;
@@ -151,7 +151,7 @@ static bool names_id(const struct resp_view *req)
 }
 
 /* Returns the error for a CLIENT command that cannot work on several connections; SLICE_NONE:
- * it can. */
+ * the command can. */
 static struct slice several_conns_error(const struct resp_view *req)
 {
 	if (args_option(req->argv[1], "CACHING"))
@@ -183,7 +183,7 @@ static bool take_client_command(struct cluster_session *s, const struct resp_vie
 	if (req->argc != 2 ||
 	    (!args_option(req->argv[1], "ID") && !args_option(req->argv[1], "INFO")))
 		return false;
-	/* The reply has the id of the client's connection. */
+	/* The reply has a connection's id: entry_hide_mode() replaces the id. */
 	e = entry_begin_one(s, -1, NULL, bytes);
 	entry_hide_mode(e);
 	entry_start(e);

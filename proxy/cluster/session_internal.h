@@ -103,7 +103,7 @@ enum cluster_flow {
 	FLOW_NSTATES,
 };
 
-enum reply_mode { REPLY_ON, REPLY_SKIP_NEXT, REPLY_OFF }; /* CLIENT REPLY */
+enum reply_mode { REPLY_ON, REPLY_SKIP_NEXT, REPLY_OFF }; /* set by CLIENT REPLY */
 
 /* The fields are grouped by the file that writes them. */
 struct cluster_session {
@@ -187,7 +187,7 @@ struct cluster_session {
 	                        * links, see node_conn_is_awaited() */
 };
 
-/* Returns the bit of a slot: its number modulo 64. Bits stay set until all is answered. */
+/* Returns the bit of a slot: its number modulo 64. Bits stay set until all is idle. */
 static inline uint64_t session_bit(unsigned slot)
 {
 	return UINT64_C(1) << slot % 64;
@@ -234,8 +234,8 @@ void session_put(struct cluster_session *s, struct slice bytes);
 void session_push(struct cluster_session *s, struct slice bytes);
 /* Counts `nbytes` more bytes of memory that are kept, beside those of the requests. */
 void session_grew(struct cluster_session *s, size_t nbytes);
-/* Stops reading a session's own links, so that replies stay with the nodes, if the client does
- * not read, or if replies that came before their turn exceed client_output_limit. */
+/* Stops reading the session's own links, so that replies stay with the nodes: if the client
+ * does not read, or if replies that came before their turn exceed client_output_limit. */
 void session_steer_node_conns(struct cluster_session *s);
 /* Checks waiting requests and bytes again at the end of this loop iteration. */
 void session_wake(struct cluster_session *s);
@@ -259,11 +259,11 @@ enum take pubsub_take(struct cluster_session *s, const struct command *c,
 /* Takes the requests of a transaction, and WATCH. */
 enum take block_exchange_take(struct cluster_session *s, const struct command *c,
                               const struct resp_view *req, struct slice bytes);
-/* Requests that change the state of their connection at Redis. */
+/* Takes requests that change the state of their connection at Redis. */
 enum take session_command_take(struct cluster_session *s, const struct command *c,
                                const struct resp_view *req, struct slice bytes);
-/* Requests of PLAN_SPLIT, PLAN_EACH and PLAN_SCAN. wide_scan() returns TAKE_NOT if Redis must
- * refuse the request. `counts`: the request is WAIT. */
+/* Take requests of PLAN_SPLIT, PLAN_EACH and PLAN_SCAN. wide_scan() returns TAKE_NOT if Redis
+ * must refuse the request. `counts`: the request is WAIT. */
 enum take wide_split(struct cluster_session *s, const struct plan *p,
                      const struct resp_view *req, bool reads);
 enum take wide_each(struct cluster_session *s, const struct plan *p, struct slice bytes,

@@ -27,7 +27,7 @@
 struct cluster_node {
 	struct node *node;
 	bool unverified; /* hasp must ask the node whether it wrote a redirection */
-	uint64_t asked; /* number of the last question about a redirection; 0: none */
+	uint64_t asked; /* number of the last question to verify a redirection; 0: none */
 };
 
 struct cluster_topology {
@@ -58,7 +58,7 @@ struct cluster_topology {
 	bool wanted; /* hasp must ask for the map again */
 	char **failing; /* addresses of nodes whose last answer was missing or invalid */
 	size_t nfailing;
-	struct loop_timer look; /* for cluster_on_look() */
+	struct loop_timer look; /* calls cluster_on_look() regularly */
 	struct loop_timer timer; /* starts the next search, or the next step of a search */
 };
 
@@ -69,10 +69,10 @@ struct map_question {
 	struct link_env links;
 	struct query query;
 	uint64_t number;
-	size_t candidate; /* candidate_address() of the asked node; unused if `verifies` */
+	size_t candidate; /* index of the asked node; unused if `verifies` */
 	bool verifies; /* the question also asks the node which slots it gives away */
 	bool is_down; /* the node has reported the cluster as down */
-	long long epoch; /* the latest epoch that the node knows; 0: it did not report it */
+	long long epoch; /* the latest epoch that the node knows; 0: not reported */
 };
 
 static struct cluster_topology *cluster_of(struct topology *t)

@@ -23,7 +23,7 @@
 struct cluster_topology_ops {
 	/* Called for a new node in the map. */
 	void (*on_node)(void *arg, struct node *n);
-	/* Called when other nodes than before serve some slots. */
+	/* Called when some slots have moved to other nodes. */
 	void (*on_changed)(void *arg);
 	/* Called when the node serves no slot any more: the callee must send it nothing new. */
 	void (*on_gone)(void *arg, struct node *n);

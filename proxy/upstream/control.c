@@ -33,7 +33,7 @@ struct control {
 	struct own_conn conn; /* hasp's connection; closed between two tries to connect */
 	struct retry retry;
 	struct list requests; /* in flight, oldest first */
-	struct list held; /* requests that wait; SELECT for the first one comes next */
+	struct list held; /* requests that wait until Redis has selected their database */
 	bool selecting; /* SELECT for the first of `held` is in flight */
 	int db; /* the database that Redis has selected */
 	char *address; /* address of the last try to connect; the settings may have changed */
@@ -45,7 +45,7 @@ struct control {
 	bool checking; /* a check is in flight */
 	double asked_at; /* clock when the check, or the try to connect, began */
 	struct metrics_histogram latency; /* response times of the server at `address` */
-	char *error; /* the first error of the connection; NULL: none that matters */
+	char *error; /* the first error that Redis sent on the connection; NULL: none */
 	bool login_failed; /* `error` is the reply to AUTH */
 	bool busy; /* Redis answered the last PING with LOADING, BUSY or MASTERDOWN */
 	bool introduced; /* control_introduce() was called for this link */
@@ -163,7 +163,7 @@ static void control_on_select(void *arg, const redisReply *reply)
 	if (reply && reply->type != REDIS_REPLY_ERROR) {
 		c->db = db;
 	} else {
-		/* A callback may make another call. */
+		/* Take the first request each time: a callback may make another call. */
 		while ((req = control_first(&c->held)) && req->db == db)
 			control_calls_end(req, reply);
 	}

@@ -62,7 +62,7 @@ void control_retry_now(struct control *c);
 void control_free(struct control *c);
 
 /* Sets the delay between checks by PING and ROLE, in ms; 0: no checks. A check waits for the
- * answers to the previous one. */
+ * answers to the check before it. */
 void control_set_check_delay(struct control *c, int64_t delay_ms);
 
 /* Adds to `sums` how long the server at this address took to answer each PING. */

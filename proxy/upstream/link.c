@@ -91,7 +91,7 @@ void link_leave(struct link_user *u)
 
 	if (!l)
 		return;
-	/* Begin at the user's first run, because thousands of users may leave at once. */
+	/* Begin at the user's first run: thousands of users may leave a long FIFO. */
 	for (uint32_t i = fifo_index(&l->fifo, u->first_run); u->inflight && i < l->fifo.nruns;
 	     i++) {
 		struct inflight *run = fifo_at(&l->fifo, i);

@@ -44,10 +44,9 @@ enum {
 		1 << 6, /* private links: unless the reply is an error, it begins a stream of
 	                 * bytes, and the link turns opaque: see on_stream() */
 	LINK_INTERCEPT_LATE = 1 << 7, /* intercept any reply if is_late() returns true */
-	LINK_NOTIFY_FIRST = 1 << 11, /* with LINK_NOTIFY: on_reply() may run before the link
-	                              * forwards the reply, together with the next reply;
-	                              * on_reply() must send the client nothing, and keep the
-	                              * user on the link */
+	LINK_NOTIFY_FIRST = 1 << 11, /* with LINK_NOTIFY: the link may call on_reply() before
+	                              * it forwards the reply; on_reply() must send the client
+	                              * nothing, and keep the user on the link */
 	LINK_PIECES = 1 << 10, /* give the reply's bytes to on_piece(), as they come */
 	LINK_PATIENT = 1 << 9, /* a late reply does not mean that the link hangs: Redis waits
 	                        * for data or the whole request, or runs a user's script */
@@ -61,7 +60,7 @@ enum link_end {
 	LINK_UNREACHABLE, /* the link never connected */
 	LINK_REFUSED, /* Redis refused the login; the reason is its error, without the dash */
 	LINK_BROKEN, /* the connection broke */
-	LINK_CUT, /* the connection broke when the user had got a part of a reply */
+	LINK_CUT, /* the connection broke when the user already had a part of a reply */
 };
 #define LINK_ENDS (LINK_CUT + 1)
 
@@ -75,8 +74,8 @@ struct link_ops {
 	 * `captured`: with LINK_CAPTURE, the reply's bytes, up to LINK_CAPTURE_MAX. */
 	void (*on_reply)(void *owner, void *tag, const struct resp_reply *r,
 	                 struct slice captured);
-	/* Called when a reply with LINK_NOTIFY_EARLY ended, before its last bytes are
-	 * forwarded and on_reply(). Must not change the link. May be NULL without
+	/* Called when a reply with LINK_NOTIFY_EARLY ended, before on_reply(), and before the
+	 * link forwards the last bytes. Must not change the link. May be NULL without
 	 * LINK_NOTIFY_EARLY. */
 	void (*on_answered)(void *owner, void *tag, const struct resp_reply *r);
 	/* Called when a reply with LINK_INTERCEPT_LATE begins: returns true if the reply may be
@@ -104,7 +103,7 @@ struct link_ops {
 	/* Called when the reply to a request with LINK_BEGINS_STREAM begins and is no error:
 	 * the link is opaque from now on. May be NULL without LINK_BEGINS_STREAM. */
 	void (*on_stream)(void *owner, void *tag);
-	/* Called when Redis has accepted the link's login: user.waiting is false. May be
+	/* Called when Redis has accepted the link's login: user.waiting is false now. May be
 	 * NULL. */
 	void (*on_ready)(void *owner);
 	/* Called when no reply is due any more, if user.await_idle was set. May be NULL. */
@@ -187,8 +186,8 @@ struct link_env {
 /* Initializes the lists; the caller sets the other fields. */
 void links_init(struct link_env *env);
 
-/* Records whether Redis requires a login. `asked_at`: when the connection on which Redis
- * answered this was new. */
+/* Records whether Redis requires a login. `asked_at`: env->clock() when hasp made the
+ * connection on which Redis gave this answer. */
 void link_note_login(struct link_env *env, bool required, double asked_at);
 
 /* The login of a link. */
@@ -213,7 +212,7 @@ unsigned link_write_setinfo(struct buf *out, const struct link_login *login);
  * is no server, or the connection breaks before the login, the link retries for
  * env->failover_wait. */
 struct link *link_new(struct link_env *env, bool shared, const struct link_login *login);
-/* Makes a link of hasp's own: env->max does not apply, and the link connects once. */
+/* Makes a link of hasp's own: env->max does not apply, and the link does not retry. */
 struct link *link_new_own(struct link_env *env, bool shared, const struct link_login *login);
 
 /* The next six functions are for links to a peer in this process: env->connect. */
@@ -293,7 +292,7 @@ bool link_is_outdated(const struct link *l);
 void link_expect(struct link_user *u, unsigned flags, void *tag);
 /* As link_expect() with LINK_PASS, for `n` requests, at least one. */
 void link_expect_plain(struct link_user *u, uint32_t n);
-/* Returns the tag of the link's oldest request; NULL: none, or another user's. */
+/* Returns the tag of the link's oldest request; NULL: no request, or another user's. */
 void *link_head(const struct link_user *u);
 /* Discards the reply to the link's oldest request, without a callback. `u` must have sent this
  * request, and the reply must not have begun. */

@@ -13,7 +13,7 @@
 /* --- fifo --- */
 
 /* The FIFO has the requests in flight on a link, oldest first. Successive plain requests of one
- * user are one entry, a run: so a pipeline of any depth takes one entry. */
+ * user share one entry, a run, so that a pipeline of any depth takes one entry. */
 
 struct inflight {
 	/* NULL: the user has left, or the link itself sent the request. */
@@ -26,10 +26,10 @@ struct inflight {
 /* A ring of runs. If all fields are 0, the ring is empty. */
 struct fifo {
 	struct inflight *runs;
-	uint32_t cap; /* a power of two, or 0 */
+	uint32_t cap; /* number of entries: a power of two, or 0 */
 	uint32_t head;
 	uint32_t nruns;
-	uint32_t popped; /* number of the oldest run; wraps around */
+	uint32_t popped; /* number of the oldest run: how many were popped; wraps around */
 };
 
 static inline struct inflight *fifo_at(const struct fifo *f, uint32_t i)
@@ -164,10 +164,10 @@ struct link_opening {
 
 /* The reply that is being read. */
 struct link_reply {
-	struct link_user *to; /* NULL: the reply is discarded */
+	struct link_user *to; /* gets the reply; NULL: the link discards the reply */
 	struct buf captured; /* the reply's bytes so far, if the flags ask for them */
 	uint16_t flags; /* argument of link_expect() */
-	bool overflowed; /* longer than LINK_CAPTURE_MAX, so `captured` was dropped */
+	bool overflowed; /* the reply exceeds LINK_CAPTURE_MAX: `captured` was dropped */
 	bool begun; /* an earlier read ended within the reply, and forwarded its first bytes */
 };
 
@@ -178,7 +178,7 @@ struct link {
 	struct list users;
 	size_t nusers;
 	struct dial *dial; /* NULL: connected, or closed, or between two tries */
-	struct link_opening *opening; /* while the link may try again; else NULL */
+	struct link_opening *opening; /* set while the link may try again; else NULL */
 	struct stream stream;
 	struct reply_scan scan;
 	struct reply_alike alike;
@@ -230,7 +230,7 @@ bool link_tries_again(struct link *l, const char *reason);
 /* Notifies the users that Redis accepted the login. */
 void link_notify_ready(struct link *l);
 
-/* Notifies users that found the link full that it has space again. */
+/* Notifies users that found the link full: the link has space again. */
 void link_notify_drained(struct link *l);
 
 /* Changes TURNING_OPAQUE to OPAQUE, unless the link must discard the next reply first. */

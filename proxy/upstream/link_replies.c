@@ -210,14 +210,14 @@ static void notify_early(const struct link *l)
 		head->user->ops->on_answered(head->user->owner, head->tag, &l->scan.reply);
 }
 
-/* True if a reply that begins at `p` is only to be forwarded. */
+/* True if the link need only forward a reply that begins at `p`. */
 static bool is_only_forwarded(const struct inflight *head, const char *p)
 {
 	return head->flags == LINK_PASS || (head->flags == LINK_INTERCEPT && *p == '+');
 }
 
 /* Skips whole and simple replies to the oldest run, `head`, if the link only forwards them.
- * Returns their user, and sets *used to their length; NULL: there are none. */
+ * Returns their user, and sets *used to their length; NULL: no such reply. */
 static struct link_user *skip_plain(struct link *l, const struct inflight *head, const char *p,
                                     size_t n, size_t *used)
 {

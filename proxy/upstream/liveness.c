@@ -146,7 +146,7 @@ static void end_links(struct liveness *v, struct list *dead, const char *what)
 
 static bool is_node_dead(const struct liveness *v)
 {
-	/* `control` asks only from time to time, so it counts from half of the limit on. */
+	/* `control` waits only from its next check on, so half of the limit is enough. */
 	return v->nsilent >= v->limit && v->nunanswered >= v->limit / 2;
 }
 

@@ -75,9 +75,9 @@ struct node_ops {
 	void (*on_released)(void *arg, struct node *n);
 	/* Called, any number of times, when the server may no longer be the primary. */
 	void (*on_alarm)(void *arg, struct node *n, enum link_alarm alarm);
-	/* Called when the node is up again and the last writes may be missing: a replica was
-	 * promoted, or the server was restarted; or hasp cannot know, because an ACL forbids
-	 * INFO. */
+	/* Called when the node is up again and may lack the last writes: a replica was
+	 * promoted, or the server was restarted. Also called if an ACL forbids INFO, because
+	 * hasp cannot know then. */
 	void (*on_changed)(void *arg, struct node *n);
 };
 
@@ -100,8 +100,8 @@ void node_listen(struct node *n, const struct subscriber_opts *opts);
 struct control *node_acks(struct node *n);
 
 /* Makes the node stand for the server at `address`: new links and hasp's own connections go
- * there. With a `reason`, open links end at once, as if Redis died; if it is NULL, clients
- * leave each link when it is idle. */
+ * there. With a `reason`, open links end at once, as if Redis died; if `reason` is NULL,
+ * clients leave each link when it is idle. */
 void node_move(struct node *n, const char *address, const char *reason);
 /* As node_move(), but no server is known: clients wait for a server, for links.failover_wait at
  * most. `no_server_reason`: the text of the error that clients then get. */

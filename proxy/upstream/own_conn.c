@@ -227,7 +227,7 @@ void query_start(struct query *q, const struct address *address, const char *use
 
 bool query_is_running(const struct query *q)
 {
-	/* Do not ask the timer: it is not active between its end and its callback. */
+	/* Do not ask the timer: it stops before its callback runs. */
 	return q->conn.user.link;
 }
 

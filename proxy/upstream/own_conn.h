@@ -18,7 +18,7 @@
 #include "net/loop_timers.h"
 #include "upstream/link.h"
 
-/* The functions may close the connection, and open it again. `owner`: as for
+/* Callbacks, which may close the connection and open it again. `owner`: of
  * own_conn_init(). */
 struct own_conn_ops {
 	/* Gets a reply; NULL: hiredis does not understand it. The reply is freed after the
@@ -76,7 +76,7 @@ void retry_stop(struct retry *r);
 
 /* Tries as soon as the loop runs, and resets the delay. */
 void retry_restart(struct retry *r);
-/* Schedules a try, because a try failed or the connection ended; `end`: in which way. */
+/* Schedules a try, because a try failed or the connection ended; `end`: how it ended. */
 void retry_later(struct retry *r, enum link_end end);
 /* Call this when the connection works: resets the delay. */
 void retry_worked(struct retry *r);
@@ -99,7 +99,7 @@ void retry_now(struct retry *r);
 struct query {
 	struct link_env *env;
 	struct own_conn conn; /* closed between queries */
-	const struct link_login *login; /* for own_conn_open(); used by query_start() only */
+	const struct link_login *login; /* for own_conn_open(); only query_start() uses it */
 	struct loop_timer timer;
 	size_t n; /* number of commands, without AUTH */
 	size_t nreplies;

@@ -14,7 +14,7 @@
 #define NAMED_SWEEP_SECONDS 0.5
 /* pool_check_login() asks Redis at most once in this many seconds. */
 #define CHECK_SECONDS 1.0
-/* Seconds after a link failed in which pool_ask() makes no new one, unless the caller is
+/* For this many seconds after a link failed, pool_ask() makes no new link, unless the caller is
  * eager. */
 #define FAILED_SECONDS 5.0
 /* A waiter whose link could not connect gives up if it has fewer seconds than this left. */
@@ -55,7 +55,7 @@ static void notify_waiters(struct pool *p, struct list *waiters, enum link_end e
 {
 	struct list notified;
 
-	/* on_ready() may put a client on the list again. */
+	/* Use another list: on_ready() may put a client on `waiters` again. */
 	list_init(&notified);
 	list_move_all(&notified, waiters);
 	list_shift_each (struct pool_waiter, w, &notified, node) {

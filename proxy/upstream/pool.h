@@ -75,7 +75,7 @@ void pool_waiter_end(struct pool_waiter *w);
 enum pool_answer {
 	POOL_READY, /* call pool_join() now */
 	POOL_LATER, /* the pool will notify `w` */
-	POOL_NEVER, /* the pool makes none: too many logins, or this login has just failed */
+	POOL_NEVER, /* no link will come: too many logins, or this login has just failed */
 };
 
 /* Asks for a link with `login`, and makes one if there is none. If the previous link has just

@@ -12,7 +12,7 @@
 
 /* The links of one login. */
 struct pool_group {
-	struct map_node node; /* key: the login */
+	struct map_node node; /* in pool.groups; the key is the login */
 	struct list order; /* in pool.groups_by_use */
 	struct list links; /* of struct pool_link */
 	struct list spares; /* of struct pool_link; the most recently used is last */
@@ -24,7 +24,7 @@ struct pool_group {
 struct pool_link {
 	struct pool *pool;
 	struct list node; /* in its group's `links` or `spares` */
-	struct list spare; /* in pool.spares; else empty */
+	struct list spare; /* in pool.spares if the link is a spare one; else empty */
 	struct pool_group *group; /* NULL: the link is pool.check */
 	struct link *link;
 	struct link_user pool_user; /* the pool as a user of the link: gets on_down() */
@@ -45,7 +45,7 @@ struct pool {
 	struct list groups_by_use; /* of struct pool_group; the most recently joined is last */
 	struct list spares; /* of struct pool_link; the most recently used is last */
 	struct list check_waiters; /* of struct pool_waiter: they wait for `check` */
-	const struct pool_ops *ops; /* NULL: no client waits */
+	const struct pool_ops *ops; /* the waiters' callbacks; NULL: no client waits */
 	struct pool_link *check; /* pool_check_login()'s link; NULL: there is none */
 	bool lacks_reset; /* Redis has no RESET, so each check makes a link */
 	int64_t links_per_login; /* limit of each login's shared links; >= 1 */

@@ -79,7 +79,7 @@ const char *slot_map_address(const struct slot_map *m, const struct node *n);
  * address. */
 struct node *slot_map_get(struct slot_map *m, struct slice address);
 /* Returns the node of the map that a redirection names. `error`: `MOVED SLOT ADDRESS` or `ASK
- * SLOT ADDRESS`; if the address has no host, it is at the host of `asked`, the node that
+ * SLOT ADDRESS`; if ADDRESS has no host, the node is at the host of `asked`, the node that
  * answered. NULL: the map does not have that node. */
 struct node *slot_map_named(const struct slot_map *m, const struct node *asked,
                             struct slice error);
@@ -113,7 +113,7 @@ struct primaries {
 
 /* Fills `p` again if the map has changed. */
 void primaries_update(struct primaries *p, const struct slot_map *m);
-/* Returns the first primary whose lowest slot is above this one; NULL: there is none. */
+/* Returns the first primary whose lowest slot is above `slot`; NULL: there is none. */
 const struct primary *primaries_after(const struct primaries *p, uint16_t slot);
 void primaries_fini(struct primaries *p);
 

@@ -107,7 +107,7 @@ static void subscriber_on_reply(struct subscriber *s, const redisReply *r)
 		s->opts.on_message(s->opts.arg, channel, string_of(r->element[2]));
 }
 
-/* Handles one whole message. Returns false after closing the connection, if it is no
+/* Handles one whole message. Closes the connection and returns false if `frame` is no
  * message. */
 static bool take_message(struct subscriber *s, struct slice frame)
 {

@@ -84,8 +84,8 @@ static inline struct node *topology_node(const struct topology *t, struct slice 
 
 /* Handles a redirection: the node `asked` has answered a call about `key` by `error`, without
  * the dash, for which reply_error_redirects() is true. Returns the node to which the caller
- * must send the call now; *asking: after ASKING. NULL: the caller must call topology_node()
- * again later. */
+ * must send the call now; *asking: it must send ASKING first. NULL: the caller must call
+ * topology_node() again later. */
 static inline struct node *topology_redirected(struct topology *t, struct node *asked,
                                                struct slice key, const char *error,
                                                bool *asking)

@@ -57,7 +57,7 @@ static void watcher_end_hold(struct watcher *w)
 	w->announcer = NULL;
 }
 
-/* Reports that no primary is known: workers must send nothing more to the last one. */
+/* Reports that no primary is known: workers must send nothing more to the last primary. */
 static void watcher_primary_lost(struct watcher *w, const char *who, const char *why)
 {
 	bool is_new = watcher_set_why(w, who, why) || w->primary;

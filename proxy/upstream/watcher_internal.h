@@ -42,7 +42,7 @@ enum sentinel_event {
 	SENTINEL_NEVENTS,
 };
 
-/* Returns the event of a message; SENTINEL_NEVENTS: none, or not about `master`. */
+/* Returns the event of a message; SENTINEL_NEVENTS: no event, or not about `master`. */
 enum sentinel_event sentinel_event_read(struct slice channel, struct slice message,
                                         const char *master);
 
@@ -116,8 +116,8 @@ bool watcher_set_why(struct watcher *w, const char *who, const char *why);
 /* Begin a round, at once or as soon as allowed. Do nothing during a round. */
 void watcher_begin(struct watcher *w);
 void watcher_begin_soon(struct watcher *w);
-/* Cancels the present round and begins one at once. If such a round runs already, makes the
- * next round begin soon. */
+/* Cancels the present round and begins one at once. If watcher_reconnect() began the present
+ * round, makes the next round begin soon instead. */
 void watcher_reconnect(struct watcher *w);
 
 /* The hold freezes the primary while a failover is announced. */
