@@ -33,7 +33,7 @@ static void checks_certificate(const struct checks_section *s, struct faults *f)
 	           cert ? "tls_key_file" : "tls_cert_file");
 }
 
-/* Checks the tls_* options of [hasp], at its end. */
+/* Checks the tls_* options of [hasp], at the end of the section. */
 static void checks_tls_of_clients(const struct checks_section *s, struct faults *f)
 {
 	const struct checks_place *listen = checks_place(s, "listen_tls");

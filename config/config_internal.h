@@ -30,8 +30,8 @@
 extern const struct option table_options[];
 extern const size_t table_noptions;
 
-const char *table_section_word(enum section section); /* such as "lock" */
-const char *table_section_title(enum section section); /* such as "[lock NAME]" */
+const char *table_section_word(enum section section); /* returns, e.g., "lock" */
+const char *table_section_title(enum section section); /* returns, e.g., "[lock NAME]" */
 
 /* Returns the option; NULL: the section has no such option. */
 const struct option *table_find(enum section section, const char *name);
@@ -164,10 +164,10 @@ void checks_on_file(const struct config *c, bool listen_known, int address_line,
 
 /* Checks that [quorum NAME], and the sections that name it, keep locks safe. */
 
-/* Most servers of a quorum. */
+/* Limit of servers in a quorum. */
 #define QUORUM_SERVERS_MAX 15
 
-/* Checks a [quorum NAME] section at its end. */
+/* Checks a [quorum NAME] section at the section's end. */
 void checks_quorum_servers(const struct quorum_settings *q, struct faults *f);
 /* Checks `quorum` of [verbs] and of rules, and the options beside it, after all files. */
 void checks_quorum_users(const struct config *c, struct faults *f);

@@ -56,7 +56,7 @@ static int load_line(struct loader *l, int line)
 
 #define PASSWORD_FILE_MAX ((size_t)64 * 1024)
 
-/* Returns the first line of `text`, without its end. */
+/* Returns the first line of `text`, without its line end. */
 static struct slice first_line(struct slice text)
 {
 	const char *end = text.n ? memchr(text.p, '\n', text.n) : NULL;
@@ -306,8 +306,8 @@ static bool load_repeats_wrongly(struct loader *l, const struct option *o, int l
 	return true;
 }
 
-/* Warns about a number without a unit: it means seconds, and the user may have meant ms. Whole
- * hours are surely seconds. */
+/* Warns about a number from 1000 on without a unit: it means seconds, and the user may have
+ * meant ms. A number of whole hours surely means seconds. */
 static void load_warn_of_unit(struct loader *l, const struct option *o, int line,
                               const char *value)
 {

@@ -208,16 +208,16 @@ struct config {
 	enum auth_clients tls_auth_clients;
 	char *tls_protocols, *tls_ciphers, *tls_ciphersuites; /* NULL: the library's choice */
 	struct strings proxy_protocol; /* networks of load balancers; empty: none */
-	int64_t unix_socket_mode; /* permission bits */
+	int64_t unix_socket_mode; /* permission bits of unix sockets */
 	int64_t workers; /* threads, >= 1 */
 	int64_t backlog; /* argument of listen(2) */
 	int64_t max_clients; /* limit for all workers together */
-	int64_t client_idle_timeout_ms; /* 0: never */
-	int64_t client_login_timeout_ms; /* 0: never */
+	int64_t client_idle_timeout_ms; /* 0: no limit */
+	int64_t client_login_timeout_ms; /* 0: no limit */
 	int64_t tcp_keepalive_ms; /* in whole seconds; 0: off */
 	int64_t max_request; /* bytes; longest request held whole for a rule */
 	int64_t client_output_limit; /* bytes of unread replies kept for a client */
-	int64_t memory_limit; /* bytes, over all clients and workers */
+	int64_t memory_limit; /* limit in bytes, for all clients and workers */
 	int64_t drain_timeout_ms; /* how long SIGTERM waits for busy clients */
 	int64_t lame_duck_ms; /* how long hasp still accepts clients after SIGTERM */
 	enum switch_mode allow_reserved_keys; /* clients may write hasp:* */

@@ -29,7 +29,7 @@ struct account {
 	size_t wanted; /* most bytes that account_admits() has refused since the last reset */
 	const struct account_share
 		*wanter; /* the share that wanted `wanted` bytes; NULL: none */
-	struct list shares; /* shares with bytes, in the order in which each got its first */
+	struct list shares; /* shares with bytes, ordered by the time of their first bytes */
 };
 
 void account_init(struct account *a, size_t limit);

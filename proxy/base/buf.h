@@ -105,7 +105,7 @@ static inline void buf_append(struct buf *b, struct slice s)
 	b->block->tail += s.n;
 }
 
-/* Returns false, and leaves the buffer unchanged, if there is not enough memory. */
+/* Appends `s`. Returns false, and changes nothing, if there is not enough memory. */
 __attribute__((warn_unused_result)) static inline bool buf_try_append(struct buf *b,
                                                                       struct slice s)
 {
@@ -153,8 +153,8 @@ static inline void buf_release(struct buf *b)
 		buf_free(b);
 }
 
-/* Gives an empty buffer its first memory from a freelist of blocks of BUF_FIRST_SIZE bytes. For
- * buffers that are mostly small and live for one request. */
+/* buf_take() gives an empty buffer its first memory from a freelist of blocks of BUF_FIRST_SIZE
+ * bytes. For buffers that are mostly small and live for one request. */
 #define BUF_FIRST_CAP ((size_t)256)
 #define BUF_FIRST_SIZE (sizeof(struct buf_block) + BUF_FIRST_CAP)
 void buf_take(struct buf *b, struct freelist *f);

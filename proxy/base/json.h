@@ -24,7 +24,7 @@ void json_open(struct json *j, const char *name, char bracket);
 void json_close(struct json *j, char bracket);
 
 void json_text(struct json *j, const char *name, struct slice text);
-void json_word(struct json *j, const char *name, const char *word); /* `word` NULL: null */
+void json_word(struct json *j, const char *name, const char *word); /* writes null for NULL */
 void json_count(struct json *j, const char *name, uint64_t n);
 /* Writes the number with this many digits after the point. */
 void json_number(struct json *j, const char *name, double value, int digits);

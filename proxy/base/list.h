@@ -77,7 +77,7 @@ static inline struct list *list_shift(struct list *head)
 /* Takes the first entry off a list that is not empty. */
 #define list_take(head, type, member) container_of(list_shift(head), type, member)
 
-/* Goes through the entries. The body keeps `e` in the list. */
+/* Goes through the entries. The body must keep `e` in the list. */
 #define list_each(type, e, head, member)                                                       \
 	for (type *e = list_first(head, type, member); e;                                      \
 	     e = list_entry(e->member.next, head, type, member))
@@ -85,7 +85,7 @@ static inline struct list *list_shift(struct list *head)
 #define list_each_after(type, e, from, head, member)                                           \
 	for (type *e = list_entry((from)->member.next, head, type, member); e;                 \
 	     e = list_entry(e->member.next, head, type, member))
-/* As list_each(), but the body may remove or free `e`, and keeps the others. */
+/* As list_each(), but the body may remove or free `e`; it must keep the others. */
 #define list_drain(type, e, head, member)                                                      \
 	for (type *e = list_first(head, type, member), *e##_next;                              \
 	     e && (e##_next = list_entry(e->member.next, head, type, member), true);           \

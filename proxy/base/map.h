@@ -26,7 +26,7 @@ struct map_node {
 struct map {
 	struct map_node **buckets; /* NULL until the first put */
 	size_t nbuckets; /* a power of two */
-	size_t n; /* entries */
+	size_t n; /* number of entries */
 	uint8_t secret[SIPHASH_SECRET_SIZE];
 	struct map_node **old; /* half as many buckets, from which entries still move; NULL:
 	                        * all have moved */
@@ -42,10 +42,10 @@ void map_fini(struct map *m); /* frees the buckets, but not the entries */
 /* Return the first entry, in no useful order, and the one after `node`; NULL: none. */
 struct map_node *map_first(struct map *m);
 struct map_node *map_after(const struct map *m, const struct map_node *node);
-/* Goes through all entries. The body keeps `node`, and puts none. */
+/* Goes through all entries. The body must keep `node`, and put none. */
 #define map_each(m, node)                                                                      \
 	for (struct map_node *node = map_first(m); node; node = map_after(m, node))
-/* As map_each(), but the body may remove or free `node`, and keeps the others. */
+/* As map_each(), but the body may remove or free `node`; it must keep the others. */
 #define map_drain(m, node)                                                                     \
 	for (struct map_node *node = map_first(m), *node##_next;                               \
 	     node && (node##_next = map_after(m, node), true); node = node##_next)

@@ -12,7 +12,7 @@
 
 #define SHA1_HEX 40
 
-/* A hash of bytes that arrive in pieces. */
+/* struct sha1 hashes bytes that arrive in pieces, in blocks of this many bytes. */
 #define SHA1_BLOCK 64
 struct sha1 {
 	uint32_t h[5];

@@ -15,7 +15,7 @@
 
 struct slice {
 	const char *p;
-	size_t n; /* bytes */
+	size_t n; /* length, in bytes */
 };
 
 #define SLICE_NONE ((struct slice){ NULL, 0 })

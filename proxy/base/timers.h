@@ -52,8 +52,8 @@ static inline double timers_now(const struct timers *ts)
 	return ts->clock(ts->arg);
 }
 
-/* Runs `fn` at the time `at`, or in the next timers_run() if that has passed; then every
- * `every` seconds, unless that is 0. Restarts a timer that is running. */
+/* Runs `fn` at the time `at`, or in the next timers_run() if `at` has passed; then every
+ * `every` seconds, unless `every` is 0. Restarts a timer that is running. */
 void timer_start(struct timers *ts, struct timer *t, timer_fn *fn, double at, double every);
 /* Stops the timer. Does nothing if it does not run. */
 void timer_stop(struct timers *ts, struct timer *t);

@@ -35,7 +35,7 @@
 
 /* A key; of a long key, only the first and the last bytes. */
 struct top_key {
-	const void *of; /* the key's owner, which the caller keeps valid */
+	const void *of; /* what the key belongs to; the caller keeps it valid */
 	long db; /* database; a long, so that the struct has no gaps */
 	size_t len; /* length of the whole key */
 	char head[TOP_KEYS_HEAD]; /* the first bytes of the key, min(len, TOP_KEYS_HEAD) */
