@@ -163,8 +163,8 @@ void client_steer_reading(struct client *c)
 		stream_pause(&c->stream);
 	else
 		stream_resume(&c->stream);
-	/* While hasp does not read from the client, hasp cannot see whether the client sends:
-	 * then the client's link must not stay paused. */
+	/* While hasp does not read from the client, it cannot see whether the client sends, so
+	 * the client's link must not stay paused. */
 	if (c->stream.paused && client_may_pause_link(c))
 		client_steer_link(c);
 }
@@ -194,7 +194,7 @@ void client_steer_link(struct client *c)
 
 /* --- memory ----------------------------------------------------------------------------- */
 
-/* A client that has read fewer bytes than this since the last check counts as not reading. */
+/* A client that reads fewer bytes than this between two checks counts as not reading. */
 #define READ_BYTES ((size_t)64 * 1024)
 
 void client_note_reading(struct client_share *s)
@@ -260,14 +260,13 @@ void client_leave_link(struct client *c)
 		link_close(l);
 }
 
-/* True if hasp ends while the client is in the middle of its work: then hasp must not release
- * the client's locks. */
+/* True if hasp ends and cuts its clients off: it must not release the client's locks. */
 static bool is_cut_off(const struct client *c)
 {
 	return c->env->phase == CLIENTS_CUT_OFF;
 }
 
-/* Releases the locks of the request, which Redis may have carried out. */
+/* Releases the locks of a request that Redis may have carried out. */
 static void undo(void *arg, struct pending_request *r, int db)
 {
 	struct client *c = arg;
@@ -283,7 +282,7 @@ static void undo(void *arg, struct pending_request *r, int db)
 /* Releases the locks that the client holds or is about to acquire, and ends its wait. */
 static void give_up_locks(struct client *c)
 {
-	/* Leaves the queue. The next line undoes requests that were sent and not answered. */
+	/* Leave the queue first. The lines below undo requests that are not answered yet. */
 	client_end_wait(c);
 	if (c->current && (c->state == CLIENT_PARKED_TURN || list_empty(&c->current->node)) &&
 	    parts_has(c->current->lock_request))
@@ -306,7 +305,7 @@ static void give_up_locks(struct client *c)
 	c->quorum_op = NULL;
 	shared_tracker_forget(c->env->policy.tracker, c->watched);
 	c->watched = NULL;
-	/* A request that was not sent is in no list, so free it here. */
+	/* A request that hasp has not sent is in no list, so free it here. */
 	if (c->current && list_empty(&c->current->node))
 		pending_free(c->current);
 	c->current = NULL;
@@ -349,8 +348,8 @@ bool client_in_critical_section(const struct client *c)
 	       read_set_has_any(&c->locks->read_set, clock_now());
 }
 
-/* Reads and drops further input of the client: closing a socket with unread bytes would reset
- * it, and the client might never see its last replies. */
+/* Reads and drops further input of the client, because the kernel resets a connection that is
+ * closed with unread bytes, and the client might never see its last replies. */
 void client_finish(struct client *c, const char *reason)
 {
 	if (c->eof && stream_pending(&c->stream) == 0 && !client_is_ending(c))
@@ -446,13 +445,13 @@ void client_rewrite_opts(const struct client *c, bool eval, struct rewrite_opts 
 	bool in_multi = session_in_multi(s);
 
 	*opts = waiters_opts(c->env->policy.waiters, session_db(s));
-	/* CLIENT CACHING applies to the next command only, even to a call that fails for want
-	 * of its script: after it, send the script's text at once. */
+	/* CLIENT CACHING applies to the next command only, even to a call that fails because
+	 * Redis lacks its script. So send the script's text after CLIENT CACHING. */
 	opts->eval = eval || in_multi || s->opaque || s->affects_next;
 	opts->resp3 = s->proto == 3;
 	opts->ticket = waiters_ticket(c->env->policy.waiters);
-	/* Commands in a transaction never wait. If hasp cannot follow a client's replies, its
-	 * commands do not wait either: hasp could not report a grant. */
+	/* Commands in a transaction never wait, nor do those of an opaque client, to which hasp
+	 * could not report a grant. */
 	if (!in_multi && !s->opaque && s->db >= 0) {
 		opts->wait_max_ms = c->waiter ? waiter_left_ms(c->waiter) : INT64_MAX;
 		opts->place = c->waiter ? waiter_place(c->waiter) : 0;
@@ -496,12 +495,11 @@ void client_context(struct client *c, struct context *x)
 	x->locks = &c->locks;
 	x->watched = &c->watched;
 	x->listener = c->listener;
-	/* In front of a cluster, the cluster session itself sends the write that must precede
-	 * WAIT. */
+	/* In front of a cluster, the cluster session sends the write that must precede WAIT. */
 	x->needs_wait_ping = c->needs_wait_ping && !c->env->node->links.connect;
 	x->must_log_in = client_must_log_in(c);
-	/* hasp must not send a command of its own before a command that depends on the
-	 * preceding one, as after CLIENT CACHING. */
+	/* A pinned client may have sent CLIENT CACHING, or the like, which applies to the next
+	 * command: that must not be one of hasp's own. */
 	x->may_be_optimistic = !c->pinned && !c->transacting;
 	x->identity = client_identity;
 	x->make_opts = make_opts;

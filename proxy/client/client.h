@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * client: one application's connection: reads its requests, has each one decided (policy/),
- * sends it, or a call in its place, over a link, and returns the replies in order. The client
- * shares its link with other clients until a command needs a link of its own.
+ * client: the connection of one application. hasp reads its requests, and policy/ decides about
+ * each. hasp then sends the request, or a call in its place, over a link, and returns the
+ * replies in order. Clients share links; a command may need a link of the client's own.
  *
  *                                  requests.c
  *   socket --> scratch or `in` --> request scan --> only to be passed ------------------.
@@ -18,7 +18,7 @@
  *                  `--what the reply means for session and locks-`---answered----'
  *
  * (a) Most requests have only to be passed: hasp counts them, and sends a run of them in one
- * piece. (b) hasp keeps a request that fits until it is whole, and decides about it once. A
+ * piece. (b) hasp keeps other requests until they are whole, and decides about each once. A
  * long request that no rule concerns streams through. (c) A rewritten or guarded request stays
  * at the head of `in`, and the client is parked, until the request is answered: hasp may have
  * to send it again, and later requests must wait. (d) Replies go to the client as they come;
@@ -56,7 +56,7 @@ enum command_outcome {
 };
 #define COMMAND_OUTCOMES (COMMAND_REFUSED + 1)
 
-/* The limits that stopped clients, requests or links, each by its option's name. */
+/* The limits for which hasp closes or refuses clients, requests or links. */
 enum limit {
 	LIMIT_MAX_CLIENTS, /* connections refused because there were max_clients */
 	LIMIT_CLIENT_OUTPUT, /* clients closed because they did not read their replies */
@@ -71,9 +71,9 @@ enum limit {
 #define LIMITS (LIMIT_DESCRIPTORS + 1)
 
 struct client_counters {
-	struct metrics_counter commands[COMMAND_OUTCOMES]; /* by enum command_outcome */
-	struct metrics_counter limits[LIMITS]; /* by enum limit */
-	struct metrics_counter link_ends[LINK_ENDS]; /* by enum link_end */
+	struct metrics_counter commands[COMMAND_OUTCOMES]; /* indexed by enum command_outcome */
+	struct metrics_counter limits[LIMITS]; /* indexed by enum limit */
+	struct metrics_counter link_ends[LINK_ENDS]; /* indexed by enum link_end */
 	struct metrics_counter accept_failures; /* failed calls of accept(2) */
 };
 
@@ -88,7 +88,7 @@ struct replica_acks;
 struct round;
 struct worker_shared;
 
-/* Only clients.c writes it. The phases follow each other in this order. */
+/* The phases of a worker's clients, in their order. Only clients.c writes the phase. */
 enum clients_phase {
 	CLIENTS_SERVED,
 	CLIENTS_DRAINING, /* each client leaves when it is at rest: drain.c */
@@ -98,8 +98,8 @@ enum clients_phase {
 /* A slot of the table of clients: client_list.c. */
 struct client_place {
 	struct client *client; /* NULL: the place is free */
-	uint64_t id; /* id of the client; if the place is free: the number of the next free
-	              * place, counted from 1; 0: none */
+	uint64_t id; /* the client's id. If the place is free: the number of the next free
+	              * place, counted from 1, or 0 if there is none */
 };
 
 struct client_table {
@@ -114,7 +114,7 @@ struct client_env {
 	struct ev_loop *loop;
 	struct policy_env policy; /* the facts that decide about commands */
 	struct stream_flusher *flusher;
-	struct node *node; /* serves the clients */
+	struct node *node; /* the node that serves the clients */
 	struct replica_acks *replica_acks;
 	struct deadlocks *deadlocks;
 	struct quorum *quorum; /* stores the locks of the verbs; NULL: `node` stores them */
@@ -123,7 +123,7 @@ struct client_env {
 	size_t scratch_size;
 	struct request_args args; /* arguments of the request that hasp decides about now */
 	struct command_info found; /* the command of `args`, if hasp had to look it up */
-	struct command_key matched; /* the first of `args` as a key, with its section */
+	struct command_key matched; /* the first argument of a command, with its section */
 	struct freelist inputs; /* blocks of BUF_FIRST_SIZE bytes, for most clients' `in` */
 	struct freelist link_waits; /* memory for structs client_link_wait */
 	struct list clients; /* open clients, least recently active first */
@@ -145,14 +145,14 @@ struct client_env {
 	struct log_limit tls_failed; /* limits the log lines tls_failed */
 	uint64_t nover; /* clients that hasp closed because they used too much memory */
 	enum clients_phase phase;
-	/* Called after a client was freed. */
+	/* clients.c calls this after it has freed a client. */
 	void (*on_gone)(void *arg);
 	bool is_alone; /* the process has no other worker */
 	/* Begins a round of all workers. The caller has set r->step and r->end. */
 	void (*begin_round)(void *arg, struct round *r);
 	void *arg;
-	/* Clients to be resumed where they were parked; `run`, which drains the list, is
-	 * served after the sockets that are ready now. */
+	/* Clients that hasp will resume where they were parked. `run` drains the list after the
+	 * sockets that are ready now. */
 	struct list runnable;
 	struct watch run;
 };
@@ -162,10 +162,10 @@ struct client_env {
 /* Sets the members that belong to this room; the worker sets the others. */
 void clients_init(struct client_env *env);
 
-/* Takes the connection `fd`, which `listener` accepted, an entry of `listen` that outlives the
- * client. The client owns `fd` and `tls`; `tls` NULL: not encrypted. `behind`: the client's
- * address by the load balancer's PROXY header, AF_INET or AF_INET6; NULL: the peer's address
- * is the client's. */
+/* Makes a client of the connection `fd`, and owns `fd` and `tls`. `listener`: the entry of
+ * `listen` that accepted the connection; it outlives the client. `tls`: NULL if the connection
+ * is not encrypted. `behind`: the client's address by the load balancer's PROXY header, AF_INET
+ * or AF_INET6; NULL: there was no such header. */
 void client_new(struct client_env *env, int fd, const char *listener, struct tls *tls,
                 const struct sockaddr_storage *behind);
 
@@ -174,11 +174,11 @@ void client_new(struct client_env *env, int fd, const char *listener, struct tls
 void client_take_over(struct client_env *env, int fd, const char *listener,
                       const struct resp_view *record);
 
-/* Return the client that owns the holds, or the read set. */
+/* Return the client that owns the holds `o`, or the read set `r`. */
 struct client *client_of_holder(const struct hold_owner *o);
 struct client *client_of_reader(const struct read_set *r);
 
-/* Appends the log's name of the client: "127.0.0.1:4711 name". */
+/* Appends what the log calls the client: "127.0.0.1:4711 name". */
 void client_describe(struct client *c, struct buf *out);
 /* client_describe() as a holds_describe_fn and as a read_sets_describe_fn. */
 void client_describe_holder(const struct hold_owner *o, struct buf *out);
@@ -187,7 +187,7 @@ void client_describe_reader(const struct read_set *r, struct buf *out);
 /* Closes the client because it lost a lock and the lock's section has on_lost = close. */
 void client_lost_hold(struct hold_owner *o);
 
-/* The lock or guard that a client waits for in line. Points into the client. */
+/* The lock or guard that a client waits for in line. `key` points into the client. */
 struct client_wait {
 	struct client *client;
 	/* The counters of the key's section; NULL: the key has no section any more. */
@@ -197,21 +197,21 @@ struct client_wait {
 };
 struct client_wait client_waits_for(void *owner);
 
-/* Frees the clients that were closed since the last call. Call it once per turn of the loop. */
+/* Frees the clients closed since the last call. Call this once per turn of the loop. */
 void clients_reap(struct client_env *env);
 
 /* Closes clients that were idle too long, did not log in, or do not read their last bytes.
- * Call it about once a second. */
+ * Call this about once a second. */
 void clients_sweep(struct client_env *env);
 
 /* Call this when the node has become another server: closes clients that cannot move to it. */
 void clients_follow(struct client_env *env);
 
-/* Call this when the node takes requests again: resumes clients that wait to send one. */
+/* Call this when the node takes requests again: resumes the clients that wait for that. */
 void clients_go_on(struct client_env *env);
 
 /* Resumes the clients that wait for Redis' answer about unknown commands (commands/learn.h).
- * Call it when Redis has answered, or cannot be asked. */
+ * Call this when Redis has answered, or cannot be asked. */
 void clients_know_commands(struct client_env *env);
 
 /* For a paused node: returns how many clients have a request under way at Redis, or are in the
@@ -219,36 +219,36 @@ void clients_know_commands(struct client_env *env);
  * Redis ends, because they are subscribed or blocked. */
 size_t clients_under_way(const struct client_env *env, size_t *nbound);
 
-/* Begins to drain: from now on a client leaves when it is at rest (drain.c). A client that has
- * a lock, a guard or a transaction, or that waits, leaves when that has ended. While clients
- * drain, call clients_sweep() more often. */
+/* Begins to drain: from now on each client leaves when it is at rest (drain.c): when it has no
+ * lock, guard or transaction, and does not wait. While clients drain, call clients_sweep() more
+ * often. */
 void clients_drain(struct client_env *env);
 
-/* While all clients together use more than memory_limit, closes the one that uses most. Frees
- * the memory that only this loop iteration needed. Call it once per iteration: hasp reads
- * nothing while clients use too much. */
+/* While all clients together use more than memory_limit, closes the client that uses most.
+ * Frees the memory that only this loop iteration needed. Call this in each iteration, because
+ * hasp reads nothing while clients use too much. */
 void clients_shed(struct client_env *env);
-/* Returns freed memory to the kernel, if it is much. Call it about once a second. */
+/* If much memory is free, returns it to the kernel. Call this about once a second. */
 void clients_trim(struct client_env *env);
 
-/* Closes all clients because hasp ends. They are cut off in the middle of their work: their
- * locks are not released, but expire with their leases. */
+/* Closes all clients because hasp ends, even in the middle of their work. So hasp does not
+ * release their locks, which expire with their leases. */
 void clients_close(struct client_env *env, const char *reason);
 
 /* --- the hand-over to the next hasp ------------------------------------------------------- */
 
-/* How many clients may be sent before the first of them is answered. The kernel keeps them in
- * the buffer of a socket, and counts them as open files of the user. */
+/* hasp sends the next hasp at most this many clients without an answer. The kernel keeps them
+ * in the buffer of a socket, and counts each as an open file of the user. */
 #define DRAIN_HANDED_MAX ((size_t)64)
 
-/* Call this when the next hasp has answered whether it took the client that was handed over
- * first. Returns false if hasp awaits no such answer. */
+/* Call this when the next hasp has answered whether it took the first client of `handed`.
+ * Returns false if `handed` is empty. */
 bool drain_answered(struct client_env *env, bool taken);
 /* Call this when the next hasp is gone or hangs: keeps the clients that it has not taken. */
 void drain_successor_gone(struct client_env *env);
 
-/* True if hasp understands all of the record. Writes the entry of `listen` that accepted the
- * client, which points into the record. */
+/* True if hasp understands all of the record. Sets *listener to the entry of `listen` that
+ * accepted the client, as a part of the record. */
 bool client_record_check(const struct resp_view *record, struct slice *listener);
 
 /* --- the table of clients by number ------------------------------------------------------- */
@@ -266,29 +266,29 @@ void client_list_fini(struct client_env *env);
 struct client_figures {
 	uint64_t id; /* unique in the life of the process */
 	const char *address;
-	const char *state; /* a word */
-	const char *listener; /* the entry of `listen` */
+	const char *state; /* the state in one word, for the console */
+	const char *listener; /* the entry of `listen` that accepted the client */
 	const char *user; /* NULL: the default user, or not known */
-	const char *name; /* NULL: none */
+	const char *name; /* NULL: the client has set no name */
 	int db; /* -1: not known */
 	int protocol;
 	const char *link; /* "shared", "own" or "none" */
-	size_t nlocks, nguards; /* the locks, as far as hasp knows; the guarded keys that the
-	                         * client has read */
+	size_t nlocks, nguards; /* number of locks that hasp knows of; number of guarded keys
+	                         * that the client has read */
 	double waits; /* seconds that the client has waited in line for a lock; 0: it does not
 	               * wait */
-	double idle, connected; /* seconds */
-	size_t nbytes; /* of memory */
+	double idle, connected; /* seconds since the last activity; since connecting */
+	size_t nbytes; /* memory that hasp keeps for the client, in bytes */
 };
 typedef void client_list_fn(void *arg, const struct client_figures *f);
 
-/* Calls `fn` for the clients in the `most` places from `cursor` on, 0 at first. Returns the
- * cursor to go on with; 0: there are no more. */
+/* Calls `fn` for each client in the next `most` places of the table. `cursor`: 0 at first, then
+ * the last result. Returns 0 at the end of the table. */
 uint64_t client_list_walk(const struct client_env *env, uint64_t cursor, size_t most,
                           client_list_fn *fn, void *arg);
 
 uint64_t client_list_id(const struct client *c);
-/* Returns the number of the worker that has the client `id`, if it is still connected. */
+/* Returns the number of the worker that has, or had, the client `id`. */
 int client_list_worker(uint64_t id);
 /* Closes the client `id` as if it had hung up, and appends its address and name to
  * `described`. Returns false if this worker has no client `id`. */
@@ -297,34 +297,32 @@ bool client_list_kill(struct client_env *env, uint64_t id, const char *reason,
 
 /* --- questions to other workers ----------------------------------------------------------- */
 
-/* A round is a question that goes from worker to worker, and back to the asking one, for facts
- * that only the worker of another client knows:
+/* A round is a question to all workers, for facts that only the worker of some client knows:
  *
- *   worker --client_env.begin_round()--> step() by each of the others --> by its own --> end()
+ *   worker A --client_env.begin_round()--> step() by each other worker --> by A --> A: end()
  *
- * One worker at a time has the round, so that its data need no lock. No worker waits: a step is
- * short, and other callbacks run after it. */
+ * One worker at a time has the round, so its data need no mutex. No worker waits: a step is
+ * short, and other callbacks run between steps. */
 
-/* Embedded in the struct that the round carries. */
+/* A round; embedded in a struct with the data of the question. */
 struct round {
-	/* True: this worker's part is complete; false: the worker calls step() again. */
+	/* Returns false if the worker must call step() again, to complete its part. */
 	bool (*step)(struct round *r, const struct client_env *env);
-	/* Frees the round. `home` true: the caller is the thread of the worker that began the
-	 * round, and the worker still has its clients. False: any thread, and those clients are
-	 * gone. */
+	/* Frees the round. `home`: true on the thread of the worker that began the round, while
+	 * the worker has clients. False on any thread, after that worker's clients are gone. */
 	void (*end)(struct round *r, bool home);
-	uint64_t cursor; /* where the next step() at this worker goes on; 0 at the first step */
+	uint64_t cursor; /* where the next step() of this worker goes on; 0 at its first step */
 	/* The fields below are for worker/worker.c, which carries the round. */
 	struct worker_shared *shared;
-	size_t home; /* number of the worker that began it */
+	size_t home; /* number of the worker that began the round */
 };
 
-/* Logs `event` as event_log() does, and copies it. Adds the holder of the lock or guard, if a
- * worker knows one other than `token`. */
+/* Copies `event`, and logs it as event_log() does. If a worker knows a holder of the lock or
+ * guard other than `token`, adds that holder. */
 void holders_log_event(struct client_env *env, const struct event_to_log *event,
                        struct slice token, bool of_guard);
 
-/* A holds_ask_fn; `arg`: the client_env. */
+/* holders_log_event() as a holds_ask_fn; `arg`: the client_env. */
 void holders_ask(void *arg, const struct event_to_log *event, struct slice token);
 
 /* --- locks of a quorum -------------------------------------------------------------------- */

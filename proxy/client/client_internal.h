@@ -56,23 +56,21 @@
 #define CLIENT_MAGIC 0x6870u
 
 enum client_state {
-	CLIENT_OPEN, /* requests are taken as they come */
+	CLIENT_OPEN, /* hasp takes requests as they come */
 	CLIENT_STREAMING, /* hasp passes the rest of a request as it comes */
 	CLIENT_TUNNEL, /* a replica's byte stream */
 	CLIENT_REFUSED, /* hasp drops all further input; replies are due */
-	CLIENT_PARKED_REPLY, /* until `current`, which was sent, is answered */
+	CLIENT_PARKED_REPLY, /* until Redis answers `current` */
 	CLIENT_PARKED_DEFERRED, /* until all awaited replies have come */
-	CLIENT_PARKED_LINK, /* until no reply is due: then the client can change its link */
+	CLIENT_PARKED_LINK, /* until the client can use another link */
 	CLIENT_PARKED_SPACE, /* until the client's link is no longer full */
-	CLIENT_PARKED_COMMAND, /* until Redis has described the command, which hasp does not
-	                        * know */
-	CLIENT_PARKED_QUEUE, /* until `current`, which may have to wait in line, can be sent */
+	CLIENT_PARKED_COMMAND, /* until Redis has described an unknown command */
+	CLIENT_PARKED_QUEUE, /* until hasp can send `current`, which may have to wait in line */
 	CLIENT_PARKED_TURN, /* `current` waits in line for a lock */
-	CLIENT_PARKED_ACK, /* `current` took a lock that replicas must have before it goes on */
+	CLIENT_PARKED_ACK, /* until replicas have the lock that `current` took */
 	CLIENT_PARKED_ROUND, /* until the other workers, or a quorum, have answered hasp about
 	                      * `current` */
-	CLIENT_HANDED, /* hasp has sent the client to the next hasp, which has not answered yet
-	                */
+	CLIENT_HANDED, /* hasp has sent the client to the next hasp, and awaits its answer */
 	CLIENT_FINISHING, /* hasp still sends the last bytes to the client, and takes no more
 	                   * requests */
 	CLIENT_DEAD,
@@ -80,16 +78,16 @@ enum client_state {
 #define CLIENT_STATES (CLIENT_DEAD + 1)
 
 /* What happens to a request if the client cannot get the link that it waits for. Only route.c
- * writes it. */
+ * writes this field of a client. */
 enum next_link {
 	NEXT_NONE, /* the request fails */
-	NEXT_MAY_BE_BARE, /* a link of its own will do, without a replay of the state */
-	NEXT_BARE, /* take a link of its own now, without a replay */
-	NEXT_OWN, /* take a link of its own, not a shared one */
+	NEXT_MAY_BE_BARE, /* if Redis refuses the replay of the client's state, try NEXT_BARE */
+	NEXT_BARE, /* take a link of the client's own now, without a replay of its state */
+	NEXT_OWN, /* take a link of the client's own, not a shared one */
 };
 
-/* A client's question to the other workers: the part that its own worker may read. The rest
- * travels from worker to worker. */
+/* The part of a client's question to the other workers that only the client's own worker reads.
+ * Each worker in turn has the rest. */
 struct client_asked {
 	struct client *client; /* NULL: the client is gone */
 	size_t nbytes; /* memory of the question, in bytes */
@@ -99,13 +97,13 @@ struct client_asked {
 struct client_share {
 	struct account_share account;
 	struct client *client;
-	double read_at; /* client_note_reading(): env->policy.now when the client last read
-	                 * replies, or had none */
-	uint32_t read_till; /* stream.taken at `read_at` */
+	double read_at; /* env->policy.now when the client last read replies, or had none to
+	                 * read; see client_note_reading() */
+	uint32_t read_till; /* value of stream.taken at the time `read_at` */
 };
 
-/* A client's wait for a link of the pool. It lasts until the client gets a shared link, or
- * leaves the link that it has. */
+/* A client's wait for a link of the pool. The wait lasts until the client gets a shared link,
+ * or leaves its present link. */
 struct client_link_wait {
 	struct pool_waiter waiter;
 	struct client *client;
@@ -120,70 +118,68 @@ struct client {
 	uint32_t place; /* index in env->table.places: see client_list.c */
 	/* hasp reads the flags without `: 1` for each request: a byte is read faster than a
 	 * bit. */
-	bool eof; /* the client sends no more */
+	bool eof; /* the client has ended its side of the connection, so it sends no more */
 	bool shared; /* the link that `user` is on is shared */
-	bool bare; /* the client has a link of its own for one command, because its state could
-	            * not be replayed there */
+	bool bare; /* the client has a link of its own for one command, without its state, which
+	            * hasp could not replay there */
 	bool transacting : 1; /* MULTI or WATCH was sent over the client's own link, and no
 	                       * reply has ended its effect */
-	bool altered : 1; /* the client's own link may be in another state than its login
-	                   * describes */
-	bool link_sticky : 1; /* `pinned`, and the client needs the present link: its state
-	                       * there cannot be replayed on another */
-	bool stays : 1; /* the next hasp does not take the client */
+	bool altered : 1; /* the client's own link may have more state than its login says */
+	bool link_sticky : 1; /* the client needs its present link, because hasp cannot replay
+	                       * its state on another; `pinned` is set, too */
+	bool stays : 1; /* the next hasp has refused to take the client */
 	bool asks_login : 1; /* before it sends `current`, hasp has asked Redis whether the
 	                      * client is logged in */
 	bool needs_wait_ping; /* the client wrote on other links, or another client wrote for
 	                       * it: WAIT on its present link would not cover that */
 	bool pinned; /* the client needs a link of its own until RESET, or for ever */
 	bool saw_success; /* Redis carried out a request of the client, maybe without a login */
-	bool in_error; /* (not `saw_success`) the last bytes from Redis are part of an error */
-	uint32_t ntransacting; /* number of the last request that may begin or end a
-	                        * transaction */
+	bool in_error; /* before `saw_success`: the last bytes from Redis belong to an error */
+	uint32_t ntransacting; /* counts requests that may begin or end a transaction; the
+	                        * present value is the number of the last one */
 	uint32_t decided_in; /* env->policy.generation when hasp decided about `current` */
 	struct list node; /* in env->clients, env->handed, env->finishing or env->dead */
-	struct list turn; /* in env->learning, while CLIENT_PARKED_COMMAND; else in
-	                   * env->runnable or in none: see client_resume() */
-	struct client_share *share; /* client_count_memory(); NULL: hasp does not count the
-	                             * client's memory */
+	struct list turn; /* while CLIENT_PARKED_COMMAND, in env->learning; else in
+	                   * env->runnable, or in no list */
+	struct client_share *share; /* the client's memory, while hasp counts that; else NULL */
 	struct client_env *env;
-	struct link_user user; /* on no link before the first request */
-	struct client_link_wait *link_wait; /* NULL: none, so the client waits for no link */
-	struct owner_identity *identity; /* NULL until it is needed */
-	/* The request at the head of `in` that is answered step by step; NULL: none. Once it
-	 * is sent, it is also in session.awaited. */
+	struct link_user user; /* the client as the user of a link, or, at first, of none */
+	struct client_link_wait *link_wait; /* NULL: the client waits for no link */
+	struct owner_identity *identity; /* NULL until hasp needs it */
+	/* The request at the head of `in` that hasp answers step by step; NULL: there is none.
+	 * While the request is in flight, it is also in session.awaited. */
 	struct pending_request *current;
-	struct waiter *waiter; /* for `current`; NULL: it did not have to wait yet */
-	union { /* what `current` waits for; NULL in states other than these */
+	struct waiter *waiter; /* the wait of `current`; NULL: it did not have to wait yet */
+	union { /* what `current` waits for, by the client's state; NULL in all other states */
 		struct deadlock_watch *deadlock; /* CLIENT_PARKED_TURN; NULL: `current` can
 		                                  * be in no deadlock */
-		struct replica_ask *ask; /* CLIENT_PARKED_ACK */
+		struct replica_ask *ask; /* CLIENT_PARKED_ACK: the question to replicas */
 		struct client_asked *asked; /* CLIENT_PARKED_ROUND: the question to other
-		                             * workers; NULL: to a quorum */
+		                             * workers; NULL: hasp asks a quorum */
 	};
-	struct buf in; /* bytes read and not sent on */
+	struct buf in; /* bytes that hasp has read from the client and not sent on */
 	struct request_scan scan;
 	size_t scanned; /* bytes of the first request that `scan` has seen */
-	size_t decide_at; /* if `in` has this many bytes of that request, hasp decides again
-	                   * whether to stream it */
-	double own_until; /* env->policy.now until which the client keeps its own link:
-	                   * ROUTE_LINGERING */
-	double login_from; /* env->policy.now from which the client could log in */
+	size_t decide_at; /* when `in` has this many bytes of the first request, hasp decides
+	                   * again whether to stream the request */
+	double own_until; /* ROUTE_LINGERING: env->policy.now until which the client keeps its
+	                   * own link */
+	double login_from; /* env->policy.now at which the client's time to log in began */
 	double since; /* env->policy.now when the client connected */
 	double active_at; /* env->policy.now when the client last sent or received bytes */
 	struct stream stream;
 	struct session session;
-	struct context_locks *locks; /* context_locks_none() until it has any */
-	struct quorum_op *quorum_op; /* the command that a quorum carries out, while
-	                              * CLIENT_PARKED_ROUND; else NULL */
+	struct context_locks *locks; /* context_locks_none() until the client has locks */
+	struct quorum_op *quorum_op; /* the command that a quorum carries out for the client;
+	                              * NULL unless CLIENT_PARKED_ROUND */
 	struct tracker_client *watched; /* NULL until the tracker watches the client */
 	const char *listener; /* the entry of `listen` that accepted the client */
-	/* The client's address by the PROXY header, or, with TLS, the peer's, which the socket
-	 * may lose before TLS fails. NULL: ask the socket. */
+	/* The client's address by the PROXY header. With TLS and without that header, a copy of
+	 * the peer's, for the log after the socket has lost it. NULL: ask the socket. */
 	struct sockaddr_storage *behind;
 };
 
-/* Returns the client that a callback's void pointer means. */
+/* Returns the client to which a callback's void pointer points. */
 static inline struct client *client_of(void *owner)
 {
 	struct client *c = owner;
@@ -192,7 +188,7 @@ static inline struct client *client_of(void *owner)
 	return c;
 }
 
-/* Returns the client's holds, to be changed. */
+/* Returns the client's holds, for a caller that changes them. */
 static inline struct hold_owner *client_own_holds(struct client *c)
 {
 	return &context_locks_own(&c->locks, c)->holds;
@@ -216,29 +212,29 @@ static inline bool client_is_parked(const struct client *c)
 
 /* --- client.c ----------------------------------------------------------------------------- */
 
-/* The only writer of c->state. Asserts that the diagram above allows the change. */
+/* The only writer of c->state. Asserts that the diagram in this file allows the change. */
 void client_set_state(struct client *c, enum client_state state);
 bool client_may_become(enum client_state from, enum client_state to);
 
-/* An activity that follows the last one within this time, in seconds, is not recorded. */
+/* hasp records a client's activity at most once in this time, in seconds. */
 #define ACTIVE_SECONDS 0.01
 /* Bytes that a client may send ahead while its command awaits a reply. */
 #define AHEAD_MAX ((size_t)64 * 1024)
 
-/* Makes the client the most recently active one. For client_mark_active(), and for a client
- * that another hasp handed over or did not take. */
+/* Makes the client the most recently active one. client_mark_active() is cheaper; call this for
+ * a client that another hasp handed over or did not take. */
 void client_set_active(struct client *c);
 
-/* Records that bytes were read or written: the client is not idle. */
+/* Records that the client has sent or received bytes, so that it is not idle. */
 static inline void client_mark_active(struct client *c)
 {
 	if (c->env->policy.now - c->active_at >= ACTIVE_SECONDS)
 		client_set_active(c);
 }
 
-/* True if there is no space for more requests: the link is full, or the client is parked and
- * has sent enough. Unread replies are no reason: as with Redis, a client may read them after it
- * has sent all its requests. */
+/* True if hasp has no space for more requests: the link is full, or the client is parked and
+ * has sent AHEAD_MAX bytes. Unread replies do not count, because a client may first send all
+ * its requests, and then read the replies. */
 static inline bool client_is_throttled(const struct client *c)
 {
 	if (client_is_ending(c))
@@ -247,12 +243,12 @@ static inline bool client_is_throttled(const struct client *c)
 	       (client_is_parked(c) && buf_len(&c->in) >= AHEAD_MAX);
 }
 
-/* Stops reading from the client while its requests cannot be sent; reads again when they
+/* Stops reading from the client while hasp cannot send its requests; reads again when hasp
  * can. */
 void client_steer_reading(struct client *c);
 
-/* Call this when no more requests can be taken from `in` now: gives the buffer back if it is
- * empty, and reads from the client again. */
+/* Call this when hasp can take no more requests from `in`. If `in` is empty, frees its memory;
+ * then reads from the client again. */
 void client_read_on(struct client *c);
 
 /* True if hasp can stop reading from the client's link without delaying another client. */
@@ -261,9 +257,9 @@ static inline bool client_may_pause_link(const struct client *c)
 	return c->user.link && (!c->shared || c->user.claimed);
 }
 
-/* Stops reading from a link of the client's own while the client leaves replies unread, so
- * that they stay in Redis; but goes on if the client may be waiting for hasp to read its
- * requests. */
+/* Stops reading from a link of the client's own while the client leaves replies unread, so that
+ * further replies stay in Redis. Goes on reading if the client may be waiting for hasp to read
+ * its requests. */
 void client_steer_link(struct client *c);
 
 /* Bytes of memory kept for the client, without the buffers of a link of its own. */
@@ -274,11 +270,11 @@ static inline size_t client_nbytes(const struct client *c)
 	       (c->locks->holds.seen ? seen_values_nbytes(c->locks->holds.seen) : 0);
 }
 
-/* Notes in s->read_at if the client has read replies since the last call, or has none to read.
- * Call it at least once a second. */
+/* Sets s->read_at to now if the client has read replies since the last call, or has none to
+ * read. Call this at least once a second. */
 void client_note_reading(struct client_share *s);
 
-/* True if the client may take `nbytes` more at once: account_admits(). */
+/* True if memory_limit allows `nbytes` more for the client at once: account_admits(). */
 static inline bool client_admits(struct client *c, size_t nbytes)
 {
 	return account_admits(&c->env->account, c->share ? &c->share->account : NULL, nbytes);
@@ -295,7 +291,7 @@ static inline bool client_has_unsent(const struct client *c)
 	return !c->shared && c->user.link && link_pending(c->user.link);
 }
 
-/* Counts the client's memory again if it uses, or used, enough to matter. Cheap for nearly
+/* Counts the client's memory again if it is, or was, large enough to count. Cheap for nearly
  * every client. */
 static inline void client_notice_memory(struct client *c)
 {
@@ -312,19 +308,19 @@ void client_leave_link(struct client *c);
 /* Writes the client's address, in at most `n` bytes. */
 void client_print_peer(const struct client *c, char *out, size_t n);
 
-/* Parks the client: the request at the head of `in` waits until client_unpark(). `why`: one of
+/* Parks the client: the request at the head of `in` waits until client_unpark(). `why`: a state
  * CLIENT_PARKED_*. */
 void client_park(struct client *c, enum client_state why);
-/* Call this when the reason for parking is gone: the client becomes OPEN, and resumes. */
+/* Call this when a parked client can go on: it becomes OPEN, and resumes. */
 void client_unpark(struct client *c);
 
-/* As client_unpark(), after the reply that the client was parked for: if `in` is empty, only
- * reads on. */
+/* As client_unpark(), after the reply for which the client was parked. If `in` is empty, only
+ * reads from the client again. */
 void client_go_on(struct client *c);
 
-/* Puts the client on env->runnable. clients_run() takes the client's next requests from `in`, or
- * goes on with `current`. No event handler does that itself, so none is entered again while it
- * runs. A client whose state changes first is not resumed. */
+/* Puts the client on env->runnable. Later, clients_run() takes the client's next requests from
+ * `in`, or goes on with `current`. Event handlers do not do this themselves, so that none is
+ * entered again while it runs. If the client's state changes first, it is not resumed. */
 void client_resume(struct client *c);
 
 /* True if clients_run() has still to resume the client. */
@@ -333,15 +329,15 @@ static inline bool client_is_runnable(const struct client *c)
 	return !list_empty(&c->turn) && c->state != CLIENT_PARKED_COMMAND;
 }
 
-/* Ends `current`, which was answered: removes the request from `in` and resumes the client; if
- * no input is left, only reads on. The caller frees `current`. */
+/* Ends `current`, which is answered: removes the request from `in`, and goes on with the client
+ * (client_go_on()). The caller frees `current`. */
 void client_end_current(struct client *c);
 /* As client_end_current(), but frees `current`, too. The session, locks and watched keys stay
  * as they are. */
 void client_complete_current(struct client *c);
 
-/* True if the decision about `current` is still valid: neither the configuration nor Redis'
- * list of commands has changed since. */
+/* True if the decision about `current` is still valid: since then, neither the configuration
+ * nor Redis' list of commands has changed. */
 bool client_is_decided(const struct client *c);
 /* Drops `current`, which is not in flight, and decides about the request again. Its waiter
  * stays. */
@@ -350,7 +346,7 @@ void client_decide_again(struct client *c);
 /* Ends the client's wait for a lock. */
 void client_end_wait(struct client *c);
 
-/* True if the client is quiet by nature: it waits for messages, or for replicated writes. */
+/* True if the client may be quiet for long: it waits for messages, or for replicated writes. */
 bool client_is_listener(const struct client *c);
 
 /* True if a reply is due to the client, or on its way. The reply to a request that streams is
@@ -358,7 +354,7 @@ bool client_is_listener(const struct client *c);
 bool client_waits_for_answer(const struct client *c);
 
 /* True if the client is between commands that belong together: in a transaction, or between the
- * read of a guarded key, for which it may have waited, and the write. */
+ * read and the write of a guarded key. */
 bool client_in_critical_section(const struct client *c);
 
 /* Closes the client at once. clients_reap() frees it. `reason` is for the log. */
@@ -366,37 +362,37 @@ void client_close(struct client *c, const char *reason);
 
 /* Closes the client when it has received its last bytes. */
 void client_finish(struct client *c, const char *reason);
-/* As client_finish(), with `error` as the last answer. The client's locks and guards are
- * released before the client gets the error. */
+/* As client_finish(), with `error` as the last answer. Releases the client's locks and guards
+ * before the client gets the error. */
 void client_finish_with(struct client *c, struct slice error, const char *reason);
 
-/* True if Redis is known to refuse clients that have not logged in, this client has not, and
- * Redis did not admit it when no login was required. */
+/* True if, as far as hasp knows, Redis requires a login, and this client has none. False if
+ * Redis admitted the client before it required logins. */
 static inline bool client_must_log_in(const struct client *c)
 {
 	return c->env->node->links.login_required && c->session.login < LOGIN_ADMITTED;
 }
 
-/* Logs that the client's encryption failed, within a limit. */
+/* Logs that the client's encryption failed. Leaves out lines if there are too many. */
 void client_log_tls_failure(struct client *c, const char *reason);
 
-/* Sets the facts about the client, when it has the link for the command. The caller has set the
- * command, and policy sets x->opts with a call. */
+/* Sets the facts about the client in `x`. The client must have the link for the command, which
+ * the caller has set. policy sets x->opts when it writes a call. */
 void client_context(struct client *c, struct context *x);
 
-/* Returns the context for the whole request at the head of `in`, to decide about it again.
- * Writes its arguments to `view`, and its command to `what`. The caller sets x.opts. */
+/* Returns the context of the whole request at the head of `in`, for another decision. Writes
+ * the request's arguments to `view`, and its command to `what`. The caller sets the `opts`. */
 struct context client_context_again(struct client *c, struct resp_view *view,
                                     struct command_info *what);
 
-/* Writes to `opts` the form of a call that the client sends now, with a new ticket. `eval`:
- * Redis is known to lack its script. */
+/* Sets `opts` for a call that the client sends now, with a new ticket. `eval`: Redis has
+ * answered that it lacks the script. */
 void client_rewrite_opts(const struct client *c, bool eval, struct rewrite_opts *opts);
 
-/* Closes the client because it exceeds a limit, and logs why. `nbytes`: memory that it uses. */
+/* Closes the client because it exceeds a limit, and logs that. `nbytes`: its memory. */
 void client_close_over(struct client *c, enum limit which, size_t nbytes);
-/* Checks the client's unread replies. Returns false if they exceeded the limit: the client is
- * closed. */
+/* Checks the bytes of replies that the client has not read. If they exceed the limit, closes
+ * the client, and returns false. */
 bool client_check_output(struct client *c);
 
 /* --- client_record.c ---------------------------------------------------------------------- */
@@ -404,19 +400,19 @@ bool client_check_output(struct client *c);
 /* Appends the record of the client, which is at rest. */
 void client_record_write(const struct client *c, struct buf *out);
 
-/* Sets the fields of a new client, which is on no link, from the record. */
+/* Sets the fields of a new client, which is on no link yet, from the record. */
 void client_record_apply(const struct resp_view *record, struct client *c);
 
 /* --- drain.c ------------------------------------------------------------------------------ */
 
-/* Lets the client leave if it is at rest; otherwise hasp calls this again when the client has
- * got the last due reply. Only in phase CLIENTS_DRAINING. */
+/* Lets the client leave if it is at rest. Call this in phase CLIENTS_DRAINING, and again
+ * whenever the client has got the last due reply. */
 void drain_client(struct client *c);
 
 /* --- route.c ------------------------------------------------------------------------------ */
 
-/* True if the client is on a link that it need neither leave nor wait for. In one branch,
- * because this runs for each request. */
+/* True if the client can use its present link at once. The test is one branch, because it runs
+ * for each request. */
 static inline bool route_is_usable(const struct client *c)
 {
 	return c->user.link &&
@@ -427,17 +423,17 @@ static inline bool route_is_usable(const struct client *c)
 enum route route_for(const struct client *c, const struct context *x);
 
 /* Puts the client on a link that can serve `route`. Returns false while the client awaits
- * replies, while the link logs in, and while node_freeze() stops the node's requests: then park
- * the client as CLIENT_PARKED_LINK, and take its request again later. */
+ * replies, while the link logs in, and while the node is frozen. The caller must then park the
+ * client as CLIENT_PARKED_LINK, and try again later. */
 bool route_take(struct client *c, enum route route);
 
-/* Call this when the client lost its shared link while it had nothing in flight: asks for
- * another link. The new link must log in, since Redis may have closed the old one because the
+/* Call this when the client lost its shared link, and had no request in flight: asks for
+ * another link. The new link must log in, because Redis may have closed the old link when the
  * user was deleted. */
 void route_rejoin(struct client *c);
 
-/* Moves the client from a link of its own to a shared one, as soon as one is ready, if the
- * client may share. */
+/* If the client has a link of its own but may share, moves it to a shared link as soon as one
+ * is ready. */
 void route_return(struct client *c);
 /* Call this when a reply shows that Redis keeps neither a transaction nor watched keys for the
  * client. */
@@ -445,34 +441,34 @@ void route_end_transaction(struct client *c);
 /* Call this when Redis has carried out RESET. */
 void route_reset(struct client *c);
 
-/* True if another link, which logs in as the client did, would serve the client as well. */
+/* True if hasp can restore all state of the client's link on another link. */
 bool route_is_replayable(const struct client *c);
 
-/* True if a client that lost a link of its own can go on with another one: all its state there
- * can be replayed, and hasp waits for servers, or is paused. */
+/* True if a client that lost a link of its own can go on with another: hasp can replay all its
+ * state, and waits for servers (failover_wait) or is paused. */
 bool route_can_replace(const struct client *c);
 
-/* Call this when the node has moved: the client's link may be outdated, though it has not
- * ended. If the client's next request cannot move it to another link, closes the client as soon
- * as no reply is due and it is in no transaction. Until then, route_take() takes no request of
- * a client outside of a transaction. */
+/* Call this when the node has moved, so that the client's link may be outdated. If the client's
+ * next request can move it to another link, does nothing. Otherwise closes the client as soon
+ * as no reply is due and it is in no transaction; until then, route_take() takes requests only
+ * in a transaction. */
 void route_follow_node(struct client *c);
 
-/* Call this if the link that the client waits for failed. True: another kind of link will do,
- * so call route_take() again. */
+/* Call this if the link that the client waits for failed. If another kind of link will do,
+ * returns true: call route_take() again. */
 bool route_has_another(struct client *c, enum link_end end);
 
 /* --- send.c ------------------------------------------------------------------------------- */
 
-/* A position in the input; the requests before it were taken. */
+/* A position in a client's input. hasp has taken the requests before the position. */
 struct cursor {
 	const char *p;
 	size_t n;
-	size_t from; /* first byte not yet sent on */
-	size_t at; /* begin of the current request */
-	/* The request's command, if requests.c has found it. */
+	size_t from; /* index of the first byte that hasp has not sent on yet */
+	size_t at; /* index of the current request's first byte */
+	/* The request's command; NULL: requests.c has not looked it up. */
 	const struct command_info *found;
-	/* The first argument with its section; NULL: requests.c has not searched that. */
+	/* The first argument with its section; NULL: requests.c has not looked that up. */
 	const struct command_key *key;
 };
 
@@ -481,39 +477,40 @@ void send_bytes(struct client *c, struct slice bytes);
 /* As send_bytes(), for a script call, which keeps Redis busy for longer. */
 void send_call(struct client *c, struct slice call);
 
-/* Sends the passed requests up to the cursor that were not sent yet. */
+/* Sends the requests before the cursor that hasp passes and has not sent yet. */
 void send_passed(struct client *c, struct cursor *k);
 /* Moves the cursor over its request. */
 void send_step_over(struct client *c, struct cursor *k);
-/* Parks the client; the cursor's request will be scanned again from its beginning. */
+/* Parks the client. Later, hasp scans the cursor's request again from its beginning. */
 void send_put_off(struct client *c, enum client_state why);
 
 /* Announces the coming reply to the link and to the session. */
 void send_expect(struct client *c, const struct decision *d);
-/* Passes the request. False: the client is parked, because later requests depend on the
- * answer. */
+/* Passes the request. Returns false if the client is parked, because later requests depend on
+ * the answer. */
 bool send_pass(struct client *c, struct cursor *k, const struct decision *d);
 /* Sends env->rewritten in place of the request; nothing waits for its reply. */
 void send_replacement(struct client *c, struct cursor *k, const struct decision *d);
-/* Counts the command by the decision about it. */
+/* Counts the command in the metrics, by the decision `d`. */
 void send_count(struct client *c, const struct decision *d);
 
 /* --- partial.c ---------------------------------------------------------------------------- */
 
-/* Passes a request up to its fault: Redis answers it with a protocol error, and closes. Redis
- * must not get the bytes after it, in case it sees no fault there. */
+/* Passes an invalid request up to its fault: Redis answers with a protocol error, and closes.
+ * Does not pass the bytes after the fault, because Redis could find valid requests in them. */
 void partial_pass_bad(struct client *c, struct cursor *k);
-/* Refuses the request with an error of hasp's, after the replies that are due, and closes. May
- * park the client first, until it can take a link of its own. */
+/* Refuses the request with `error`, after the replies that are due, and closes the client. May
+ * first park the client, until it can take a link of its own. */
 void partial_refuse_long(struct client *c, struct cursor *k, const char *error);
 /* True if Redis refuses the request, which is not whole yet. Redis rejects long requests of a
  * client that has not logged in at their first bytes. */
 bool partial_is_refused(const struct client *c);
-/* Cuts the request off, but asks Redis first whether the client is logged in: an AUTH may be in
- * flight, or Redis may have lost its password. Then Redis would accept the request, and wait
- * for its rest. */
+/* Cuts the request off, so that Redis refuses it. First asks Redis whether the client is logged
+ * in: if an AUTH is in flight, or Redis requires no login any more, Redis would accept the
+ * request, and wait for its rest. */
 void partial_refuse(struct client *c, struct cursor *k);
-/* Handles a request that is not whole. True: it streams from here; false: wait for more. */
+/* Handles a request that is not whole. Returns true if it streams from now on; false: wait for
+ * more bytes. */
 bool partial_stream(struct client *c, struct cursor *k);
 
 /* --- requests.c --------------------------------------------------------------------------- */
@@ -521,7 +518,7 @@ bool partial_stream(struct client *c, struct cursor *k);
 /* The longest request that hasp sends over a shared link, in bytes. */
 #define REQUESTS_SHARED_MAX ((size_t)64 * 1024)
 
-/* Called when the client's socket is readable. */
+/* The stream calls this when the client's socket is readable. */
 void requests_on_readable(struct stream *s);
 
 /* Takes requests from `in` when the client is no longer parked. */
@@ -529,18 +526,18 @@ void requests_resume(struct client *c);
 
 /* --- complete.c --------------------------------------------------------------------------- */
 
-/* Applies `reply`, which answers `r`, and frees `r`. `captured`: an EXEC's reply, empty if it
- * was too long. */
+/* Applies `reply`, which answers `r`, and frees `r`. `captured`: all bytes of an EXEC's reply;
+ * empty if the reply was too long. */
 void complete_request(struct client *c, struct pending_request *r,
                       const struct resp_reply *reply, struct slice captured);
 
-/* As complete_request(), for a call on a lock: it changes nothing of the session. */
+/* As complete_request(), for a call on a lock, whose reply leaves the session as it is. */
 void complete_lock(struct client *c, struct pending_request *r, const struct resp_reply *reply);
 
-/* Gives the watched part of the request to the tracker at once, and only once. */
+/* Gives the request's command sample to the tracker, unless an earlier call has done so. */
 void complete_watched(struct pending_request *r, int db, const struct resp_reply *reply);
 
-/* Refuses an EXEC that Redis carried out, because a lease of its locks has ended: sends the
+/* Handles an EXEC that Redis carried out, but that took a lock whose lease has ended: sends the
  * client an error in place of the reply, and undoes the locks. */
 void complete_exec_refuse(struct client *c, struct pending_request *exec);
 
@@ -549,7 +546,7 @@ void complete_exec_refuse(struct client *c, struct pending_request *exec);
 /* Records that the error `line` refused the command `current`. Ignores errors that are not
  * about guards. */
 void guard_events_refused(struct client *c, struct slice line);
-/* Records that the client joins the line for a guard. Call this before its place is known. */
+/* Records that the client joins the line for a guard. Call this before it has a place. */
 void guard_events_queued(struct client *c);
 /* Record how the client's wait for a guard ended: with the guard, or by a time-out. */
 void guard_events_granted(struct client *c);
@@ -559,31 +556,31 @@ void guard_events_deadlock(struct client *c);
 
 /* --- holders.c ---------------------------------------------------------------------------- */
 
-/* Write a field of a reply that describes a lock's owner: a name and a value, as RESP has them
- * in a flat array and in a map. An unknown value, or an empty text, is nil. */
+/* Write a part of a reply that describes a lock's owner: nil, or a field (a name and a value).
+ * An unknown value, or an empty text, is nil. */
 void holder_nil(struct buf *out, bool resp3);
 void holder_number(struct buf *out, const char *name, bool known, int64_t n, bool resp3);
 void holder_text(struct buf *out, const char *name, struct slice text, bool resp3);
 
-/* As link_ops.on_reply(), for `current`, which is a PENDING_INFO, or a PENDING_LIST. If the
- * reply is an error, the client has got it. */
+/* As link_ops.on_reply(), if `current` is a PENDING_INFO or a PENDING_LIST. If the reply is an
+ * error, the link has passed it to the client. */
 void holders_info_on_reply(struct client *c, const struct resp_reply *reply,
                            struct slice captured);
 void holders_list_on_reply(struct client *c, const struct resp_reply *reply);
 
 /* --- quorum_op.c -------------------------------------------------------------------------- */
 
-/* As holders_info_on_reply(), for a PENDING_QUORUM. */
+/* As holders_info_on_reply(), if `current` is a PENDING_QUORUM. */
 void quorum_op_on_reply(struct client *c, const struct resp_reply *reply);
 
 /* --- exchange.c --------------------------------------------------------------------------- */
 
-/* Begins the request x->req, about which `d` was decided: CALL, with a pending request, or
- * GUARD. True: the client is parked. False: it was answered by an error, and the next one may
- * follow. */
+/* Begins the request x->req by the decision `d`: GUARD, or CALL with a pending request. Returns
+ * true if the client is parked. Returns false if an error has answered the request, so that the
+ * next one may follow. */
 bool exchange_start(struct client *c, struct context *x, const struct decision *d);
 
-/* Continues the request for which the client was parked, for another link or for the queue. */
+/* Continues `current`, for which the client was parked as PARKED_LINK or PARKED_QUEUE. */
 void exchange_resume(struct client *c);
 
 /* As link_ops.on_line() and on_reply(), for `current`. */
@@ -597,7 +594,7 @@ void exchange_refuse_queued(struct client *c);
 /* True if the client gets the reply to `current`, a guarded EXEC, unchanged. */
 bool exchange_forwards(const struct client *c);
 
-/* Returns how many replies to `current` are due; 0 if it is not in flight, or NULL. */
+/* Returns how many replies to `current` are due; 0 if `current` is NULL or not in flight. */
 size_t exchange_due(const struct client *c);
 
 /* --- replies.c ---------------------------------------------------------------------------- */
@@ -605,10 +602,10 @@ size_t exchange_due(const struct client *c);
 extern const struct link_ops replies_link_ops;
 extern const struct pool_ops replies_pool_ops;
 
-/* Lets a client that waits for a link try again. Does nothing for other clients. */
+/* If the client waits for a link, lets it try again. */
 void replies_go_on(struct client *c);
 
-/* Called when the client's socket has taken all queued bytes. */
+/* The stream calls this when the client's socket has taken all queued bytes. */
 void replies_on_drained(struct stream *s);
 
 #endif

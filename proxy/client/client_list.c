@@ -118,7 +118,7 @@ uint64_t client_list_id(const struct client *c)
 	return c->env->table.places[c->place].id;
 }
 
-/* A linear search: only an operator's KILL needs it. */
+/* Finds a client by a linear search, which only an operator's KILL needs. */
 static struct client *client_by_id(const struct client_table *t, uint64_t id)
 {
 	for (uint32_t i = 0; i < t->n; i++)
@@ -132,7 +132,7 @@ bool client_list_kill(struct client_env *env, uint64_t id, const char *reason,
 {
 	struct client *c = client_by_id(&env->table, id);
 
-	/* A client that was handed over belongs to the next hasp. */
+	/* A client that hasp has handed over belongs to the next hasp. */
 	if (!c || client_is_dead(c) || c->state == CLIENT_HANDED)
 		return false;
 	client_describe(c, described);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * client_record: what hasp knows of a client at rest, written for the hasp that takes the
- * client over. An array of bulks, pairs of a name and a value; fields that are as in a new
- * client are left out. The other hasp may be of another version, so it does not take a client
- * with a name that it does not know.
+ * client over. A record is an array of bulks, pairs of a name and a value. It leaves out fields
+ * that have the values of a new client. The other hasp may be of another version: it takes no
+ * client whose record has an unknown name.
  */
 #include "client/client_internal.h"
 
@@ -16,25 +16,24 @@
 #include "resp/write.h"
 
 enum record_kind {
-	RECORD_FLAG, /* bool */
-	RECORD_BYTE, /* uint8_t */
-	RECORD_INT, /* int */
-	RECORD_TIME, /* double: clock_now(), which is the same in all processes */
-	RECORD_TEXT, /* session_text() */
-	RECORD_LOGGED_IN, /* session.login is LOGIN_DONE */
+	RECORD_FLAG, /* a bool */
+	RECORD_BYTE, /* a uint8_t */
+	RECORD_INT, /* an int */
+	RECORD_TIME, /* a double: clock_now(), which is the same in all processes */
+	RECORD_TEXT, /* a result of session_text() */
+	RECORD_LOGGED_IN, /* true if session.login is LOGIN_DONE */
 	RECORD_LISTENER,
 	RECORD_BEHIND, /* a struct sockaddr_storage */
 	RECORD_CONNECTION, /* the tokens of owner_identity */
 	RECORD_ADDRESS,
 	RECORD_INPUT, /* the bytes of an incomplete request */
-	RECORD_SEEN, /* "DB WHAT LENGTH KEY VALUE": an entry of holds.seen; one field for each
-	              * entry */
+	RECORD_SEEN, /* one entry of holds.seen: "DB WHAT LENGTH KEY VALUE" */
 };
 
 struct record_field {
 	const char *name;
 	enum record_kind kind;
-	size_t at; /* offset in struct client, for the kinds up to RECORD_TIME; TEXT: enum
+	size_t at; /* kinds up to RECORD_TIME: offset in struct client. RECORD_TEXT: an enum
 	            * login_text */
 };
 
@@ -69,8 +68,8 @@ static const struct record_field fields[] = {
 
 /* --- writing ------------------------------------------------------------------------------ */
 
-/* Returns the value of the field; its p is NULL if the field is as in a new client. Numbers
- * are written to `scratch`. */
+/* Returns the value of the field; SLICE_NONE if the field is as in a new client. Writes numbers
+ * to `scratch`. */
 static struct slice record_value(const struct client *c, const struct record_field *f,
                                  char scratch[static 64])
 {
@@ -160,7 +159,7 @@ static const struct record_field *find_field(struct slice name)
 	return NULL;
 }
 
-/* Reads a number. Returns false if `value` is not one. */
+/* Reads a number. Returns false if `value` is no number. */
 static bool record_number(struct slice value, double *number)
 {
 	char text[64], *end;
@@ -173,7 +172,7 @@ static bool record_number(struct slice value, double *number)
 	return *end == '\0';
 }
 
-/* An entry of holds.seen. */
+/* An entry of holds.seen: a value that the client has stored or read. */
 struct seen_record {
 	int db;
 	enum seen_value what;

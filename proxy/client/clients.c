@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * clients: the clients of a worker: how one comes and goes, the sweeps, the memory of all
- * together, and the events that concern all of them.
+ * clients: the clients of a worker: how a client comes and goes, the regular sweeps, the memory
+ * of all clients together, and the events that concern all of them.
  */
 #include "client/client_internal.h"
 
@@ -17,7 +17,7 @@
 #define HANGUP_SECONDS 5.0
 #define FETCH_SECONDS 300.0
 
-/* Resumes the client where it was parked. */
+/* Continues with the client's requests where hasp stopped. */
 static void resume(struct client *c)
 {
 	if (c->state == CLIENT_PARKED_LINK || c->state == CLIENT_PARKED_QUEUE)
@@ -32,8 +32,8 @@ static void clients_run(struct client_env *env)
 		resume(c);
 }
 
-/* Resumes the clients that an earlier event of this turn lets go on: their requests came before
- * those that can be read from `s` now. */
+/* First resumes the clients that an earlier event of this turn lets go on, because their
+ * requests came before those that hasp can read from `s` now. */
 static void on_readable(struct stream *s)
 {
 	struct client *c = client_of(container_of(s, struct client, stream));
@@ -89,8 +89,8 @@ static struct client *make_client(struct client_env *env, int fd, const char *li
 		*c->behind = behind ? *behind : peer;
 	}
 	c->since = c->login_from = env->policy.now;
-	c->active_at = c->since - 2 * ACTIVE_SECONDS; /* so that the first byte counts as
-	                                               * activity, however soon it comes */
+	c->active_at = c->since - 2 * ACTIVE_SECONDS; /* so that the first byte always counts
+	                                               * as activity */
 	list_init(&c->turn);
 	session_init(&c->session);
 	c->locks = context_locks_none();
@@ -104,8 +104,8 @@ static struct client *make_client(struct client_env *env, int fd, const char *li
 		stream_attach_tls(&c->stream, fd, tls);
 	else
 		stream_attach(&c->stream, fd);
-	/* The first request may already be there. Read it in this loop iteration: it may have
-	 * come before requests that are served now. */
+	/* The first request may have arrived before requests that hasp serves in this turn of
+	 * the loop, so read it in this turn. */
 	stream_expect_input(&c->stream);
 	return c;
 }
@@ -184,7 +184,7 @@ void clients_reap(struct client_env *env)
 		client_free(c);
 }
 
-/* True if hasp awaits a request of the client. A part of a request does not count as one. */
+/* True if hasp awaits the client's next request, or the rest of one. */
 static bool is_silent(const struct client *c)
 {
 	return !client_is_listener(c) && !client_waits_for_answer(c) &&
@@ -217,7 +217,7 @@ static void sweep_idle(struct client_env *env, double now)
 	}
 }
 
-/* True if the bytes of its first request that the client has sent may become a login. */
+/* True if the client has sent a part of its first request, which may become a login. */
 static bool begins_with_login(const struct client *c)
 {
 	struct resp_view view;
@@ -284,7 +284,7 @@ void clients_go_on(struct client_env *env)
 {
 	struct list waiting;
 
-	/* The request of one client may close others: walk a separate list. */
+	/* A request of one client may close others, so walk a separate list. */
 	list_init(&waiting);
 	list_move_all(&waiting, &env->clients);
 	list_shift_each (struct client, c, &waiting, node) {
@@ -302,7 +302,7 @@ void clients_know_commands(struct client_env *env)
 	list_move_all(&waiting, &env->learning);
 	while (!list_empty(&waiting))
 		client_unpark(container_of(waiting.next, struct client, turn));
-	/* Decide now, because the caller forgets the answer when this returns. */
+	/* Let the clients decide now: the caller forgets the answer when this returns. */
 	clients_run(env);
 }
 
@@ -356,8 +356,8 @@ void clients_close(struct client_env *env, const char *reason)
 /* Bytes by which the clients' memory must shrink before hasp gives it back. */
 #define TRIM_BYTES ((size_t)4 * 1024 * 1024)
 
-/* Weighs a client's memory by the square of the seconds since the client last read, at least 1.
- * A client that reads frees its memory soon; one that does not read will probably keep it. */
+/* Weighs a client's memory by the square of the seconds (at least 1) since the client last
+ * read. A client that reads will soon free its memory; others will probably keep theirs. */
 static double weigh(void *arg, const struct account_share *s)
 {
 	struct client_share *share = container_of(s, struct client_share, account);
@@ -378,7 +378,7 @@ static struct client *heaviest(const struct client_env *env)
 	return s ? container_of(s, struct client_share, account)->client : NULL;
 }
 
-/* Frees half of the clients' memory: the machine has none left, whatever the limit is. */
+/* Frees half of the clients' memory, because the machine has no memory left. */
 static void shed_half(struct client_env *env)
 {
 	size_t enough = env->account.total / 2;

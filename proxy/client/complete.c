@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * complete: what an answered request means for the client's session, holds and observations.
- * EXEC's reply reports the locks that the transaction takes as acquired, so the client gets it
+ * EXEC's reply reports the locks of the transaction as acquired, so the client gets the reply
  * only while their leases last, as with any other lock.
  */
 #include "client/client_internal.h"
@@ -17,7 +17,7 @@ struct carried_out {
 	int db;
 };
 
-/* Checks the lock `key`, which a request that was carried out may have ended. */
+/* Asks Redis about the lock `key`, because an answered request may have ended the lock. */
 static void probe_lock(void *arg, struct slice key)
 {
 	const struct carried_out *in = arg;
@@ -46,12 +46,12 @@ void complete_watched(struct pending_request *r, int db, const struct resp_reply
 	r->command_sample = NULL;
 }
 
-/* Applies what the reply means for locks. */
+/* Applies to the locks what the reply means for them. */
 static void complete_locks(struct client *c, struct pending_request *r, int db,
                            const struct resp_reply *reply)
 {
-	/* After an error, do not probe: the command has ended no lock, and hasp's own user may
-	 * see more keys than this client. */
+	/* Do not probe after an error: the command has ended no lock, and hasp's own user may
+	 * have access to keys that this client's user must not see. */
 	if (buf_len(&r->probe_keys) && !resp_reply_is_error(reply) &&
 	    !(r->lock_request && followed_script_failed(r->lock_request)))
 		probe_locks(c, db, r);
@@ -77,7 +77,7 @@ static void on_done(void *arg, struct pending_request *r, int db,
 		value_read_complete(r->value_read, &client_own_holds(c)->seen, db, frame);
 	if (r->checked_read)
 		checked_read_complete(r->checked_read, db, reply, frame);
-	/* This error is an element of EXEC's reply; on_line() has seen any other error. */
+	/* Such an error is in EXEC's reply; on_line() has handled all other errors. */
 	if (r->lock_request && slice_starts(frame, SLICE_LIT("-LOCKED ")))
 		lock_request_locked(r->lock_request);
 	complete_locks(c, r, db, reply);
@@ -86,7 +86,7 @@ static void on_done(void *arg, struct pending_request *r, int db,
 void complete_request(struct client *c, struct pending_request *r,
                       const struct resp_reply *reply, struct slice captured)
 {
-	/* EXEC's reply was too long to keep, so its commands' replies are not known. */
+	/* If EXEC's reply was too long to keep, hasp does not know its commands' replies. */
 	if (r->kind == PENDING_EXEC && captured.n == 0 && !resp_reply_is_error(reply) &&
 	    !reply->nil)
 		probe_locks(c, c->session.db, r);

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * drain: how clients leave while hasp drains. A client in the middle of its work is served on.
- * When it is at rest, hasp hands it over to the next hasp. It closes the client if there is no
- * next hasp, or if the client's state cannot be handed over completely.
+ * drain: how clients leave while hasp drains. hasp still serves a client in the middle of its
+ * work. When the client is at rest, hasp hands it over to the next hasp, or closes it: if there
+ * is no next hasp, or if the record cannot hold all of the client's state.
  *
  *                   .-- its record and socket are sent --> HANDED --taken--> closed here only
  *   OPEN, at rest --|                                        `--not taken--> OPEN
  *                   `-- they cannot be sent --> closed
  *
  * The socket of a client that is HANDED stays open in both processes, and neither reads from
- * it: what the client sends stays in the kernel. The next hasp answers before it reads. If it
- * ends before that, this one still has the client.
+ * it: what the client sends stays in the kernel. The next hasp answers before it reads. If the
+ * next hasp ends before it answers, this hasp still has the client.
  */
 #include "client/client_internal.h"
 
@@ -18,20 +18,20 @@
 
 #include "base/clock.h"
 
-/* Seconds in which a client that connected just before hasp drains must send a request. */
+/* A client that connected just before hasp drains has this many seconds to send a request. */
 #define DRAIN_NEW_CLIENT_SECONDS 5.0
-/* If a client has sent more bytes of a request than this, its hand-over awaits the rest. */
+/* hasp does not hand a client over with a longer part of a request, but awaits the rest. */
 #define DRAIN_IN_MAX ((size_t)16 * 1024)
 
-/* True if the application relies on the state of this connection. */
+/* True if the client is in a transaction, or has a lock or guard. */
 static bool is_at_work(const struct client *c)
 {
 	return client_in_critical_section(c) ||
 	       hold_owner_has_any(&c->locks->holds, clock_now());
 }
 
-/* True if all requests that hasp has read are answered, and the replies are sent. `in` may
- * hold a part of a request; if the client is about to resume, it may hold a whole one. */
+/* True if all requests that hasp has read are answered, and the replies are sent. `in` may have
+ * a part of a request; if the client is about to resume, it may have a whole request. */
 static bool has_all_replies(const struct client *c)
 {
 	bool has_next = client_is_runnable(c) && buf_len(&c->in);
@@ -42,7 +42,7 @@ static bool has_all_replies(const struct client *c)
 
 /* --- closing ------------------------------------------------------------------------------ */
 
-/* True if neither a request nor a reply of the client is under way. */
+/* True if no request of the client and no reply to it is under way. */
 static bool is_quiet(const struct client *c)
 {
 	return c->state == CLIENT_OPEN && buf_len(&c->in) == 0 && !client_waits_for_answer(c) &&
@@ -56,8 +56,8 @@ static bool is_gone_in_pause(const struct client *c)
 	       (c->env->node->held & NODE_PAUSED) && !client_in_critical_section(c);
 }
 
-/* True if the client has just connected and not sent a byte: closing it now would reset its
- * first request, which is on its way. */
+/* True if the client has just connected and not sent a byte. Its first request may be on its
+ * way, and would be lost if hasp closed the client now. */
 static bool is_about_to_send(const struct client *c)
 {
 	return c->active_at < c->since &&
@@ -66,9 +66,9 @@ static bool is_about_to_send(const struct client *c)
 
 /* --- handing over ------------------------------------------------------------------------- */
 
-/* True if the record (client_record.c) can hold all that hasp knows of the client. It has no
- * fields for locks and guarded keys, which hasp remembers beyond their leases to refuse late
- * commands. */
+/* True if the record (client_record.c) can hold all that hasp knows of the client. The record
+ * has no fields for locks and guarded keys, not even for ended ones, which hasp remembers to
+ * refuse late commands. */
 static bool is_recordable(const struct client *c)
 {
 	const struct session *s = &c->session;
@@ -81,14 +81,14 @@ static bool is_recordable(const struct client *c)
 
 /* How a client leaves for the next hasp. */
 enum leaving {
-	LEAVES_NOW, /* the client was sent to the next hasp */
-	LEAVES_WHEN_ANSWERED, /* the client leaves when it has all replies; hasp reads nothing
-	                       * from it until then */
+	LEAVES_NOW, /* hasp has sent the client to the next hasp */
+	LEAVES_WHEN_ANSWERED, /* the client leaves when it has all replies; until then, hasp
+	                       * reads nothing from it */
 	LEAVES_LATER,
 	LEAVES_NEVER,
 };
 
-/* Sends the client to the next hasp. Returns 0, or an errno; EAGAIN: it can be sent later. */
+/* Sends the client to the next hasp. Returns 0, or an errno; EAGAIN: try again later. */
 static int send_record(struct client *c)
 {
 	struct client_env *env = c->env;
@@ -97,7 +97,7 @@ static int send_record(struct client *c)
 
 	if (env->nhanded >= env->nhanded_max)
 		return EAGAIN;
-	/* The next hasp uses another link. */
+	/* The next hasp uses another link, on which WAIT would not cover earlier writes. */
 	c->needs_wait_ping |= c->user.link != NULL;
 	client_record_write(c, &record);
 	rc = env->hand_over(env->arg, stream_fd(&c->stream), buf_slice(&record));
@@ -105,8 +105,8 @@ static int send_record(struct client *c)
 	return rc;
 }
 
-/* True if the client comes to rest when hasp reads no more requests: it takes its replies, and
- * waits in no blocking command, during which hasp must see it hang up. */
+/* True if the client comes to rest when hasp reads no more of its requests. It must read its
+ * replies, and not wait in a blocking command, during which hasp must see it hang up. */
 static bool may_be_paused(const struct client *c)
 {
 	return c->state == CLIENT_OPEN && c->user.inflight && stream_pending(&c->stream) == 0 &&
@@ -134,7 +134,7 @@ static enum leaving hand_client_over(struct client *c)
 	stream_pause(&c->stream);
 	client_leave_link(c);
 	client_set_state(c, CLIENT_HANDED);
-	/* Do not close the client for its memory while it awaits the next hasp's answer. */
+	/* Until the next hasp answers, hasp must not close the client for its memory. */
 	client_uncount_memory(c);
 	list_remove(&c->node);
 	list_append(&env->handed, &c->node);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * exchange: runs a request that is answered step by step: a call on a lock, or a command on
- * guarded keys. hasp decides about the request once; all that is sent and answered follows from
- * that. The request is c->current, and stays at the head of `in` until it ends.
+ * exchange: runs a request that hasp answers step by step: a call on a lock, or a command on
+ * guarded keys. hasp decides about the request once; all steps follow from that decision. The
+ * request is c->current, and stays at the head of `in` until it ends.
  *
  *   link, waiter, replicas, deadlocks --event--> lock_op.c, guard_steps.c
  *                                                       |
@@ -39,14 +39,14 @@ static void write_refusal(struct client *c)
 }
 
 enum wait_ready {
-	WAIT_READY, /* send the request */
+	WAIT_READY, /* the request can be sent */
 	WAIT_PARKED, /* the client is parked until the request can be sent */
-	WAIT_REFUSED, /* env->rewritten has an error to send instead */
+	WAIT_REFUSED, /* env->rewritten has an error to send instead of the request */
 };
 
-/* Prepares `current`, which may wait in line for `wait_ms`, to be sent with `ticket`. `lazy`:
- * makes a waiter now only if the command may be held back on its way. Otherwise hasp makes one
- * when the command has to wait, which most commands never do. */
+/* Prepares `current`, which may wait in line for `wait_ms`, to be sent with `ticket`. Makes a
+ * waiter. If `lazy`, and nothing can hold the command back on its way, leaves that until the
+ * command has to wait, because most commands never wait. */
 static enum wait_ready prepare_wait(struct client *c, struct slice key, int64_t wait_ms,
                                     struct slice ticket, bool lazy)
 {
@@ -72,8 +72,7 @@ static enum wait_ready prepare_wait(struct client *c, struct slice key, int64_t 
 }
 
 /* Sends the error in env->rewritten in place of `current`, and drops `current`. Awaits the
- * reply, so that a client that turns opaque does not get the reply to a DISCARD that hasp
- * sent. */
+ * reply: a client that turned opaque first would also get the reply to hasp's DISCARD. */
 static void refuse_to_wait(struct client *c)
 {
 	struct pending_request *r = pending_new(PENDING_PROBE);
@@ -87,7 +86,7 @@ static void refuse_to_wait(struct client *c)
 }
 
 /* If hasp cannot reach the server of the lock that the client waits for, appends an error that
- * says so: it is not known whether another owner has the lock. */
+ * says so, because hasp does not know whether another owner has the lock. */
 static void describe_outage(const struct client *c, struct buf *error)
 {
 	const struct pending_request *r = c->current;
@@ -101,7 +100,7 @@ static void describe_outage(const struct client *c, struct buf *error)
 		           c->env->node->links.name);
 }
 
-/* True if other clients may wait for this one: only it can release its locks or guards. */
+/* True if other clients may wait for this one, because it has locks or guards. */
 static bool may_be_waited_for(const struct client *c)
 {
 	double now = c->env->policy.now;
@@ -112,7 +111,7 @@ static bool may_be_waited_for(const struct client *c)
 	       parts_has(c->current->lock_request);
 }
 
-/* Watches whether the client, which is in line, waits for itself through other waiters. */
+/* Watches for a deadlock: the client, which is in line, may wait for itself through others. */
 static void watch_for_deadlock(struct client *c, const struct attempt *t)
 {
 	const struct guard_op *op = c->current->guard_op;
@@ -127,7 +126,7 @@ static void watch_for_deadlock(struct client *c, const struct attempt *t)
 	c->deadlock = deadlock_watch_new(c->env->deadlocks, &terms, on_deadlock, c);
 }
 
-/* Puts `current` in line for the lock out->lock. The lock may be granted at once. */
+/* Puts `current` in line for the lock out->lock, which it may get at once. */
 static void wait_in_turn(struct client *c, const struct op_out *out)
 {
 	const struct attempt *t = &out->lock;
@@ -138,14 +137,14 @@ static void wait_in_turn(struct client *c, const struct op_out *out)
 	if (c->current->guard_op)
 		guard_events_queued(c);
 	client_park(c, CLIENT_PARKED_TURN);
-	/* The wait may take long: free unused memory. */
+	/* The wait may take long, so free unused memory. */
 	buf_fit(&c->in);
 	waiter_count_at(c->waiter, out->stats);
 	if (waiter_queued(c->waiter, c->session.db, t, out->lease_ms, out->line) != 0) {
 		client_set_state(c, CLIENT_PARKED_REPLY);
 		client_close(c, not_understood);
 	} else if (c->eof && c->state == CLIENT_PARKED_TURN) {
-		/* The client's place is known, so it can leave the queue without a search. */
+		/* As hasp knows its place, the client leaves the queue without a search. */
 		client_close(c, "hung up while it waited for a lock");
 	} else if (c->state == CLIENT_PARKED_TURN) {
 		watch_for_deadlock(c, t);
@@ -202,7 +201,7 @@ static void await_reply(struct client *c)
 	client_park(c, CLIENT_PARKED_REPLY);
 }
 
-/* Sends the application's MULTI, after a WATCH that the application does not see. */
+/* Sends the application's MULTI, after a WATCH of hasp's own. */
 static void begin_multi(struct client *c, enum transaction_guards guards)
 {
 	session_complete(&c->session, c->current);
@@ -226,10 +225,10 @@ static void send_answer(struct client *c, const struct op_action *a, const struc
 		stream_send(&c->stream, bytes);
 }
 
-/* Ends `current`, a call on a lock: the client got its answer, which stands for `reply`. */
+/* Ends `current`, a call on a lock, with `reply`. The client has got its answer. */
 static void reply_to_lock(struct client *c, const struct resp_reply *reply)
 {
-	/* Most calls did not wait, and succeeded: they skip the rest. */
+	/* Most calls skip this, because they succeeded and did not wait. */
 	if (c->waiter || c->stream.error || resp_reply_is_error(reply))
 		lock_op_reply(c->current, client_own_holds(c), c->session.db, c->waiter,
 		              c->stream.error, reply);
@@ -237,7 +236,7 @@ static void reply_to_lock(struct client *c, const struct resp_reply *reply)
 	client_end_current(c);
 }
 
-/* Returns true if the line of the event goes to the client unchanged. */
+/* Takes the action. Returns true if the event's line goes to the client unchanged. */
 static bool do_act(struct client *c, const struct op_action *a, const struct op_out *out)
 {
 	switch (a->act) {
@@ -282,7 +281,7 @@ static bool do_act(struct client *c, const struct op_action *a, const struct op_
 		client_end_current(c);
 		break;
 	case OP_DONE:
-		/* A client in line leaves the queue in Redis before it gets the answer. */
+		/* A client in line leaves the queue in Redis before hasp sends the answer. */
 		client_end_wait(c);
 		send_answer(c, a, out);
 		client_complete_current(c);
@@ -294,7 +293,7 @@ static bool do_act(struct client *c, const struct op_action *a, const struct op_
 	return false;
 }
 
-/* As do_act(), after sending the bytes that must precede the action. */
+/* Sends the bytes that must precede the action, and then does the same as do_act(). */
 static bool take_action(struct client *c, const struct op_action *a, struct op_out *out)
 {
 	bool passes;
@@ -332,7 +331,7 @@ static void note_guard_event(struct client *c, const struct op_event *e)
 		guard_events_deadlock(c);
 }
 
-/* Returns true if the line of the event goes to the client unchanged. */
+/* Handles an event. Returns true if the event's line goes to the client unchanged. */
 static bool exchange_event(struct client *c, const struct op_event *e)
 {
 	struct op_out out;
@@ -341,8 +340,8 @@ static bool exchange_event(struct client *c, const struct op_event *e)
 	struct op_action a;
 	bool passes;
 
-	/* Events from OP_GRANTED on end a wait. Their log lines find the client by the client's
-	 * own holds. */
+	/* Events from OP_GRANTED on end a wait. To log them, hasp finds the client by its own
+	 * struct hold_owner. */
 	if (e->kind >= OP_GRANTED)
 		(void)client_own_holds(c);
 	f = client_facts(c, &out);
@@ -371,8 +370,8 @@ static void send_lock_call(struct client *c, bool waits, const struct rewrite_op
 	await_reply(c);
 }
 
-/* Sends the next step of a guarded command; gives the command up if it was `refused` because
- * it cannot wait for its guard. */
+/* Sends the next step of a guarded command. If `refused`, gives the command up, because it
+ * cannot wait for its guard. */
 static void send_guarded(struct client *c, const struct context *x, bool refused)
 {
 	const struct op_request call = { x->req, x->keys, &x->opts, &x->env->rewritten };
@@ -388,8 +387,8 @@ static void send_guarded(struct client *c, const struct context *x, bool refused
 		await_reply(c);
 }
 
-/* Sends `current`. `wait_ms`: how long it may wait in line if it is the call on a lock in
- * env->rewritten. Returns false if an error was sent in its place. */
+/* Sends `current`. `wait_ms`: if `current` is a call on a lock, how long it may wait in line.
+ * Returns false if hasp has sent an error in place of `current`. */
 static bool send_current(struct client *c, const struct context *x, int64_t wait_ms)
 {
 	const struct guard_op *op = c->current->guard_op;
@@ -420,8 +419,8 @@ static bool send_current(struct client *c, const struct context *x, int64_t wait
 	return true;
 }
 
-/* True if a request that takes several locks keeps its decision, because all its calls belong
- * together. It loses the decision only if the configuration now leads to another one. */
+/* True for an MLOCK that has the same owner and kind of lock in the present configuration: it
+ * keeps its decision, because all its calls belong together. */
 static bool multi_goes_on(struct client *c, struct context *x)
 {
 	const struct lock_request *p = c->current->lock_request;
@@ -432,8 +431,8 @@ static bool multi_goes_on(struct client *c, struct context *x)
 	return true;
 }
 
-/* Releases the locks of a request about which hasp decides again: over the client's link, so
- * that the next try finds the locks free; if that link is gone, over hasp's own connection. */
+/* Releases the locks of a request about which hasp decides again. Uses the client's link, so
+ * that the next try finds the locks free; if the link is gone, hasp's own connection. */
 static void undo_parts_by_link(struct client *c, const struct context *x)
 {
 	const struct lock_request *p = c->current->lock_request;
@@ -450,12 +449,12 @@ static void undo_parts_by_link(struct client *c, const struct context *x)
 	buf_release(&out);
 }
 
-/* Decides about `current` again if the configuration has changed. Returns true if it did. */
+/* If the configuration has changed, decides about `current` again, and returns true. */
 static bool is_decided_again(struct client *c, struct context *x)
 {
 	struct guard_op *op = c->current->guard_op;
 
-	/* A transaction keeps the decision that split it into its commands. */
+	/* A transaction of hasp's own keeps the decision by which hasp began it. */
 	if (client_is_decided(c) || (op ? op->kind != GUARD_OP_SCRIPT : multi_goes_on(c, x)))
 		return false;
 	if (op)
@@ -466,8 +465,8 @@ static bool is_decided_again(struct client *c, struct context *x)
 	return true;
 }
 
-/* Sends `current` once more, from the head of `in`, or resumes it where it was parked. `eval`:
- * Redis is known to lack the script of a call on a lock. */
+/* Sends `current` again, from the head of `in`, or goes on where it was parked. `eval`: Redis
+ * has answered that it lacks the script of a call on a lock. */
 static void send_again(struct client *c, bool eval)
 {
 	const struct guard_op *op = c->current->guard_op;
@@ -479,8 +478,8 @@ static void send_again(struct client *c, bool eval)
 	client_rewrite_opts(c, op ? guard_steps_lacks_script(op) : eval, &x.opts);
 	if (is_decided_again(c, &x))
 		return;
-	/* While the client waited, its link may have gone, and the route of the command may
-	 * have changed. */
+	/* While the client waited, it may have lost its link, and the command may now need
+	 * another route. */
 	if (!route_take(c, route_for(c, &x))) {
 		session_withdraw(&c->session, c->current);
 		client_park(c, CLIENT_PARKED_LINK);
@@ -497,8 +496,8 @@ void exchange_resume(struct client *c)
 	send_again(c, false);
 }
 
-/* Asks Redis, by a command without effect, whether the client is logged in. Redis hangs up on a
- * client that has not logged in and sends more than ten arguments, as script calls have. */
+/* Asks Redis, by a PING, whether the client is logged in. Before a login, Redis closes a
+ * connection that sends more than ten arguments, as script calls have. */
 static void ask_login(struct client *c)
 {
 	struct buf out = BUF_INIT;
@@ -512,8 +511,8 @@ static void ask_login(struct client *c)
 	client_park(c, CLIENT_PARKED_REPLY);
 }
 
-/* For DISPATCH_COUNT_WRITES: sends a write. Its key expires, in case the user may not delete
- * it. */
+/* For DISPATCH_COUNT_WRITES: writes a key and deletes it. The key also expires, because the
+ * user may lack the permission for DEL. */
 static void count_writes(struct client *c)
 {
 	struct slice set[] = { SLICE_LIT("SET"), SLICE_LIT(KEY_NAME_ACK), SLICE_LIT("1"),
@@ -531,7 +530,7 @@ static void count_writes(struct client *c)
 	client_park(c, CLIENT_PARKED_REPLY);
 }
 
-/* Handles the reply to that write. Returns true if the client gets it, an error. */
+/* Handles the reply to count_writes(). Returns true for an error, which the client gets. */
 static bool on_count_line(struct client *c, struct slice line)
 {
 	if (slice_starts(line, SLICE_LIT("-")))
@@ -541,8 +540,8 @@ static bool on_count_line(struct client *c, struct slice line)
 	return false;
 }
 
-/* True if Redis has a transaction open for the request. Then the client is logged in, and
- * Redis would queue whatever hasp sends now. */
+/* True if the request ends a transaction that is open in Redis. The client must be logged in,
+ * and Redis would queue all that hasp sends before the EXEC. */
 static bool is_in_transaction(const struct pending_request *r)
 {
 	return r->kind == PENDING_EXEC;
@@ -561,7 +560,7 @@ bool exchange_start(struct client *c, struct context *x, const struct decision *
 		ask_login(c);
 		return true;
 	}
-	/* The command may just have ended the transaction, which changes the options. */
+	/* If the command is EXEC, the transaction has just ended, which changes the options. */
 	if (c->current->guard_op)
 		client_rewrite_opts(c, false, &x->opts);
 	return send_current(c, x, d->wait_ms);
@@ -569,7 +568,7 @@ bool exchange_start(struct client *c, struct context *x, const struct decision *
 
 /* --- replies ------------------------------------------------------------------------------ */
 
-/* Handles the reply to ask_login(). Returns true if it is an error that the client gets. */
+/* Handles the reply to ask_login(). Returns true for an error, which the client gets. */
 static bool on_login_line(struct client *c, struct slice line)
 {
 	c->asks_login = false;
@@ -590,7 +589,7 @@ static bool on_login_line(struct client *c, struct slice line)
 	return false;
 }
 
-/* The reply of link_withdraw() for a call that no server has carried out. */
+/* The reply that link_withdraw() gives to a call that no server has carried out. */
 #define WITHDRAWN "-ERR hasp: its time is over\r\n"
 
 bool exchange_on_line(struct client *c, struct slice line)
@@ -684,7 +683,7 @@ static void on_queue_ready(void *owner)
 		client_resume(c);
 }
 
-/* True if the client has sent FIN or reset its connection, read by hasp or not. */
+/* True if the client has sent FIN or reset its connection, even before hasp reads that. */
 static bool has_hung_up(const struct client *c)
 {
 	struct pollfd p = { .fd = stream_fd(&c->stream), .events = POLLRDHUP };
@@ -692,8 +691,8 @@ static bool has_hung_up(const struct client *c)
 	return poll(&p, 1, 0) > 0 && (p.revents & (POLLRDHUP | POLLHUP | POLLERR));
 }
 
-/* Resumes a client whose wait is over. Its request counts as sent again, so that closing the
- * client undoes it. Returns false if the client had hung up, and was closed. */
+/* Resumes a client whose wait is over. Its request counts as sent, so that client_close()
+ * undoes the request. If the client has hung up, closes it, and returns false. */
 static bool resume_parked(struct client *c)
 {
 	client_set_state(c, CLIENT_PARKED_REPLY);
@@ -709,7 +708,7 @@ static void on_granted(void *owner, long long fence, double since)
 
 	if (!resume_parked(c))
 		return;
-	/* The script of another connection has written the lock for this client. */
+	/* Another connection's script wrote the lock for this client: WAIT must cover that. */
 	c->needs_wait_ping = true;
 	(void)exchange_event(
 		c, &(struct op_event){ .kind = OP_GRANTED, .fence = fence, .since = since });
@@ -722,7 +721,7 @@ static void on_acked(void *arg, bool enough)
 	c->ask = NULL;
 	if (!resume_parked(c))
 		return;
-	/* A guarded command needs the client's link now, which may be gone. */
+	/* A guarded command now needs the client's link, which may have ended. */
 	if (enough && c->current->guard_op && !route_is_usable(c))
 		send_again(c, false);
 	else

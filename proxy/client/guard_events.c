@@ -8,7 +8,7 @@
 #include "base/clock.h"
 #include "lock/events/stats.h"
 
-/* True if `line` is one of hasp's errors about guards, and is about `key`. */
+/* True if `line` is one of hasp's errors about the guard of `key`. */
 static bool is_about(struct slice line, struct slice key)
 {
 	struct buf locked = BUF_INIT;
@@ -20,7 +20,7 @@ static bool is_about(struct slice line, struct slice key)
 	return result;
 }
 
-/* Returns the key that the error `line` is about; if it is about none, the first key. */
+/* Returns the key that the error `line` is about; if there is none, the first key of `op`. */
 static const struct guard_op_key *refused_key(const struct guard_op *op, struct slice line)
 {
 	for (size_t i = 0; i < op->n; i++)
@@ -29,7 +29,7 @@ static const struct guard_op_key *refused_key(const struct guard_op *op, struct 
 	return &op->keys[0];
 }
 
-/* `waited`: seconds; negative: the client did not wait. */
+/* Logs an event of a guard. `waited`: in seconds; negative: the client did not wait. */
 static void log_guard_event(struct client *c, const struct guard_op_key *k, enum lock_event e,
                             double waited)
 {
@@ -55,7 +55,7 @@ static void log_guard_event(struct client *c, const struct guard_op_key *k, enum
 		facts->holder = buf_slice(&holder);
 		facts->held = now - other->since;
 	}
-	/* A client that has waited long has the guard by now. A checked key has no holder. */
+	/* The holder is known, or is the client itself by now, or a checked key has none. */
 	if (other || e == LOCK_EVENT_WAITED_LONG || k->entry->checked) {
 		event_log(event.stats, e, facts, event.suppressed);
 	} else {
@@ -71,7 +71,7 @@ static void count_contended(const struct guard_op_key *k, enum contention what)
 	                read_set_entry_key(k->entry), clock_now());
 }
 
-/* Counts and logs a command that did not get its guard. `event` is the reason. */
+/* Counts and logs a command that did not get its guard; `stat` and `event` say why. */
 static void count_in_vain(struct client *c, const struct guard_op_key *k, enum stats_field stat,
                           enum lock_event event)
 {
@@ -106,8 +106,7 @@ void guard_events_refused(struct client *c, struct slice line)
 	} else if (!slice_starts(line, SLICE_LIT("-LOCKED "))) {
 		return;
 	} else if (c->waiter && (k->acquires || waiter_place(c->waiter))) {
-		/* If the wait ended before the client joined the queue, the wait is counted
-		 * here. */
+		/* The wait ended before the client joined the queue, so count it here. */
 		if (!waiter_place(c->waiter))
 			count_waits(k);
 		count_timed_out(c, k);
@@ -131,7 +130,7 @@ static const struct guard_op_key *queued_key(const struct client *c)
 
 void guard_events_queued(struct client *c)
 {
-	/* A client that lost its place and queues again is not counted twice. */
+	/* Do not count a client again that lost its place and queues again. */
 	if (!waiter_place(c->waiter))
 		count_waits(queued_key(c));
 }

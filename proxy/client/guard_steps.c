@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * guard_steps: what hasp sends for a command on guarded keys, and the actions that the answers
- * lead to. lock/guard/guard_op.h has the diagram of the steps. A write that no script can carry
- * out (commands whose reply Lua cannot hold, scripts, and the application's own transactions)
- * runs in a transaction that fails if a guard changes:
+ * guard_steps: what hasp sends for a command on guarded keys, and the action after each answer.
+ * lock/guard/guard_op.h has the diagram of the steps. A write that no script can carry out
+ * (commands whose reply Lua cannot hold, scripts, and the application's own transactions) runs
+ * in a transaction that fails if a guard changes:
  *
  *   command, EXEC -> (DISCARD) WATCH guards, guard_write.lua without a command
  *                       | LOCKED, LOCKLOST --> the answer
- *                       | QUEUED --> waits in line, and once more
+ *                       | QUEUED --> waits in line, then again
  *                       v GRANTED
  *                    MULTI, the command or those since MULTI, EXEC
- *                       | nil: a guard changed --> once more
+ *                       | nil: a guard changed --> again
  *                       v
  *                    the reply; the guards are handed off
  *
- * Guards are released over the client's own link, in front of what the client sends next.
+ * hasp releases guards over the client's own link, before it sends the client's next request.
  */
 #include "client/op.h"
 
@@ -23,7 +23,7 @@
 #include "resp/write.h"
 #include "upstream/link.h"
 
-/* hasp reads the reply, but the client does not get it. */
+/* LINK_*: hasp reads the reply, but the client does not get it. */
 #define UNSEEN (LINK_DISCARD | LINK_NOTIFY | LINK_CAPTURE)
 
 static struct guard_op *op_of(const struct op_facts *f)
@@ -47,7 +47,7 @@ static struct op_action send_command(const struct op_facts *f)
 	return (struct op_action){ .act = OP_AWAIT };
 }
 
-/* Sends the call in call->out. */
+/* Sends the script call in call->out. */
 static void send_out(const struct op_facts *f, const struct op_request *call, unsigned flags)
 {
 	f->out->send.more = buf_slice(call->out);
@@ -77,8 +77,7 @@ static void send_next(const struct op_facts *f, const struct rewrite_opts *opts)
 	struct guard_op *op = op_of(f);
 	bool discards = op->block_open;
 
-	/* The commands of the application's transaction that Redis has queued are sent
-	 * again. */
+	/* Redis has queued the application's commands. Drop them: hasp sends them again. */
 	if (discards)
 		resp_write_word(&f->out->send.bytes, "DISCARD");
 	op->block_open = false;
@@ -97,7 +96,7 @@ void guard_steps_next(const struct op_facts *f, const struct rewrite_opts *opts)
 	send_next(f, opts);
 }
 
-/* Sends the application's EXEC; its MULTI was sent after a WATCH of the guards. */
+/* Sends the EXEC of an application's transaction whose guards hasp watched before MULTI. */
 static void send_watched_exec(const struct op_facts *f)
 {
 	bool may_be_late = lock_op_exec_sent(f->request);
@@ -136,7 +135,7 @@ int64_t guard_steps_wait_ms(const struct guard_op *op, int64_t most)
 	return most < op->wait_ms ? most : op->wait_ms;
 }
 
-/* Returns the event that resumes the operation where it was. */
+/* Returns the event that makes the operation go on from its present step. */
 static enum guard_op_event event_again(const struct guard_op *op)
 {
 	switch (op->phase) {
@@ -210,7 +209,7 @@ static struct op_action ask_about_guards(const struct op_facts *f)
 
 /* --- how it ends -------------------------------------------------------------------------- */
 
-/* True if the operation may have a guard: a waiter's grant may not have reached it yet. */
+/* True if the operation may have a guard: Redis may have granted it to the waiter by now. */
 static bool has_acquired(const struct op_facts *f)
 {
 	return op_of(f)->acquired || f->waiter;
@@ -226,8 +225,8 @@ static void release(const struct op_facts *f, struct op_send *s, enum guard_op_r
 		guard_op_release(op_of(f), result, has_acquired(f));
 }
 
-/* Releases the guards of a command whose wait failed: in front of a cluster over hasp's own
- * connection, so that a migrating slot does not delay the client. If `withdrawn`, no server has
+/* Releases the guards of a command whose wait failed. In front of a cluster, uses hasp's own
+ * connection, so that a migrating slot does not delay the client. `withdrawn`: no server has
  * carried out the last request. */
 static void release_in_vain(const struct op_facts *f, struct op_send *s, bool withdrawn)
 {
@@ -240,7 +239,8 @@ static void release_in_vain(const struct op_facts *f, struct op_send *s, bool wi
 		guard_op_release(op, GUARD_OP_FAILED, true);
 }
 
-/* Ends the operation before the client gets `answer`; empty: the link passes the answer. */
+/* Ends the operation, and makes the action send `answer`. If that is empty, the link passes
+ * Redis' answer. */
 static void complete(const struct op_facts *f, struct op_action *a, struct slice answer,
                      enum guard_op_result result)
 {
@@ -249,7 +249,7 @@ static void complete(const struct op_facts *f, struct op_action *a, struct slice
 	a->answer = answer;
 }
 
-/* Ends an operation for which Redis has done nothing. */
+/* Ends an operation that had no effect in Redis. */
 static struct op_action end_in_vain(const struct op_facts *f, struct slice answer)
 {
 	struct op_action a = { .act = OP_DONE };
@@ -262,12 +262,12 @@ static struct op_action end_in_vain(const struct op_facts *f, struct slice answe
 void guard_steps_give_up(const struct op_facts *f)
 {
 	guard_op_complete(op_of(f), GUARD_OP_FAILED);
-	/* Redis drops the queued commands of the application's transaction. */
+	/* Make Redis drop the queued commands of the application's transaction. */
 	if (op_of(f)->block_open)
 		send_word(&f->out->send, "DISCARD");
 }
 
-/* Ends an operation without effect. `answer`: the reply to EXEC, or to the single command. */
+/* Ends a transaction without effect. `answer`: the answer to EXEC, or to one command. */
 static struct op_action abort_transaction(const struct op_facts *f, struct slice answer)
 {
 	struct op_action a = { .act = OP_DONE };
@@ -278,7 +278,7 @@ static struct op_action abort_transaction(const struct op_facts *f, struct slice
 	return a;
 }
 
-/* Ends an operation that Redis answered. `answer` lies in `captured`, or is empty. */
+/* Ends an operation that Redis answered. `answer`: in `captured`, a constant, or empty. */
 static struct op_action end_transaction(const struct op_facts *f, struct slice answer,
                                         enum guard_op_result result,
                                         const struct resp_reply *reply, struct slice captured)
@@ -321,8 +321,8 @@ static struct op_action script_line(const struct op_facts *f, struct slice line)
 	return (struct op_action){ .act = OP_PASS };
 }
 
-/* Releases the acquired guards after one was not free, discards the command's reply, and sends
- * the script. */
+/* Handles a guard that was not free: releases the other guards that were acquired, discards the
+ * command's reply, and sends the script. */
 static struct op_action fall_back_to_script(const struct op_facts *f)
 {
 	struct guard_op *op = op_of(f);
@@ -334,14 +334,13 @@ static struct op_action fall_back_to_script(const struct op_facts *f)
 	return a;
 }
 
-/* Ends the operation after Redis' reply to the script, or after a refusal before the first
- * step. */
+/* Ends the operation after Redis' reply to the script, or after a refusal before hasp sent the
+ * first step. */
 static struct op_action script_reply(const struct op_facts *f)
 {
 	struct guard_op *op = op_of(f);
 
-	/* If the client is not logged in, it was refused before the first step:
-	 * GUARD_OP_NEW. */
+	/* In GUARD_OP_NEW, Redis has answered ask_login() with an error, before any step. */
 	if (op->phase != GUARD_OP_NEW)
 		(void)guard_op_step(op, GUARD_EVENT_REPLY);
 	return end_in_vain(f, SLICE_NONE);
@@ -436,7 +435,7 @@ static enum guard_op_result result_of(const struct resp_reply *reply, struct sli
 	return captured.n ? GUARD_OP_CARRIED_OUT : GUARD_OP_PARTLY;
 }
 
-/* Repeats a transaction that had no effect because a guard changed. */
+/* Repeats a transaction that had no effect, because a guard changed before EXEC. */
 static struct op_action try_again(const struct op_facts *f)
 {
 	struct guard_op *op = op_of(f);
@@ -456,8 +455,8 @@ static struct op_action end_execution(const struct op_facts *f, const struct res
 {
 	struct guard_op *op = op_of(f);
 
-	/* If the application sent a WATCH of its own, nil from EXEC is an answer: Redis ran no
-	 * command of the transaction. */
+	/* If the application itself sent WATCH, nil is EXEC's answer to the application: Redis
+	 * ran no command of the transaction. */
 	op->answered |= op->kind == GUARD_OP_WATCH_EXEC && reply->nil;
 	if (guard_steps_forward(op))
 		return end_transaction(f, SLICE_NONE, result_of(reply, captured), reply,
@@ -477,14 +476,13 @@ static struct op_action transaction_reply(const struct op_facts *f, const struct
 	struct op_action a = { .act = OP_AWAIT };
 
 	if (op->phase != GUARD_OP_EXECUTE) {
-		/* The reply to a check is always a line, and hasp understands no other
-		 * reply. */
+		/* Before EXEC, all replies are lines: hasp does not understand this one. */
 		a.act = OP_CLOSE;
 		return a;
 	}
 	if (e->captured.n || guard_steps_forward(op) || e->reply->nil)
 		return end_execution(f, e->reply, e->captured);
-	/* hasp did not keep the reply, because it was longer than LINK_CAPTURE_MAX. */
+	/* The link has not kept the reply, which was longer than LINK_CAPTURE_MAX. */
 	return end_transaction(f, too_long, GUARD_OP_PARTLY, e->reply, e->captured);
 }
 
@@ -500,8 +498,7 @@ static struct op_action acked(const struct op_facts *f, bool enough)
 	return end_in_vain(f, SLICE_LIT(OP_NOREPLICAS));
 }
 
-/* Only the script may be withdrawn. A release may not, because the client's next commands rely
- * on it. */
+/* hasp may withdraw the script, but no release: the client's next commands rely on it. */
 bool guard_steps_may_be_withdrawn(const struct guard_op *op)
 {
 	return op->phase == GUARD_OP_SCRIPTED;

@@ -2,14 +2,14 @@
  *
  * holders: LOCK.INFO and LOCK.LIST, and the holders in the log. Redis returns the token of a
  * lock's owner. If the owner is a client of this process, only that client's worker can name
- * it. So each worker is asked in turn, by a round (client/client.h):
+ * it. So hasp asks each worker in turn, by a round (client/client.h):
  *
  *   LOCK.INFO --info.lua--> Redis: owner, holds, ttl, fence, waiters
  *                 nil <------'   `--PARKED_ROUND--> the same, and address, name, since, lease,
  *                                                   renewed
  *
- * LOCK.LIST has only the locks of clients that are logged in as the same Redis user as the
- * asking one, since hasp does not ask Redis which keys another user may see.
+ * LOCK.LIST shows only the locks of clients that are logged in as the same Redis user as the
+ * asking client, because hasp does not ask Redis which keys the user may see.
  */
 #include "client/client_internal.h"
 
@@ -64,19 +64,19 @@ static void holder_client(const struct client *c, struct buf *address, struct bu
 
 /* The workers' answer about the holder of a lock or guard. Times are as clock_now(). */
 struct holder {
-	double learnt_at; /* when its worker learnt of the holder; the latest answer counts; 0:
+	double learnt_at; /* when the holder's worker learnt of the hold; the latest counts. 0:
 	                   * no worker knows a holder */
 	double since;
-	int64_t lease_ms; /* 0: not known */
+	int64_t lease_ms; /* the lease; 0: not known */
 	bool renewed;
 	struct buf address, name;
-	struct buf described; /* "127.0.0.1:4711 name" */
+	struct buf described; /* address and name for the log: "127.0.0.1:4711 name" */
 };
 
 /* How many fields hasp adds to Redis' reply to LOCK.INFO. */
 #define ADDED_FIELDS 5
 
-/* Writes the ADDED_FIELDS; if the holder is not known, they are nil. */
+/* Writes the ADDED_FIELDS fields. If no worker knows the holder, their values are nil. */
 static void holder_write(struct buf *out, const struct holder *h, const struct policy_env *env,
                          bool resp3)
 {
@@ -94,12 +94,12 @@ static void holder_write(struct buf *out, const struct holder *h, const struct p
 struct holder_query {
 	struct round round;
 	bool of_guard; /* the question is about a guard, not a lock */
-	bool other; /* asks for an owner other than `token`, which was the holder at the time
-	             * `at` */
+	bool other; /* the question is about the holder at the time `at`, if that is an owner
+	             * other than `token` */
 	double at;
 	int db;
 	struct buf key, token;
-	int64_t fence; /* fencing token of the asked hold; 0: any */
+	int64_t fence; /* fencing token of the hold in question; 0: any hold */
 	struct holder holder;
 };
 
@@ -171,15 +171,14 @@ static void holder_query_fini(struct holder_query *q)
 
 /* --- events ------------------------------------------------------------------------------- */
 
-/* A log event for which hasp first asks the other workers who owns the lock. The client does
- * not wait for it. */
+/* hasp asks all workers who owns the lock, and then logs the event. No client waits for it. */
 
-/* Limit of the texts that a question keeps: an event with longer texts is logged at once. */
+/* A question keeps texts of at most this many bytes; hasp logs an event with more at once. */
 #define EVENT_NBYTES_MAX ((size_t)64 * 1024)
 
 struct event_ask {
 	struct holder_query query;
-	struct event_to_log event; /* its texts are copies, here and in `query` */
+	struct event_to_log event; /* the event; `by` and `query` own its texts */
 	struct buf by;
 };
 
@@ -229,16 +228,16 @@ void holders_ask(void *arg, const struct event_to_log *event, struct slice token
 
 /* --- LOCK.INFO ---------------------------------------------------------------------------- */
 
-/* How many fields Redis' reply to LOCK.INFO has, for any lock and for a read-write lock. */
+/* How many fields Redis' reply to LOCK.INFO has: for most locks, and for a read-write lock. */
 #define REDIS_FIELDS 5
 #define REDIS_SIDE_FIELDS 7
-/* A question copies the key, the owner and the answer: together at most this many bytes. */
+/* A question has copies of the key, the owner and the answer: at most this many bytes. */
 #define ASK_NBYTES_MAX ((size_t)1024 * 1024)
 
 /* A question to the workers, for LOCK.INFO. */
 struct info_ask {
 	struct holder_query query;
-	struct client_asked asked; /* only the worker of the asking client may read it */
+	struct client_asked asked; /* only the worker of the asking client may read this */
 	struct buf answer; /* the fields of Redis' reply */
 	size_t nfields; /* number of fields in `answer` */
 };
@@ -246,7 +245,7 @@ struct info_ask {
 /* --- the answer --------------------------------------------------------------------------- */
 
 /* Sends the reply to LOCK.INFO. `fields`: the n fields of Redis' reply. `h`: the holder; all
- * zero: no worker knows it. */
+ * zero if no worker knows the holder. */
 static void send_info(struct client *c, struct slice fields, size_t n, const struct holder *h)
 {
 	bool resp3 = c->session.proto == 3;
@@ -279,8 +278,8 @@ static void info_end(struct round *r, bool home)
 
 /* --- Redis' answer ------------------------------------------------------------------------ */
 
-/* Takes the next text or number from `rest`, the fields of a reply; empty: it is nil. Returns
- * false if there is none. */
+/* Takes the next text or number from `rest`, the fields of a reply; *value is empty for nil.
+ * Returns false if there is none. */
 static bool take_value(struct slice *rest, struct slice *value)
 {
 	struct slice bytes = *rest, line;
@@ -299,7 +298,7 @@ static bool take_value(struct slice *rest, struct slice *value)
 	return true;
 }
 
-/* Redis' reply: the owner and the fencing token (empty: nil), and the fields with both. */
+/* Redis' reply: all its fields, and among them the owner and the fencing token; empty: nil. */
 struct redis_info {
 	struct slice fields, owner, fence;
 	size_t nfields;
@@ -371,17 +370,17 @@ void holders_info_on_reply(struct client *c, const struct resp_reply *reply,
 
 /* --- LOCK.LIST ---------------------------------------------------------------------------- */
 
-/* The most locks, and the most bytes, in a reply to LOCK.LIST. */
+/* The most locks in a reply to LOCK.LIST, and the most bytes. */
 #define LIST_MAX 1000
 #define LIST_NBYTES_MAX ((size_t)512 * 1024)
 /* How many buckets of a worker's table one step searches. */
 #define BUCKETS_AT_ONCE 256
 #define FIELDS (4 + ADDED_FIELDS)
 
-/* A question to the workers, for LOCK.LIST, with the answers until now. */
+/* A question to the workers, for LOCK.LIST, and the answers of the workers asked so far. */
 struct list_ask {
 	struct round round;
-	struct client_asked asked; /* only the worker of the asking client may read it */
+	struct client_asked asked; /* only the worker of the asking client may read this */
 	int db;
 	bool resp3;
 	bool every; /* the client gave no pattern, so every lock counts */

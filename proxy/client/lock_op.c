@@ -14,10 +14,10 @@
  * has.
  *
  * If replicas must have the lock (`replicas_ack`), hasp asks them before the client gets the
- * reply of success; if too few have it, the lock is released, and the client gets -NOREPLICAS.
+ * reply of success. If too few have it, hasp releases the lock, and answers -NOREPLICAS.
  *
- * If a reply of success comes when much of the lease may be over, it is confirmed first: hasp
- * asks Redis whether the client still has the lock, and the lease begins again.
+ * If a reply of success comes when much of the lease may be over, hasp first asks Redis whether
+ * the client still has the lock; if so, the lease begins again.
  */
 #include "client/op.h"
 
@@ -48,10 +48,10 @@ unsigned lock_op_flags(const struct pending_request *r, bool waits,
 		return LINK_NOTIFY | LINK_INTERCEPT | LINK_CAPTURE | LINK_DISCARD;
 	if (waits || opts->report_refusal)
 		flags |= LINK_INTERCEPT;
-	/* A call that reports success as +OK gets no other status, unless it is queued. */
+	/* A call that cannot wait, and whose success is +OK, gets no other status. */
 	if (waits || (opts->report_refusal && !is_answered_ok(p)))
 		flags |= LINK_INTERCEPT_STATUS;
-	/* Redis or replicas may have to confirm success before the client gets the reply. */
+	/* Redis or replicas may have to confirm a success before the client gets the reply. */
 	if (p && (lock_request_confirms(p) || awaits_replicas(p)))
 		flags |= LINK_INTERCEPT_LATE;
 	return flags;
@@ -101,7 +101,7 @@ static struct op_action again(bool eval)
 	return (struct op_action){ .act = OP_AGAIN, .eval = eval };
 }
 
-/* Answers with a number. */
+/* Answers the client with a number. */
 static struct op_action answer_number(const struct op_facts *f, long long n)
 {
 	snprintf(f->out->text, sizeof(f->out->text), ":%lld\r\n", n);
@@ -135,7 +135,7 @@ static struct op_action confirm(const struct op_facts *f)
 
 /* --- Redis' answers ----------------------------------------------------------------------- */
 
-/* Handles the answer `+QUEUED ...`. */
+/* Handles Redis' answer `+QUEUED ...`. */
 static struct op_action lock_op_on_queued(const struct op_facts *f, struct slice line)
 {
 	struct pending_request *r = f->request;
@@ -162,14 +162,14 @@ static struct op_action lock_op_on_refused(const struct op_facts *f, struct slic
 	return answer_number(f, n);
 }
 
-/* Handles a late reply, or one that replicas must confirm. */
+/* Handles a reply that is late, or that replicas must confirm. */
 static struct op_action lock_op_on_late(const struct op_facts *f, struct slice bytes)
 {
 	struct lock_request *p = f->request->lock_request;
 	struct reply_scan scan = { 0 };
 	size_t used;
 
-	/* hasp did not keep the reply if it was too long. */
+	/* If the reply was too long, hasp did not keep it. */
 	if (reply_scan(&scan, bytes.p, bytes.n, &used) != RESP_OK)
 		return simply(OP_CLOSE);
 	switch (lock_request_late(p, &scan.reply)) {
@@ -180,7 +180,7 @@ static struct op_action lock_op_on_late(const struct op_facts *f, struct slice b
 	case LOCK_REQUEST_CONFIRM:
 		break;
 	}
-	/* The client gets the reply when the lock has been confirmed. */
+	/* Keep the reply for the client until Redis or replicas have confirmed the lock. */
 	lock_request_keep(p, &scan.reply, bytes);
 	return lock_request_is_late(p) ? confirm(f) : ask_replicas(f);
 }
@@ -242,7 +242,7 @@ static struct op_action lock_op_on_granted(const struct op_facts *f, long long f
 		parts_granted(p);
 		return again(false);
 	}
-	/* This also runs when a late reply is confirmed: then the client was not in line. */
+	/* When Redis has only confirmed a late reply, the client was not in line. */
 	if (waiter_place(f->waiter))
 		count_lock_wait(f, WAIT_GRANTED);
 	if (success == LOCK_IF_POSITIVE)
@@ -281,10 +281,10 @@ static struct op_action lock_op_on_timed_out(const struct op_facts *f)
 
 	if (!parts_are_undone(p))
 		count_lock_wait(f, WAIT_TIMED_OUT);
-	/* An MLOCK releases the locks that it has. The client gets its answer after Redis has
-	 * released them, so that its next request finds them free. While their slot is
-	 * migrating, no client can take them: then the call is withdrawn, and hasp's own
-	 * connection releases them as soon as it can. */
+	/* An MLOCK releases the locks that it has. The client gets its answer after that, so
+	 * that its next request finds the locks free. While their slot is migrating, no client
+	 * can take them, so hasp withdraws this call, and its own connection releases the locks
+	 * as soon as it can. */
 	if (f->in_line && lock_request_is_multi(p)) {
 		waiter_leave(f->waiter);
 		parts_undo(p);

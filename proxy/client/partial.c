@@ -17,8 +17,8 @@ void partial_pass_bad(struct client *c, struct cursor *k)
 		return;
 	}
 	if (c->scan.unbalanced) {
-		/* Valkey 9.1 would execute `set a 'b'c` as it is, past all rules. With a lone
-		 * quote after it, every server answers with the same error. */
+		/* Valkey 9.1 would execute `set a 'b'c`, and so bypass all rules. Append a lone
+		 * quote, for which every server answers with the same error. */
 		send_passed(c, k);
 		send_bytes(c, SLICE_LIT("\"\r\n"));
 		send_step_over(c, k);
@@ -35,7 +35,7 @@ void partial_refuse_long(struct client *c, struct cursor *k, const char *error)
 	struct context x = { .env = &c->env->policy };
 	struct decision d;
 
-	/* hasp half-closes the link, so it must be the client's own. */
+	/* hasp will half-close the link, so the link must be the client's own. */
 	if (!route_take(c, ROUTE_LINGERING)) {
 		send_put_off(c, CLIENT_PARKED_LINK);
 		return;
@@ -44,7 +44,7 @@ void partial_refuse_long(struct client *c, struct cursor *k, const char *error)
 	send_passed(c, k);
 	send_count(c, &d);
 	metrics_count(&c->env->counters.limits[LIMIT_REQUEST], 1);
-	/* In a transaction, Redis would queue the call that returns the error. */
+	/* End the transaction, in which Redis would queue the call that returns the error. */
 	if (session_in_multi(&c->session) && !c->session.opaque) {
 		send_bytes(c, SLICE_LIT("*1\r\n$7\r\nDISCARD\r\n"));
 		d.discards = 1;
@@ -57,7 +57,7 @@ void partial_refuse_long(struct client *c, struct cursor *k, const char *error)
 
 bool partial_is_refused(const struct client *c)
 {
-	/* The client's MULTI was accepted, so it has logged in. */
+	/* Redis has accepted the client's MULTI, so the client has logged in. */
 	if (session_in_multi(&c->session) && c->session.nawaited == 0)
 		return false;
 	/* An AUTH whose reply hasp could not follow may have logged the client in. */
@@ -71,7 +71,7 @@ void partial_refuse(struct client *c, struct cursor *k)
 {
 	struct pending_request *r;
 
-	/* If hasp cannot follow the client's replies, it would not see the answer. */
+	/* Do not ask Redis: it has answered before, or hasp would not see the answer. */
 	if (c->session.login == LOGIN_REFUSED || c->session.opaque) {
 		partial_pass_bad(c, k);
 		return;
@@ -92,7 +92,7 @@ void partial_refuse(struct client *c, struct cursor *k)
 
 /* --- requests that stream --------------------------------------------------------------- */
 
-/* True if the request is so long that a part of it must not occupy a shared link. */
+/* True if the request is so long that hasp does not wait for all of it, if it need not. */
 static bool is_long(const struct client *c, size_t held)
 {
 	bool shared = c->env->policy.config->pooling == POOLING_SHARED && !c->pinned;
@@ -100,8 +100,8 @@ static bool is_long(const struct client *c, size_t held)
 	return held + c->scan.skip >= (shared ? REQUESTS_SHARED_MAX : STREAM_FROM);
 }
 
-/* True if memory_limit leaves no room for the arguments. Each needs a slice, and a command_key
- * if it is a key. They are in two arrays, which may grow to twice the needed length. */
+/* True if memory_limit leaves no room for the arguments. Each needs a slice, and maybe a struct
+ * command_key. The two arrays of these may grow to twice the needed length. */
 static bool has_many_args(const struct client *c)
 {
 	size_t each = sizeof(struct slice) + sizeof(struct command_key);
@@ -109,8 +109,8 @@ static bool has_many_args(const struct client *c)
 	return !account_fits(&c->env->account, c->scan.argc * 2 * each);
 }
 
-/* Keeps the client on its link if the streamed request changes the link's state; this depends
- * only on the command, not on its arguments. */
+/* Keeps the client on its link if the streamed request changes the link's state, which `route`
+ * shows even before all arguments have arrived. */
 static void keep_link(struct client *c, enum route route)
 {
 	c->pinned |= route > ROUTE_LINGERING;
@@ -130,7 +130,7 @@ bool partial_stream(struct client *c, struct cursor *k)
 
 	if (c->scan.state == 0 || !is_long(c, held.n))
 		return false;
-	/* Parsing at each read would cost the square of the request's length. */
+	/* If hasp parsed at each read, the cost would be the square of the request's length. */
 	if (fits && held.n < c->decide_at)
 		return false;
 	c->decide_at = 2 * held.n;
@@ -148,14 +148,14 @@ bool partial_stream(struct client *c, struct cursor *k)
 	if (d.verdict == DISPATCH_PASS) {
 		if (view.argc)
 			keep_link(c, dispatch_route(&x));
-		/* The client may take any time to send the rest. */
+		/* The reply takes long if the client takes long to send the rest. */
 		d.is_patient = true;
 		send_count(c, &d);
 		send_expect(c, &d);
 		client_set_state(c, CLIENT_STREAMING);
 		return true;
 	}
-	/* Redis itself rejects this request: pass it, so that the client gets Redis' error. */
+	/* Redis itself rejects such an argument: pass it, so that the client gets the error. */
 	if (!fits && c->scan.bulk > REQUEST_BULK_MAX)
 		partial_pass_bad(c, k);
 	else if (has_many_args(c))

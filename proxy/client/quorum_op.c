@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * quorum_op: commands on locks that a quorum has: LOCK, UNLOCK, LOCK.EXTEND and LOCK.INFO, and
- * commands on keys with such a rule.
+ * quorum_op: commands on locks that a quorum stores: LOCK, UNLOCK, LOCK.EXTEND and LOCK.INFO,
+ * and commands on keys whose rule names a quorum.
  *
  *   command --PING--> Redis: the client is logged in
- *      `--PARKED_ROUND: the servers of the quorum are asked (quorum/quorum.h)
+ *      `--PARKED_ROUND: hasp asks the servers of the quorum (quorum/quorum.h)
  *            `--> the answer
  */
 #include "client/client_internal.h"
@@ -31,7 +31,7 @@ static void write_number(struct buf *out, int64_t n)
 	buf_printf(out, ":%" PRId64 "\r\n", n);
 }
 
-/* Writes the error for a command that fewer than a majority of the servers answered. */
+/* Writes the error for a command that no majority of the servers has answered. */
 static void write_unreached(const struct client *c, const struct quorum_result *r,
                             struct buf *out)
 {
@@ -68,7 +68,7 @@ static void write_taken(struct client *c, const struct quorum_result *r, struct 
 	bool won = r->verdict == QUORUM_WON;
 
 	voted_apply(c->env->policy.holds, own, c->current->lock_request, &r->lock);
-	/* With owner = value, values that the client read before do not count any more. */
+	/* With owner = value, forget the value that the client read before it got the lock. */
 	if (won && r->owner.n == 0)
 		seen_values_put(&own->seen, c->session.db, r->key, SEEN_NOTHING, SLICE_NONE);
 	c->current->lock_request = NULL;
@@ -87,7 +87,7 @@ static void write_content(struct client *c, const struct quorum_result *r, struc
 	struct slice content = quorum_value_content(r->lock.value);
 	bool is_there = r->verdict == QUORUM_WON;
 
-	/* With owner = value, a client that has read the value may release the lock. */
+	/* With owner = value, note that the client has read the value, and may release it. */
 	if (r->owner.n == 0)
 		seen_values_put(&client_own_holds(c)->seen, c->session.db, r->key,
 		                is_there ? SEEN_VALUE : SEEN_NOTHING, content);
@@ -122,7 +122,7 @@ static void write_answer(struct client *c, const struct quorum_result *r, struct
 		write_number(out, won);
 		break;
 	case QUORUM_ACT_EXTEND:
-		/* An EXPIRE never shortens the lease of the client's own hold. */
+		/* EXPIRE cannot shorten the client's own hold, and counts as a success. */
 		if (h && won)
 			voted_extend(h, r->lock.began, r->lock.good_until, r->lease_ms);
 		write_number(out, won && (h || r->lock.good_until > env->now));
@@ -134,19 +134,18 @@ static void write_answer(struct client *c, const struct quorum_result *r, struct
 		write_number(out, won);
 		break;
 	case QUORUM_ACT_TTL:
-		/* TTL rounds as in Redis; -2: the key does not exist. */
+		/* Round as Redis does; -2 means that the key does not exist. */
 		write_number(out, won ? (r->ttl_ms + 500) / 1000 : -2);
 		break;
 	case QUORUM_ACT_PTTL:
 		write_number(out, won ? r->ttl_ms : -2);
 		break;
 	case QUORUM_ACT_PERSIST:
-		/* PERSIST is refused, because rules exist to prevent locks without expiry. */
+		/* Refuse PERSIST, because rules exist to prevent locks without expiry. */
 		write_number(out, 0);
 		break;
 	case QUORUM_ACT_REFUSE_RELEASE:
-		/* With owner = value, the client must have read the value to delete the
-		 * lock. */
+		/* With owner = value, only a client that has read the value may delete it. */
 		if (won)
 			buf_printf(out, "-LOCKED %s is held by another owner\r\n",
 			           QUOTE(r->key));
@@ -164,14 +163,15 @@ static void write_answer(struct client *c, const struct quorum_result *r, struct
 
 static bool make_op_again(struct client *c);
 
-/* As quorum_done_fn: answers `current`, and ends it. */
+/* A quorum_done_fn: answers `current`, and ends it. */
 static void on_quorum_done(void *arg, const struct quorum_result *r)
 {
 	struct client *c = client_of(arg);
 	struct buf out = BUF_INIT;
 
 	c->quorum_op = NULL;
-	/* The client's own lock was gone. Another connection may have it as the same owner. */
+	/* The client's own lock was gone. Ask again: the same owner may have the lock through
+	 * another connection. */
 	if (c->quorum_act == QUORUM_ACT_RELEASE_OWN && r->is_gone) {
 		if (make_op_again(c))
 			quorum_op_start(c->quorum_op);
@@ -188,7 +188,7 @@ static void on_quorum_done(void *arg, const struct quorum_result *r)
 		client_count_memory(c);
 }
 
-/* True unless the client has hung up: then it leaves the queue. */
+/* Returns false if the client has hung up, so that it leaves the queue. */
 static bool quorum_client_waits(const void *client)
 {
 	return !((const struct client *)client)->eof;
@@ -196,7 +196,7 @@ static bool quorum_client_waits(const void *client)
 
 /* --- requests to the quorum --------------------------------------------------------------- */
 
-/* Asks the quorum for a lock. `own`: the client itself has the lock, maybe as another owner. */
+/* Asks the quorum for a lock. `own`: the client has the lock, maybe as another owner. */
 static void ask_lock(struct client *c, const struct quorum_command *q, bool own,
                      struct quorum_ask *ask)
 {
@@ -217,8 +217,8 @@ static void ask_lock(struct client *c, const struct quorum_command *q, bool own,
 	c->current->rest = &context_rest;
 }
 
-/* Sets the value that the client must have read to free or extend the lock. Returns false if
- * the client has not read it, and the rule requires that. */
+/* If owner = value, claims the lock by the value that the client has read. Returns false if the
+ * rule requires that the client has read the value, and it has not. */
 static bool claim_lock(const struct client *c, const struct quorum_command *q,
                        struct quorum_claim *claim)
 {
@@ -235,8 +235,8 @@ static bool claim_lock(const struct client *c, const struct quorum_command *q,
 	       q->rule->foreign_del == FOREIGN_ALLOW;
 }
 
-/* True if, with owner = value, the client has read another owner's value since it took the
- * lock. Then its own lock is gone, and its command is about the other one. */
+/* True if owner = value, and the client has read another owner's value since it took the lock.
+ * Its own lock is gone, and its command is about the other owner's. */
 static bool has_read_another(const struct client *c, const struct quorum_command *q,
                              const struct hold *h)
 {
@@ -293,7 +293,7 @@ static struct quorum_op *make_op(struct client *c, struct quorum_command *q)
 	return op;
 }
 
-/* Makes the quorum_op of `current` again. Returns false if it has closed the client. */
+/* Makes a new quorum_op of `current`. Returns false if this has closed the client. */
 static bool make_op_again(struct client *c)
 {
 	struct quorum_command command;

@@ -10,16 +10,16 @@
 #include "client/op.h"
 #include "lock/guard/checked_read.h"
 
-/* A client that leaves this many bytes unread gets a link of its own, which can be paused. If
- * no other client awaits a reply on its shared link, it gets that link at once; else it gets
- * another link before its next request. */
+/* A client that leaves this many bytes unread gets a link of its own, which hasp can pause. If
+ * no other client awaits a reply on the shared link, the client gets that link at once; else it
+ * gets another link before its next request. */
 #define PIN_BEHIND ((size_t)1024 * 1024)
 
 /* --- bytes ------------------------------------------------------------------------------- */
 
-/* Handles a client that leaves replies unread. hasp cannot pause its link while other clients
- * await replies there. If the client is still sending, it would wait for ever. In both cases
- * hasp keeps the replies, and closes the client at client_output_limit. */
+/* Handles a client that leaves replies unread. hasp pauses its link, so that further replies
+ * stay in Redis. It must not do so while other clients await replies there, or while the client
+ * still sends. It then keeps the replies, and closes the client at client_output_limit. */
 static void on_unread(struct client *c)
 {
 	if (!client_check_output(c))
@@ -32,7 +32,7 @@ static void on_unread(struct client *c)
 		client_steer_link(c);
 }
 
-/* True if a reply other than an error begins in `bytes`, which follow those of the last
+/* True if a reply other than an error begins in `bytes`, the next bytes after those of the last
  * call. */
 static bool has_success(struct client *c, struct slice bytes)
 {
@@ -79,7 +79,7 @@ void replies_on_drained(struct stream *s)
 	client_steer_reading(c);
 }
 
-/* Counts the memory of a reply's captured part, which hasp keeps until the rest arrives. */
+/* Counts the memory of the first part of a reply, which hasp keeps until the rest arrives. */
 static void on_captured(void *owner)
 {
 	client_count_memory(client_of(owner));
@@ -95,7 +95,7 @@ static void on_link_drained(void *owner)
 		client_steer_reading(c);
 }
 
-/* Resumes a client that waited for a link, so that it takes one. */
+/* Resumes a client that waited for a link, so that it takes a link. */
 static void go_on_linked(struct client *c)
 {
 	if (c->current)
@@ -134,15 +134,15 @@ static void on_link_ready(void *owner)
 
 /* --- replies ------------------------------------------------------------------------------ */
 
-/* Resumes a client whose next request depended on replies, after the last one. */
+/* If no reply is due any more, resumes a client whose next request depended on replies. */
 static void go_on_deferred(struct client *c)
 {
 	if (c->state == CLIENT_PARKED_DEFERRED && c->session.nawaited == 0)
 		client_go_on(c);
 }
 
-/* Gives the reply to the tracker before the client gets it, so that the tracker sees it before
- * the commands by which other clients react. */
+/* Gives the reply to the tracker before the client gets it. So the tracker sees the reply
+ * before any command that another client sends because of it. */
 static void on_answered(void *owner, void *tag, const struct resp_reply *reply)
 {
 	struct client *c = client_of(owner);
@@ -151,15 +151,15 @@ static void on_answered(void *owner, void *tag, const struct resp_reply *reply)
 	complete_watched(r, c->session.db, reply);
 }
 
-/* Watches all frames on the link while the client is subscribed. Changes nothing while the
- * client awaits replies, one of which may subscribe it. */
+/* While the client is subscribed, makes the link watch all frames. Does nothing while the
+ * client awaits replies, because one of them may subscribe it. */
 static void watch_frames(struct client *c)
 {
 	if (c->session.nawaited == 0)
 		link_watch(c->user.link, session_is_subscribed(&c->session));
 }
 
-/* Restarts the login timer after RESET, which logs the client out. */
+/* Restarts the client's time to log in, because RESET has logged the client out. */
 static void begin_login(struct client *c, bool was_logged_in)
 {
 	if (was_logged_in)
@@ -178,7 +178,7 @@ static void on_piece(void *owner, void *tag, struct slice bytes)
 		followed_script_feed(r->lock_request, bytes);
 }
 
-/* True if exchange.c answers the request, step by step. */
+/* True if exchange.c answers the request step by step. */
 static bool is_exchanged(const struct pending_request *r)
 {
 	return r->guard_op || r->kind == PENDING_LOCK || r->kind == PENDING_INFO ||
@@ -234,7 +234,7 @@ static void on_reply(void *owner, void *tag, const struct resp_reply *reply,
 		client_count_memory(c);
 }
 
-/* Called when Redis has accepted SYNC or MONITOR. */
+/* The link calls this when Redis has accepted SYNC or MONITOR. */
 static void on_stream(void *owner, void *tag)
 {
 	struct client *c = client_of(owner);
@@ -259,7 +259,7 @@ static bool on_is_late(void *owner, void *tag)
 	return r->kind == PENDING_EXEC ? lock_op_exec_is_late(r) : exchange_is_late(c);
 }
 
-/* Returns true if the reply is the client's answer although it is late. */
+/* Handles a late reply to EXEC. Returns true if the client gets this reply. */
 static bool on_late_exec(struct client *c, struct pending_request *exec, struct slice bytes)
 {
 	struct reply_scan scan = { 0 };
@@ -282,8 +282,8 @@ static bool is_harmless_in_multi(struct slice line)
 	       slice_starts(line, SLICE_LIT("-ERR WATCH inside MULTI is not allowed"));
 }
 
-/* Handles a line for LINK_INTERCEPT: the reply to a rewritten request is an error, or reports
- * that the request must wait; or Redis has refused to queue a command. */
+/* Handles a line for LINK_INTERCEPT. A rewritten request got an error or has to wait, or Redis
+ * has refused to queue a command. */
 static bool on_line(void *owner, void *tag, struct slice line)
 {
 	struct client *c = client_of(owner);
@@ -323,8 +323,8 @@ static bool on_frame(void *owner, const struct reply_scan *frame)
 
 /* --- the link's end ----------------------------------------------------------------------- */
 
-/* True if the outcome of `current` is unknown, and no other reply is due, so that an error can
- * answer it. */
+/* True if the outcome of `current` is unknown, and no other reply is due. hasp can then answer
+ * `current` with an error. */
 static bool is_outcome_unknown(const struct client *c, enum link_end end, size_t inflight)
 {
 	return end == LINK_BROKEN && c->state == CLIENT_PARKED_REPLY &&
@@ -358,8 +358,8 @@ static void end_with_link(struct client *c, enum link_end end, const char *reaso
 		client_finish(c, reason);
 }
 
-/* True if the client can take another link, because no request and no state of it was on the
- * lost one. */
+/* True if the client can take another link: it had no request in flight on the lost link, which
+ * was shared or had only state that hasp can replay. */
 static bool can_do_without(const struct client *c, enum link_end end, size_t inflight)
 {
 	return !inflight && c->state != CLIENT_PARKED_REPLY && !c->eof &&
@@ -413,8 +413,8 @@ static void on_pool_failed(struct pool_waiter *w, enum link_end end, const char 
 
 	if (c->state == CLIENT_PARKED_LINK && route_has_another(c, end))
 		go_on_linked(c);
-	/* Redis closes the connections of a deleted user. A client that wants nothing now can
-	 * wait until Redis is back. */
+	/* If Redis refuses the login, the user was deleted, and Redis would close the client. A
+	 * client without a request can otherwise wait until Redis is back. */
 	else if (c->state == CLIENT_PARKED_LINK || (!c->user.link && end == LINK_REFUSED))
 		end_with_link(c, end, reason, 0);
 }

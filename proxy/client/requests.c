@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * requests: reads from a client, finds the requests in its input, has each decided, and sends
- * it or parks the client. client.in keeps the bytes that cannot be taken yet.
+ * requests: reads from a client, finds the requests in its input, lets policy/ decide about
+ * each, and sends it or parks the client. client.in keeps bytes that hasp cannot take yet.
  *
  *   requests_on_readable() --> scratch --> requests_take() --> what it leaves --> client.in
  *         '--> client.in, if there is some --> requests_resume() --> requests_take()
  *
- * Requests that have only to be passed, as most have, are recognized by their names and first
- * keys, counted, and left where they are, to be sent in one piece.
+ * hasp only passes most requests. It recognizes them by their names and first keys, counts
+ * them, and leaves them where they are, to send them in one piece.
  */
 #include "client/client_internal.h"
 
@@ -23,7 +23,7 @@
 
 /* --- requests that have only to be passed ------------------------------------------------- */
 
-/* Which requests may be sent over the client's link without a decision. */
+/* Which requests hasp may send over the client's link without a decision. */
 enum plain { PLAIN_NONE, PLAIN_STATELESS, PLAIN_ANY };
 
 static enum plain takes_plain(const struct client *c)
@@ -48,7 +48,7 @@ static enum plain takes_plain_in_multi(const struct client *c)
 	return c->pinned ? PLAIN_ANY : PLAIN_STATELESS;
 }
 
-/* True if `key`, the first argument, has a section that may concern the command. */
+/* Sets k->key to `key`, the first argument. True if its section may concern the command. */
 static bool is_concerned(struct client_env *env, const struct command_info *what,
                          struct slice key, struct cursor *k)
 {
@@ -60,8 +60,8 @@ static bool is_concerned(struct client_env *env, const struct command_info *what
 	return found->rule || (found->guard && (what->is_guarded || what->is_observed));
 }
 
-/* True if the request in env->args needs no decision: hasp only passes it. Sets k->key if it
- * searches the section of that key. */
+/* True if hasp only passes the request in env->args, without a decision. If this searches the
+ * section of the first argument, sets k->key. */
 __attribute__((always_inline)) static inline bool is_plain(struct client *c,
                                                            const struct command_info *what,
                                                            struct cursor *k)
@@ -94,14 +94,14 @@ __attribute__((always_inline)) static inline bool is_plain(struct client *c,
 	       !watched_wants(env->policy.tracker, what->command, args->argv, args->argc);
 }
 
-/* A whole, simple request; its arguments are in env->args. Passed by value, it stays in
- * registers. */
+/* A whole, simple request, whose arguments are in env->args. Functions pass this struct by
+ * value, so that it stays in registers. */
 struct simple {
-	size_t n; /* length in bytes; 0: no such request */
+	size_t n; /* length in bytes; 0: the request is not whole or not simple */
 	const struct command_info *what;
 };
 
-/* Scans a request whose beginning differs from earlier ones. */
+/* Scans a request that begins unlike all requests that the classifier remembers. */
 static struct simple scan_plain_unknown(struct client_env *env, const char *p, size_t n)
 {
 	struct request_args *args = &env->args;
@@ -127,9 +127,9 @@ static inline struct simple scan_plain(struct client_env *env, const char *p, si
 	return (struct simple){ n, &b->what };
 }
 
-/* Moves the cursor over whole requests that have only to be passed. Returns their number. If
- * the request after them is whole, sets *next_n to its length, env->args to its arguments, and
- * k->found; else sets *next_n to 0. */
+/* Moves the cursor over whole requests that hasp only passes. Returns their number. If the next
+ * request is whole, sets *next_n to its length, env->args to its arguments, and k->found; else
+ * sets *next_n to 0. */
 __attribute__((always_inline)) static inline uint32_t scan_run(struct client *c,
                                                                struct cursor *k,
                                                                enum plain takes, size_t *next_n)
@@ -173,8 +173,8 @@ __attribute__((noinline)) static size_t take_plain_in_multi(struct client *c, st
 	return next_n;
 }
 
-/* Takes the requests that are only to be passed, and returns the length of the next one, as
- * scan_run() does. Not inline, because the loop needs the registers. */
+/* Takes the requests that hasp only passes. Returns *next_n of scan_run(). Not inline, because
+ * the loop needs the registers. */
 __attribute__((noinline)) static size_t take_plain(struct client *c, struct cursor *k)
 {
 	size_t next_n;
@@ -225,7 +225,7 @@ static bool act(struct client *c, struct cursor *k, struct context *x, const str
 
 /* --- requests --------------------------------------------------------------------------- */
 
-/* Takes an empty line, which Redis ignores. hasp does not send it on a shared link. */
+/* Takes an empty line, which Redis ignores. Sends it only on a link of the client's own. */
 static void skip_empty(struct client *c, struct cursor *k)
 {
 	bool skipped = !c->user.link || c->shared;
@@ -237,7 +237,8 @@ static void skip_empty(struct client *c, struct cursor *k)
 		k->from = k->at;
 }
 
-/* A call and its copy in the stream, each in a buffer that may be twice as long. */
+/* Bytes of memory for each byte of a call: the call and its copy in the stream are each in a
+ * buffer that may be twice as long. */
 #define CALL_COPIES 4
 /* How often a call and its copy together may name a key or an owner. */
 #define CALL_NAMES 8
@@ -254,7 +255,7 @@ static size_t call_nbytes_most(const struct client *c, const struct context *x)
 	return CALL_COPIES * c->scanned + CALL_NAMES * names;
 }
 
-/* True if there is memory for the call into which the request may be rewritten. */
+/* True if there is memory for the call that may replace the request. */
 static bool can_be_rewritten(struct client *c, const struct context *x)
 {
 	size_t nbytes;
@@ -265,15 +266,15 @@ static bool can_be_rewritten(struct client *c, const struct context *x)
 	return client_admits(c, nbytes) && (nbytes < MEMORY_RESERVE || memory_has(nbytes));
 }
 
-/* A login waits until no reply is due on its link: see pending_logs_in(). */
+/* True for a login while replies are due on its link: pending_logs_in() says why. */
 static bool must_await_replies(const struct client *c, const struct context *x)
 {
 	return c->user.inflight && !c->session.opaque && !session_in_multi(&c->session) &&
 	       command_info_is_session(x->what) && session_command_logs_in(x->what, x->req);
 }
 
-/* Takes a whole request. `has_args`: its arguments are in env->args already; `is_scanned`:
- * scan_run() has also found its command. Returns false if the client was parked. */
+/* Takes a whole request. `has_args`: env->args already has its arguments; `is_scanned`:
+ * scan_run() has also found its command. Returns false if this parks the client. */
 static bool take_whole(struct client *c, struct cursor *k, bool has_args, bool is_scanned)
 {
 	struct request_args *args = &c->env->args;
@@ -303,7 +304,7 @@ static bool take_whole(struct client *c, struct cursor *k, bool has_args, bool i
 		send_put_off(c, CLIENT_PARKED_LINK);
 		return false;
 	}
-	/* A short request may become a call many times as long. */
+	/* Await space first, because a short request may become a call many times as long. */
 	if (c->user.link && link_is_full(c->user.link)) {
 		send_put_off(c, CLIENT_PARKED_SPACE);
 		return false;
@@ -329,8 +330,8 @@ static void take_part(struct client *c, struct cursor *k)
 		send_step_over(c, k);
 }
 
-/* Takes the cursor's request, as far as it has arrived. Returns false if no later request may
- * be taken now. */
+/* Takes the cursor's request, as far as it has arrived. Returns false if hasp must not take
+ * later requests now. */
 static bool take_request(struct client *c, struct cursor *k)
 {
 	bool at_start = c->scanned == 0 && c->state == CLIENT_OPEN;
@@ -351,8 +352,8 @@ static bool take_request(struct client *c, struct cursor *k)
 	return false;
 }
 
-/* Takes requests from the `n` bytes at `p`. Returns the number of bytes taken: the rest is a
- * part of a request, or must wait because the client is parked. */
+/* Takes requests from the `n` bytes at `p`. Returns the number of bytes taken. The other bytes
+ * are a part of a request, or must wait because the client is parked. */
 static size_t requests_take(struct client *c, const char *p, size_t n)
 {
 	struct cursor k = { p, n, 0, 0, NULL, NULL };
@@ -382,11 +383,11 @@ static size_t requests_take(struct client *c, const char *p, size_t n)
 
 /* --- input -------------------------------------------------------------------------------- */
 
-/* Space that hasp makes for the rest of a request, in bytes. */
+/* To read the rest of a request, hasp makes at least this much space in `in`, in bytes. */
 #define READ_MORE ((size_t)16 * 1024)
 
-/* Handles the end of the input of a client whose whole requests have all been sent on: `in` has
- * at most a part of one. */
+/* Handles the end of the client's input, after hasp has sent on all whole requests. `in` has at
+ * most a part of a request. */
 static void pass_eof(struct client *c)
 {
 	if (c->user.link && !c->shared)
@@ -428,7 +429,7 @@ static void on_input(struct client *c, char *p, size_t n)
 	done = requests_take(c, p, n);
 	if (client_is_ending(c))
 		return;
-	/* If the link is full now, the next read notices that. */
+	/* Do not check whether the link is full: the next read does that. */
 	if (done < n) {
 		buf_take(&c->in, &c->env->inputs);
 		buf_append(&c->in, slice_of(p + done, n - done));
@@ -437,9 +438,9 @@ static void on_input(struct client *c, char *p, size_t n)
 		client_notice_memory(c);
 }
 
-/* Handles the end of the client's input. hasp keeps the client until its replies have come:
- * they show whether there is a lock to release, and a client that has only shut down its
- * sending side still reads them. */
+/* Handles the end of the client's input. hasp keeps the client until its replies have come,
+ * because they show whether there is a lock to release, and because a client that has only shut
+ * down its sending side still reads them. */
 static void on_eof(struct client *c)
 {
 	c->eof = true;
@@ -447,8 +448,8 @@ static void on_eof(struct client *c)
 	if (c->state == CLIENT_FINISHING)
 		return;
 	if (client_is_parked(c) && session_may_be_blocked(&c->session))
-		/* Redis ends the blocking command, and drops later ones. Otherwise the command
-		 * would pop an element for a client that is gone. */
+		/* Make Redis end the blocking command, which could otherwise pop an element for
+		 * a client that is gone. Redis also drops later commands. */
 		link_shutdown(c->user.link);
 	/* A runnable client may have requests in `in`. */
 	else if (!client_is_parked(c) && !client_is_runnable(c))
@@ -465,7 +466,7 @@ static void on_end(struct client *c, ssize_t n)
 		client_close(c, reason);
 	else if (c->state == CLIENT_PARKED_TURN || c->state == CLIENT_PARKED_QUEUE ||
 	         c->state == CLIENT_PARKED_ACK)
-		/* A client that hangs up leaves the queue, as with Redis' blocking commands. */
+		/* A client that hangs up leaves the line, as with Redis' blocking commands. */
 		client_close(c, "hung up while it waited for a lock");
 	else if (c->state == CLIENT_FINISHING && stream_pending(&c->stream) == 0)
 		client_close(c, "done");
@@ -473,8 +474,8 @@ static void on_end(struct client *c, ssize_t n)
 		on_eof(c);
 }
 
-/* Returns where to read to, and sets *size; NULL: there is no memory now. *size is so small
- * that hasp never sees a whole request that is too long for a shared link. */
+/* Returns the memory for the next read, and sets *size; NULL: there is no memory now. *size is
+ * so small that no read can complete a request that is too long for a shared link. */
 static char *input_space(struct client *c, size_t *size)
 {
 	bool takes_requests = c->state != CLIENT_STREAMING && c->state != CLIENT_TUNNEL &&
@@ -485,7 +486,7 @@ static char *input_space(struct client *c, size_t *size)
 		*size = takes_requests ? REQUESTS_SHARED_MAX : c->env->scratch_size;
 		return c->env->scratch;
 	}
-	/* `in` grows to twice its size. */
+	/* To make space, `in` may have to grow to twice its size. */
 	if (buf_space(&c->in) < READ_MORE && !c->stream.error &&
 	    !client_admits(c, buf_cap(&c->in) + READ_MORE))
 		return NULL;
@@ -501,14 +502,14 @@ void requests_on_readable(struct stream *s)
 	ssize_t n;
 	char *p;
 
-	/* Other clients may have filled the link since the last read, or that read filled
-	 * `in`. */
+	/* Since hasp last checked, other clients may have filled the link, or this client has
+	 * filled `in`. */
 	if (!s->error && client_is_throttled(c)) {
 		client_steer_reading(c);
 		return;
 	}
 	p = input_space(c, &size);
-	/* No memory: the heaviest client, maybe this one, is closed before the next turn. */
+	/* Without memory, do not read. After this turn, hasp closes the heaviest client. */
 	if (!p && s->error)
 		client_close(c, strerror(s->error));
 	if (!p)
@@ -520,7 +521,7 @@ void requests_on_readable(struct stream *s)
 		on_end(c, n);
 	} else if (c->state != CLIENT_REFUSED && c->state != CLIENT_FINISHING) {
 		client_mark_active(c);
-		/* The client may have sent more. */
+		/* The read filled the memory, so the client may have sent more. */
 		if ((size_t)n == size && c->user.link && !c->shared)
 			client_steer_link(c);
 		on_input(c, p, (size_t)n);

@@ -7,7 +7,7 @@
 /* How long a client keeps a link of its own after the last request that needed one. */
 #define LINGER_SECONDS 5
 
-/* Returns the login that a link needs to serve the client. It points into the client's
+/* Returns the login that a link needs to serve the client. The login points into the client's
  * session. */
 static struct link_login login_of(const struct client *c)
 {
@@ -50,7 +50,7 @@ static void open_own(struct client *c, enum route route)
 	c->bare = bare;
 	c->altered = login.lib_name || login.lib_ver;
 	c->next_link = route == ROUTE_BARE && !bare ? NEXT_MAY_BE_BARE : NEXT_NONE;
-	/* With shared pooling, clients do this check when they want a shared link. */
+	/* With shared pooling, the pool's links make this check. */
 	if (plain && c->env->policy.config->pooling == POOLING_SESSION)
 		pool_check_login(c->env->node->pool);
 }
@@ -68,8 +68,8 @@ enum route route_for(const struct client *c, const struct context *x)
 
 	if (route != ROUTE_SHARED || !client_must_log_in(c))
 		return route;
-	/* Checks whether Redis still requires a login. Until then the client gets a link of
-	 * its own, because Redis may close the link of a client that has not logged in. */
+	/* Check whether Redis still requires a login. Until the answer, the client gets a link
+	 * of its own, because Redis may close the link of a client that has not logged in. */
 	pool_check_login(c->env->node->pool);
 	return ROUTE_DEDICATED;
 }
@@ -87,7 +87,7 @@ static struct pool_waiter *link_waiter(struct client *c)
 	return &w->waiter;
 }
 
-/* Ends the wait, but keeps its struct: the client may ask the pool again. */
+/* Ends the client's wait for a link of the pool, but keeps the struct for the next wait. */
 static void stop_waiting(struct client *c)
 {
 	if (c->link_wait)
@@ -98,7 +98,7 @@ static void stop_waiting(struct client *c)
  * there. */
 static bool leave_spare(struct client *c, const struct link_login *login)
 {
-	/* At the client's EOF, hasp half-closes the link, so it cannot be reused. */
+	/* hasp half-closes the link at the client's EOF, so no other client could use it. */
 	if (!c->user.link || c->shared || c->bare || c->altered || c->transacting || c->eof ||
 	    !pool_put_spare(c->env->node->pool, login, &c->user))
 		return false;
@@ -106,8 +106,8 @@ static bool leave_spare(struct client *c, const struct link_login *login)
 	return true;
 }
 
-/* Moves the client to a shared link, if one is ready. A client that has a link of its own
- * leaves it only for another link: Redis might now refuse to replay its state there. */
+/* Moves the client to a shared link, if one is ready. Until then, the client keeps a link of
+ * its own, because Redis might now refuse to replay the client's state on a new link. */
 static enum pool_answer share(struct client *c)
 {
 	struct link_login login = login_of(c);
@@ -143,8 +143,8 @@ static void send_setinfo(struct client *c)
 	buf_release(&text);
 }
 
-/* Turns the shared link into the client's own if no other client uses it. That saves a new
- * link, and a new login, which Redis might refuse by now. */
+/* If no other client uses the shared link, makes it the client's own. That saves a new link,
+ * and a new login, which Redis might refuse by now. */
 static bool take_over(struct client *c, enum route route)
 {
 	struct link_login login = login_of(c);
@@ -187,9 +187,8 @@ bool route_is_replayable(const struct client *c)
 	       !session_is_subscribed(s) && c->state != CLIENT_TUNNEL;
 }
 
-/* True if the client must leave its link. That includes a link to the old server after a
- * failover: hasp's own connection, which renews and releases, leads to the new server
- * already. */
+/* True if the client must leave its link. An outdated link leads to the old server, but hasp's
+ * own connection, which renews and releases, already to the new one. */
 static bool must_leave(const struct client *c, bool shared)
 {
 	if (c->shared)
@@ -197,8 +196,8 @@ static bool must_leave(const struct client *c, bool shared)
 	return c->bare || (c->user.outdated && route_is_replayable(c));
 }
 
-/* True if the client should leave its own link for a shared one: never while it awaits a reply
- * there. */
+/* True if the client should leave its own link for a shared one. A client that awaits a reply
+ * on its link stays there. */
 static bool should_share(const struct client *c, bool shared)
 {
 	return shared && !(c->user.link && (c->shared || c->user.inflight || c->user.waiting));
@@ -223,8 +222,8 @@ static bool take_own(struct client *c, enum route route)
 	return true;
 }
 
-/* True if the client must wait because its node is held. During a pause, a client in the
- * middle of its work goes on: Redis is stopped only after that. */
+/* True if the client must wait because its node is frozen. During a pause, a client in the
+ * middle of its work goes on, because the operator stops Redis only after that. */
 static bool is_held_back(const struct client *c)
 {
 	unsigned held = c->env->node->held;
@@ -232,7 +231,7 @@ static bool is_held_back(const struct client *c)
 	return held && ((held & NODE_LEAVING) || !client_in_critical_section(c));
 }
 
-/* True for routes on which the client keeps the link only for a short time. */
+/* True if the client keeps a link of this route only for a short time. */
 static bool is_passing(enum route route)
 {
 	return route == ROUTE_TRANSACTION || route == ROUTE_LINGERING;
@@ -244,7 +243,7 @@ static bool is_at_old_server(const struct client *c)
 	return c->user.link && !c->shared && c->user.outdated;
 }
 
-/* True if the client will be closed when no reply is due: see route_follow_node(). */
+/* True if hasp will close the client when no reply is due: see route_follow_node(). */
 static bool is_bound_to_close(const struct client *c)
 {
 	return is_at_old_server(c) && c->user.inflight && !route_is_replayable(c) &&
@@ -255,8 +254,8 @@ bool route_take(struct client *c, enum route route)
 {
 	bool shared = may_share(c, route);
 
-	/* In front of a cluster, the link has its own node connections by then. With guards,
-	 * hasp itself watches keys over the link. */
+	/* Other clients cannot use such a link later: in front of a cluster, it has node
+	 * connections of its own, and with guards, hasp watches keys over it. */
 	if (is_passing(route) && (c->env->node->links.connect || c->env->policy.guards_enforce))
 		route = ROUTE_PINNED;
 	if (is_held_back(c) || is_bound_to_close(c))
@@ -289,7 +288,8 @@ static bool is_paused(const struct client *c)
 void route_rejoin(struct client *c)
 {
 	session_set_admission(&c->session, LOGIN_UNKNOWN);
-	/* During a pause Redis is being restarted: the user need not have been deleted. */
+	/* During a pause, Redis closes links because it restarts, not because a user is
+	 * deleted. */
 	if (c->session.login == LOGIN_DONE && !is_paused(c))
 		(void)share(c);
 }
@@ -316,7 +316,7 @@ void route_end_transaction(struct client *c)
 
 void route_reset(struct client *c)
 {
-	/* A request that was sent after RESET may need the link, so keep it. */
+	/* A request after RESET is in flight and may need the link, so keep the link. */
 	if (c->user.inflight)
 		return;
 	c->pinned = c->link_sticky = c->transacting = false;
@@ -325,7 +325,7 @@ void route_reset(struct client *c)
 
 bool route_can_replace(const struct client *c)
 {
-	/* Redis has answered a part of a request, and will not take the rest. */
+	/* Only a part of the request has gone to Redis; hasp cannot send it again. */
 	if (c->state == CLIENT_STREAMING || c->state == CLIENT_REFUSED)
 		return false;
 	return (c->env->node->links.failover_wait > 0 || is_paused(c)) &&
@@ -336,7 +336,7 @@ void route_follow_node(struct client *c)
 {
 	bool is_blocked = session_may_be_blocked(&c->session);
 
-	/* If the client's state can be replayed, the next request moves the client to another
+	/* If hasp can replay the client's state, the next request moves the client to another
 	 * link. */
 	if (!is_at_old_server(c) || (!is_blocked && route_is_replayable(c)))
 		return;
@@ -348,7 +348,7 @@ void route_follow_node(struct client *c)
 
 bool route_has_another(struct client *c, enum link_end end)
 {
-	/* The client has a link of its own already. */
+	/* The client has a link of its own, and waited in vain for one of the pool. */
 	if (c->user.link)
 		c->next_link = NEXT_OWN;
 	else if (end == LINK_REFUSED && c->next_link == NEXT_MAY_BE_BARE)

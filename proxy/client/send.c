@@ -7,14 +7,14 @@
 
 #include "client/op.h"
 
-/* A call of this many bytes is counted at once, a shorter one at the end of the input. */
+/* hasp counts the memory of calls of this many bytes at once, of others after the input. */
 #define LONG_CALL ((size_t)64 * 1024)
 
 void send_bytes(struct client *c, struct slice bytes)
 {
 	if (bytes.n == 0)
 		return;
-	/* Requests that several clients send in one loop iteration leave in one write. */
+	/* Requests of several clients in one loop iteration leave in one write. */
 	if (c->shared)
 		link_queue(c->user.link, bytes);
 	else
@@ -27,7 +27,7 @@ void send_call(struct client *c, struct slice call)
 		link_queue_call(c->user.link, call);
 		return;
 	}
-	/* Flush first: a client that asked for the lock earlier comes first. */
+	/* Flush, so that Redis gets earlier requests of other clients before this call. */
 	stream_flush_all(c->env->flusher);
 	link_send(c->user.link, call);
 	if (call.n >= LONG_CALL)
@@ -71,7 +71,7 @@ static unsigned reply_flags(const struct decision *d)
 
 	if (!d->pending)
 		return (d->watches_refusal ? LINK_INTERCEPT : LINK_PASS) | patient;
-	/* A followed request is complete when hasp's reads after it are answered. */
+	/* A followed request is complete when Redis has answered hasp's reads after it. */
 	if (d->is_followed)
 		flags = LINK_PIECES | patient;
 	if (d->pending->kind == PENDING_EXEC || d->pending->value_read)
@@ -110,7 +110,7 @@ void send_expect(struct client *c, const struct decision *d)
 	link_expect(&c->user, LINK_DISCARD | LINK_NOTIFY, d->pending);
 }
 
-/* Sends the request with hasp's own reads around it, in one piece. */
+/* Sends, in one piece, the request with hasp's own reads before and after it. */
 static void send_followed(struct client *c, struct cursor *k, const struct decision *d)
 {
 	struct buf *out = &c->env->policy.rewritten;
@@ -176,7 +176,7 @@ void send_count(struct client *c, const struct decision *d)
 	case DISPATCH_GUARD:
 		outcome = COMMAND_GUARDED;
 		break;
-	case DISPATCH_ASK_LOGIN: /* exchange.c counts it after the answer */
+	case DISPATCH_ASK_LOGIN: /* exchange.c counts the command after Redis' answer */
 	case DISPATCH_COUNT_WRITES:
 	case DISPATCH_DEFER:
 	case DISPATCH_LEARN:
