@@ -156,9 +156,10 @@ static void write_servers(struct json *j, struct worker_shared *shared)
 
 	worker_gauges_ask(shared, ASK_MS, &g);
 	json_open(j, "nodes", '[');
-	for (size_t i = 0; i < g.nnodes && i < NODES_MAX_SHOWN; i++) {
+	for (size_t i = 0, nshown = 0; i < g.nnodes && nshown < NODES_MAX_SHOWN; i++) {
 		if (*g.nodes[i].quorum)
 			continue;
+		nshown++;
 		json_open(j, NULL, '{');
 		json_word(j, "name", g.nodes[i].name);
 		json_bool(j, "up", g.nodes[i].state == WORKER_NODE_UP);
