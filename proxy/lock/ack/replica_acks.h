@@ -66,7 +66,7 @@ void replica_ask_cancel(struct replica_ask *a);
 /* Appends the command that checks whether a server has the lock that a try has got. */
 void replica_look_write(const struct attempt *t, enum key_naming naming, struct buf *out);
 /* True if `reply` shows that the try's owner has the lock. If Redis stores tickets for this
- * kind of lock, it must also show the try's ticket. `reply` NULL: there was none; false. */
+ * kind of lock, it must also show the try's ticket. False if `reply` is NULL. */
 bool replica_look_shows(const struct attempt *t, const redisReply *reply);
 
 #endif

@@ -92,8 +92,7 @@ static bool begins_optimistically(const struct guard_op *op, enum guard_op_event
 	return event == GUARD_EVENT_START && op->kind == GUARD_OP_SCRIPT && op->optimistic;
 }
 
-/* True if Redis has refused to queue a command of the application's transaction: hasp then runs
- * none of its commands. */
+/* True if Redis refused to queue a command of the application's transaction: hasp aborts it. */
 static bool is_aborted(const struct guard_op *op, enum guard_op_event event)
 {
 	return event == GUARD_EVENT_GRANTED && op->kind == GUARD_OP_BLOCK && op->aborted;
@@ -567,7 +566,7 @@ void guard_op_undo(struct guard_op *op, bool keeps_read)
 		buf_clear(&out);
 		opts = read_sets_opts(op->table, db);
 		script = rewrite_dequeue(&out, &t, true, &opts);
-		/* Search from the start of the wait: the waiter may still have its place. */
+		/* The search begins where the wait began: the place may be as old. */
 		script_job_repeat(read_sets_jobs(op->table), db, script, buf_slice(&out),
 		                  op->sent_at - (double)op->wait_ms / 1000, op->sent_at, until);
 	}

@@ -239,9 +239,8 @@ struct slice guard_op_queued_key(const struct guard_op *op);
 
 /* --- release --- */
 
-/* Appends calls that release guards which the connection no longer needs, and returns how many:
- * the guards of a write that was run, and, if `acquired`, the guards of keys that the command
- * did not read. */
+/* Appends calls that release guards which the connection no longer needs: those of a write that
+ * was run and, if `acquired`, those of keys that the command did not read. Returns how many. */
 size_t guard_op_write_release(const struct guard_op *op, enum guard_op_result result,
                               bool acquired, struct buf *out);
 /* Releases the guards of guard_op_write_release() over hasp's own connection. */

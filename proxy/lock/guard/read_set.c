@@ -248,7 +248,7 @@ struct read_set_entry *read_set_add(struct read_sets *table, struct read_set *r,
 	return e;
 }
 
-/* Gives the key's entry this digest. *was_read: the key has counted as read before. */
+/* Gives the key's entry this digest. Sets *was_read if the key counted as read before. */
 static struct read_set_entry *put_check(struct read_sets *table, struct read_set *r, int db,
                                         struct slice key, struct section_stats *stats,
                                         struct slice digest, bool *was_read)

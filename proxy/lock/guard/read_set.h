@@ -51,8 +51,8 @@ struct read_set {
 	size_t nbytes; /* memory of the entries, in bytes */
 	uint32_t n; /* number of entries */
 	uint32_t nkept; /* how many of the latest entries may not be dropped for a new one */
-	/* entries were dropped: a key without an entry counts as read, and a written key keeps
-	 * its entry */
+	/* entries were dropped: a key without an entry counts as read, so the entry of a
+	 * written key stays */
 	bool overflowed;
 	bool unchecked; /* like `overflowed`, for keys of guards with strategy = check */
 	bool ended; /* read_set_end() was called */

@@ -276,9 +276,9 @@ struct hold *hold_new(struct holds *h, struct hold_owner *o, const struct lock_r
                       struct slice key, int db, uint64_t hash);
 void hold_free(struct hold *hold);
 /* Returns the hold to which a connection's command on `key` applies; NULL: none. Prefers the
- * connection's own hold; unless `by_value`, another connection's will do, because an owner may
- * have several connections. In a semaphore or a read-write lock, only holds of `token` count,
- * the write side first. */
+ * connection's own hold; unless `by_value`, another connection's will do, as an owner may have
+ * several connections. In a semaphore or a read-write lock, only holds of `token` count, the
+ * write side first. */
 struct hold *hold_find(struct holds *h, const struct hold_owner *o, bool by_value, int db,
                        struct slice key, struct slice token);
 /* hold_first() and hold_next() return all connections' holds of a lock; NULL: no more. */

@@ -87,8 +87,7 @@ static void count_memory(struct hold_owner *o, ptrdiff_t nbytes)
 	o->table->nbytes += (size_t)nbytes;
 }
 
-/* Returns a reference to the token of the request: that of the owner's latest hold, if both
- * tokens are equal. */
+/* Returns a reference to the request's token: to the latest hold's token, if both are equal. */
 static struct token *hold_token_take(const struct hold_owner *o, const struct lock_request *p)
 {
 	struct token *latest = list_empty(&o->holds)

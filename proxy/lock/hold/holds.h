@@ -240,8 +240,7 @@ void hold_saw_read(struct holds *h, struct hold_owner *o, int db, struct slice k
 bool hold_owner_has_any(const struct hold_owner *o, double now);
 
 /* Soon renews each renewed lock for which `concerns` returns true: its server has changed, and
- * may lack the last writes. If a lock is gone, hasp logs that, and neither renews nor releases
- * the lock. */
+ * may lack the last writes. Logs a lock that is gone, and neither renews nor releases it. */
 void renewal_mark_unknown(struct holds *h, bool (*concerns)(void *arg, struct slice key),
                           void *arg);
 

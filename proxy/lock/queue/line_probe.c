@@ -167,8 +167,7 @@ static struct line *line_of(struct list *node)
 #define HELD_LONG INT64_MAX /* recheck.lua has left the lock out of its reply */
 #define HELD_NOT (-2) /* the lock is free, or the waiter is not in the queue */
 
-/* Schedules each line's next probe. `left_ms`: how long its lock is held, by
- * line.recheck_slot. */
+/* Schedules each line's next probe. left_ms[line.recheck_slot]: how long its lock is held. */
 static void end_lines(struct recheck *r, const long long *left_ms)
 {
 	struct list *node;

@@ -238,7 +238,7 @@ static void waiter_found(struct waiter *w, const struct probe *p, long long fenc
 {
 	double share = p->check_if_late ? CONFIRMED_SHARE : LEASE_STALE_SHARE;
 
-	/* (hasp cannot begin a lease again whose end the application has named.) */
+	/* (If the application has named the end of the lease, hasp cannot begin it again.) */
 	if ((p->check_if_late && w->lease_ms == 0) ||
 	    timers_now(w->all->timers) - since <= share * waiter_lease(w)) {
 		waiter_granted(w, fence, since);

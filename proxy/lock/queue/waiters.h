@@ -140,7 +140,7 @@ void waiter_sent(struct waiter *w, struct slice ticket);
 int waiter_queued(struct waiter *w, int db, const struct attempt *t, int64_t lease_ms,
                   struct slice line) __attribute__((warn_unused_result));
 
-/* Counts the waiter in `stats` while it is in a line. No effect if it is in a line now. */
+/* Before the waiter enters a line: makes `stats` count it there. Later: does nothing. */
 void waiter_count_at(struct waiter *w, struct section_stats *stats);
 
 /* The try took the lock, but the answer came so late that the lease may be over: asks Redis

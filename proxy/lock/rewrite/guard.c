@@ -17,8 +17,7 @@ bool rewrite_guard_fits(const struct command *c, const struct resp_view *req, bo
 {
 	bool safe = c->facts.lua == LUA_SAFE || (c->facts.lua == LUA_SAFE_RESP2 && !resp3);
 
-	/* A command that writes fits only the script for writes, and any other command only the
-	 * script for reads. */
+	/* A write fits only the script for writes, other commands only the script for reads. */
 	return safe && req->argc <= ARGS_UNPACK_MAX && writes == !!(c->flags & COMMAND_WRITE);
 }
 

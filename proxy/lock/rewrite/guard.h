@@ -64,7 +64,7 @@ bool rewrite_guard_fits(const struct command *c, const struct resp_view *req, bo
 /* Appends the call. Redis answers as the command does, or:
  *
  *   +QUEUED place now held i    the client is in the queue for key i, counted from 1
- *   -LOCKED ...                 the client cannot wait, or no longer
+ *   -LOCKED ...                 another owner has a guard, and the client may not wait
  *   -LOCKLOST ...               the guard of a key to write was lost, or the key has changed:
  *                               see rewrite_guard_is_lost()
  *   +GRANTED                    (reads, `apart`) the owner had the guards: send the command

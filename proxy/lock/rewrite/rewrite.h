@@ -136,8 +136,7 @@ void rewrite_verb(struct buf *out, enum verb verb, const struct resp_view *req,
  * Redis serves no other client. */
 #define MLOCK_KEYS_MAX 64
 
-/* The locks of an MLOCK or MUNLOCK, in the order in which the script takes them. `v` points
- * into the view. */
+/* The locks of an MLOCK or MUNLOCK, as its script orders them. `v` points into the view. */
 struct mlock_keys {
 	size_t n;
 	struct slice v[MLOCK_KEYS_MAX];

@@ -44,14 +44,13 @@ static inline void rewrite_write_max_lease(struct buf *out, const struct rule *r
 
 /* --- rule_write.c --- */
 
-/* Returns `ms`, capped by the rule's limit. Without a limit any `ms` passes: Redis may have to
- * answer an error. */
+/* Returns `ms`, capped by the rule's limit. Without a limit, returns any `ms`, even one for
+ * which Redis answers an error. */
 int64_t rewrite_capped(const struct rule *rule, int64_t ms);
 /* True if the rule's locks have a sidecar. */
 bool rewrite_has_sidecar(const struct rule *rule);
 
-/* Notes in `call` that the application lets the lock end at the date `ms`, or, without
- * `absolute`, in `ms`. */
+/* Notes in `call` that the lock ends at the date `ms`, or, without `absolute`, in `ms`. */
 void rewrite_ends(struct lock_call *call, bool absolute, int64_t ms);
 
 /* Begins the call for a command with one key, which has a rule. `nmore`: see

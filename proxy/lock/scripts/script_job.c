@@ -131,7 +131,7 @@ static struct job_queue *queue_at(struct script_jobs *all, struct node *at)
 }
 
 /* True if, after the job, hasp has sent the text of its script, which Redis did not know.
- * (After a SCRIPT FLUSH, thousands of jobs may get NOSCRIPT at once; a text has 20 kB.) */
+ * (After a SCRIPT FLUSH, many jobs may get NOSCRIPT at once; a text has up to 20 kB.) */
 static bool text_is_on_its_way(const struct script_job *job)
 {
 	return queue_at(job->all, job->at)->text_sent[job->script] > job->sent;
@@ -180,8 +180,8 @@ static int script_job_send_as(struct script_job *job, bool asking)
 	return rc;
 }
 
-/* True for a renewal, which hasp sends even to a node that is frozen: a renewal that a failover
- * forgets costs a part of a lease, one that comes too late costs the lock. */
+/* True for a renewal, which hasp sends even to a frozen node. (If a failover forgets the
+ * renewal, the lock loses a part of its lease; without the renewal, the lock may be lost.) */
 static bool script_job_renews(const struct script_job *job)
 {
 	return job->script == SCRIPT_RENEW || job->script == SCRIPT_RENEW_VERB;
@@ -270,8 +270,8 @@ static struct script_job *shift_resting(struct script_jobs *all)
 	return container_of(node, struct script_job, node);
 }
 
-/* Gives the job up if Redis is away and the waiting jobs take too much memory: the lease that
- * the job is about ends anyway. */
+/* Gives the job up if Redis is away and the waiting jobs take too much memory: the job's lock
+ * ends with its lease anyway. */
 static bool give_up_for_space(struct script_job *job)
 {
 	struct script_jobs *all = job->all;

@@ -58,7 +58,7 @@ void script_jobs_set_naming(struct script_jobs *all, enum key_naming naming);
 enum key_naming script_jobs_naming(const struct script_jobs *all);
 
 /* Returns the options of all calls in database `db`, including those for clients. The secret in
- * them is valid until this is called again. */
+ * them is valid until the next call. */
 struct rewrite_opts script_jobs_opts(struct script_jobs *all, int db);
 
 /* True if hasp would send a call about `key` at once. */
@@ -77,8 +77,8 @@ void script_jobs_forget(struct script_jobs *all, const struct node *n);
 typedef void script_job_fn(void *arg, const redisReply *reply);
 
 /* Runs `evalsha` (copied), a call of `script`, in database `db`. hasp may repeat the call until
- * `until`, by the timers' clock; 0: not at all. `fn` runs once, maybe before this returns;
- * NULL: the answer does not matter. */
+ * `until`, by the timers' clock; 0: not at all. `fn` runs once, maybe before script_job_run()
+ * returns; NULL: the answer does not matter. */
 void script_job_run(struct script_jobs *all, int db, enum script_id script,
                     struct slice evalsha, double until, script_job_fn *fn, void *arg);
 

@@ -189,7 +189,7 @@ if not busy then
 	return fence
 end
 
--- A try never waits for a lock while it has a later one.
+-- A try that waits for a lock has none of the later locks.
 undo_from(busy + 1)
 for i = 1, busy - 1 do
 	if what[i] == 'free' then

@@ -11,8 +11,8 @@ local function is_present(waiter, now_ms, deaf)
 	return not deaf[worker] and waiter.deadline_ms > now_ms and tonumber(waiter.lease) > 0
 end
 
--- Asks a waiter's worker to poll the lock. Returns how many clients of Redis get the message; not a
--- number if this user may not publish.
+-- Asks a waiter's worker to poll the lock. Returns how many clients of Redis get the message;
+-- Redis' error if this user may not publish.
 local function ask_worker(waiter)
 	return redis.pcall('PUBLISH', 'hasp:worker:' .. waiter.worker, waiter.ticket .. ' look')
 end
