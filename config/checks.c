@@ -212,7 +212,7 @@ static void checks_password(const struct checks_section *s, const char *option,
 		            path, file_option);
 }
 
-/* Checks that the password has only one source, and that the interval has its command. */
+/* Checks that the password has only one source, and an interval comes with a command. */
 static void checks_password_command(const struct checks_section *s, struct faults *f)
 {
 	int interval = checks_place(s, "password_command_interval")->line;

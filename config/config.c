@@ -147,7 +147,7 @@ static void config_print_quorum(const struct config *c, struct buf *out)
 }
 
 /* Reports changes of the quorum: a worker stays connected to the servers that its first
- * configuration named. Returns 1 if there are any, else 0. */
+ * configuration named. Returns 1 if the quorum has changed, else 0. */
 static size_t config_quorum_needs_restart(const struct config *running,
                                           const struct config *next, struct buf *out)
 {

@@ -95,7 +95,7 @@ bool pattern_set_covers(const struct strings *set, const char *pattern);
 bool pattern_ends_with_semicolon(const char *pattern);
 /* True if the pattern has a '[' without a ']'. */
 bool pattern_is_open(const char *pattern);
-/* True if the pattern matches one key only, which ends like a prefix of keys: "lock:". */
+/* True if the pattern matches one key only, but looks like a prefix of keys: "lock:". */
 bool pattern_looks_like_prefix(const char *pattern);
 /* True if the pattern has only stars and question marks: keys match by their length alone. */
 bool pattern_is_any(const char *pattern);

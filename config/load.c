@@ -205,7 +205,7 @@ static void load_only_section(struct loader *l, enum section kind, void *base)
 	l->section.base = base;
 }
 
-/* Returns the NAME of a title such as "lock NAME", maybe empty; NULL: of no such title. */
+/* Returns the NAME in a title such as "lock NAME", maybe empty; NULL: a different kind. */
 static const char *load_section_name(const char *title, enum section kind)
 {
 	const char *word = table_section_word(kind);

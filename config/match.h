@@ -16,8 +16,8 @@
 /* Completes c->patterns. Call it once, when all sections are read. */
 void match_prepare(struct config *c);
 
-/* True for hasp's own keys, such as owner records and queues. They have neither rule nor
- * guard. */
+/* hasp's own keys, such as owner records and queues, begin with this prefix. They have neither
+ * rule nor guard. */
 #define MATCH_OWN_PREFIX "hasp:"
 static inline bool match_is_own(struct slice key)
 {

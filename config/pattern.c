@@ -16,7 +16,7 @@ void pattern_set_first_bytes(const struct strings *set, uint8_t flag, uint8_t ma
 	}
 }
 
-/* True if `pattern`, such as "lock:*", matches all that begins like `other`. */
+/* True if `pattern`, such as "lock:*", matches every key that begins like `other`. */
 static bool pattern_is_prefix_of(const char *pattern, const char *other)
 {
 	size_t n = strcspn(pattern, "*");

@@ -16,9 +16,10 @@ struct reader_state {
 	char *line; /* the present line, with a NUL */
 	int lineno; /* number of `line`, from 1 */
 	bool after_option; /* an indented line would continue an option */
-	bool indented; /* this line is indented */
-	bool faulty; /* a fault of this line has been reported */
-	bool expect_value; /* inih has this line, and has not yet called reader_on_value() */
+	bool indented; /* the present line is indented */
+	bool faulty; /* a fault of the present line has been reported */
+	bool expect_value; /* inih has the present line, but has not called
+	                    * reader_on_value() */
 };
 
 static void reader_fault(struct reader_state *r, const char *fmt, ...)

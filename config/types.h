@@ -48,7 +48,7 @@ struct sources {
 void sources_add(struct sources *s, const char *path, int first);
 void sources_clear(struct sources *s);
 
-/* Returns the file that has the line with this number. There must be a file. */
+/* Returns the file that has the line with this number. There must be at least one file. */
 const char *sources_path(const struct sources *s, int line);
 
 /* Appends "FILE:LINE" for the line. */
@@ -247,7 +247,7 @@ struct config {
 	enum pooling pooling;
 	int64_t links_per_worker; /* shared links for each login, >= 1 */
 	int64_t connect_timeout_ms; /* limit for resolving and connecting together */
-	int64_t links_max; /* limit of links to one server, for all workers; 0: none */
+	int64_t links_max; /* limit of all workers' links to one server; 0: no limit */
 	int64_t dns_max_ttl_ms; /* 0: a name is resolved when a link is made */
 	int64_t server_check_delay_ms; /* 0: no checks */
 	int64_t server_timeout_ms; /* 0: no limit */

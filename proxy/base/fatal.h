@@ -37,8 +37,8 @@ void memory_return_long(void);
 
 /* Makes the reserve, unless it exists or there is no memory for it. From any thread. */
 void memory_reserve(void);
-/* Returns how often memory ran short. When the number changes, a caller with much memory to
- * free should do so, and call memory_reserve(). From any thread. */
+/* Returns how often memory ran short. When the number changes, a caller with much memory should
+ * free what it can, and call memory_reserve(). From any thread. */
 unsigned memory_shortages(void);
 
 /* As realloc(). NULL: there is too little memory, which counts as a shortage; `p` stays

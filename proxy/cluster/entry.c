@@ -193,7 +193,7 @@ void session_advance(struct cluster_session *s)
 		session_wake(s);
 }
 
-/* Forwards the reply that is made of the replies of the entry's parts, and frees these. */
+/* Forwards the reply that is made of the parts' replies, and frees the parts' replies. */
 static void forward_merged(struct cluster_entry *e)
 {
 	struct cluster_session *s = e->session;

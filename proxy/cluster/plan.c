@@ -107,7 +107,7 @@ static struct plan by_numkeys(const struct resp_view *req)
 	return by_keys(req, 3, (size_t)n);
 }
 
-/* Subcommands for all primaries; others are for the home node. */
+/* The subcommands for all primaries; other subcommands are for the home node. */
 static const struct {
 	const char *command, *subcommand;
 	enum merge_kind merge;

@@ -51,7 +51,7 @@ struct hint {
 	const struct node *from; /* the node that sent the error */
 	const struct node *owner; /* the slot's node in the map when the error came; or NULL */
 	bool was_asked; /* hasp sent the part after ASKING: the node does not serve the slot */
-	uint64_t question; /* the answer to this question of hasp's, or a later one, decides */
+	uint64_t question; /* number of hasp's question; its answer, or a later one, decides */
 	size_t nline;
 	char line[]; /* the error's bytes */
 };

@@ -282,8 +282,8 @@ bool routing_take(struct cluster_session *s, const struct resp_view *req, struct
 	__attribute__((warn_unused_result));
 /* True if hasp can classify a long request only when it is whole. `req`: its beginning. */
 bool routing_needs_whole(const struct cluster_session *s, const struct resp_view *req);
-/* Finds the slot of a long request by its beginning; -1: it has no key. *several: it may name
- * more than one. *may_forge: command_may_forge(). Returns false if more bytes are needed. */
+/* Finds the slot of a long request by its beginning; -1: no key. *several: it may name more
+ * than one key. *may_forge: command_may_forge(). Returns false if more bytes are needed. */
 bool routing_early(const struct cluster_session *s, const struct resp_view *req, int *slot,
                    bool *several, bool *may_forge) __attribute__((warn_unused_result));
 /* Returns the node for requests without a key, the session's home: the same one while it is a

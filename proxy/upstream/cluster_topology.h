@@ -36,7 +36,7 @@ struct cluster_topology_ops {
 	void (*on_answered)(void *arg, const struct node *n, uint64_t question, bool was_down);
 };
 
-/* `links`, `nodes` and `arg`: as for topology_new(). */
+/* Makes the topology of a cluster. `links`, `nodes` and `arg`: as for node_new(). */
 struct topology *cluster_topology_new(const struct link_env *links,
                                       const struct node_ops *nodes,
                                       const struct cluster_topology_ops *ops, void *arg);

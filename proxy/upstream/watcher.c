@@ -418,8 +418,8 @@ void watcher_reconnect(struct watcher *w)
 	loop_timer_start(&w->timer, 0);
 }
 
-/* Limits how often rounds begin, because workers call this each time they lose a link. During a
- * round, does nothing: the end of the round handles the alarm. */
+/* Begins a round when enough time has passed since the last one: workers call watcher_ask() for
+ * each lost link. During a round, does nothing: the end of the round handles the alarm. */
 void watcher_begin_soon(struct watcher *w)
 {
 	double pause = w->settings.master ? AGAIN_SECONDS : ADDRESS_AGAIN_SECONDS;
