@@ -18,8 +18,7 @@ struct reader_state {
 	bool after_option; /* an indented line would continue an option */
 	bool indented; /* the present line is indented */
 	bool faulty; /* a fault of the present line has been reported */
-	bool expect_value; /* inih has the present line, but has not called
-	                    * reader_on_value() */
+	bool expect_value; /* inih has the line, but has not yet called reader_on_value() */
 };
 
 static void reader_fault(struct reader_state *r, const char *fmt, ...)

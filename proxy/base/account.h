@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * account: compares the bytes that several holders keep for their peers with a common limit.
+ * account: sums up the bytes that several holders keep for their peers, and has a limit.
  * The account only counts; its owner decides what to do when the limit is exceeded.
  *
  *   holders --account_set()--> total --account_is_over()--> the owner stops reading from peers

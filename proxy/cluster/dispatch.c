@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * dispatch: finds the node for each part of a request. Sends parts that no node has taken
- * again, and fails them after failover_wait.
+ * dispatch: finds the node for each part of a request. Sends again the parts that no node has
+ * taken, and fails them after failover_wait.
  */
 #include <stdio.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * pubsub_replies: makes of the frames that cluster nodes send to a session's subscriptions the
- * frames that one server would send. Each acknowledgement of a shard channel gets the number of
+ * pubsub_replies: turns the frames that cluster nodes send for a session's subscriptions into
+ * those that one server would send. Each acknowledgement of a shard channel gets the number of
  * the session's shard channels at all nodes. The client gets published messages from the home
  * node only, and keyspace notifications from all nodes.
  */

@@ -12,7 +12,7 @@
  *                              ^ replies of later entries wait for their turn
  *
  *   cluster.c           all sessions of a worker
- *   cluster_session.c   takes requests, long ones as they arrive; backpressure; begin and end
+ *   cluster_session.c   takes requests, long ones as they arrive; backpressure; start and end
  *   routing.c           turns a request into an entry
  *   session_command.c   commands that change the session, on all of its links
  *   block_exchange.c    transactions

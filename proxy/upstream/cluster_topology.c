@@ -51,7 +51,7 @@ struct cluster_topology {
 	bool searches; /* hasp searches for a node with a valid map */
 	bool seeds_first; /* the configuration was read, and no node has answered since */
 	size_t candidate; /* index of the next node to ask: see candidate_address() */
-	double searched_at; /* clock at the begin of the last search */
+	double searched_at; /* clock at the start of the last search */
 	double down_at; /* clock when a node last reported the cluster as down; 0: never */
 	long long epoch; /* latest epoch that a node has reported; 0 after a search without a
 	                  * valid answer */

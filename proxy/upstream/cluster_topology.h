@@ -2,7 +2,7 @@
  *
  * cluster_topology: the topology of a Redis Cluster: its primaries, and which of them serves
  * which slot. hasp asks for the map (CLUSTER SLOTS) when it starts, every minute, and after
- * redirections and lost links. Such a search asks one node after the other, a tenth of a second
+ * redirections and lost links. A search asks one node after the other, a tenth of a second
  * apart, until a node gives an answer that counts. If there are many nodes, hasp asks several
  * at once, so that it has asked all of them within failover_wait. The order is:
  *

@@ -59,7 +59,7 @@ static void opening_on_timer(void *arg)
 	else if (!l->dial && !stream_is_open(&l->stream))
 		o->ops->try(l);
 	else
-		/* The timer fired too early: libev counts from the begin of the turn. */
+		/* The timer fired too early: libev counts from the start of the turn. */
 		link_opening_wait(o, link_opening_left(o));
 }
 

@@ -3,9 +3,9 @@
  * sentinels: decides which sentinels to ask, in which order, and which of their answers counts.
  * No I/O.
  *
- * If it is urgent, hasp first asks the sentinel that answered last; otherwise the next one, so
- * that each has its turn. A round asks each sentinel once: those that the configuration names,
- * and those that the answering sentinel named.
+ * If a round is urgent, hasp first asks the sentinel that answered last; otherwise the next
+ * one, so that each has its turn. A round asks each sentinel once: those that the configuration
+ * names, and those that the answering sentinel named.
  *
  * Sentinels count the failovers of a primary, by its configuration epoch. A sentinel that was
  * partitioned or stopped reports an earlier epoch, and the primary that it names may still
