@@ -45,7 +45,7 @@ void checked_read_complete(struct checked_read *c, int db, const struct resp_rep
                            struct slice frame);
 /* Makes checked_read_free() change nothing: the client knows that it has not read the keys. */
 void checked_read_forget(struct checked_read *c);
-size_t checked_read_nbytes(const struct checked_read *c); /* bytes of memory */
+size_t checked_read_nbytes(const struct checked_read *c); /* returns its memory in bytes */
 void checked_read_free(struct checked_read *c);
 
 #endif

@@ -166,7 +166,7 @@ struct guard_op *guard_op_of_read_set(struct read_sets *table, struct freelist *
                                       struct read_set *r, int db, enum guard_op_kind kind,
                                       double now);
 void guard_op_free(struct guard_op *op); /* NULL is allowed */
-size_t guard_op_nbytes(const struct guard_op *op); /* bytes of memory */
+size_t guard_op_nbytes(const struct guard_op *op); /* returns its memory in bytes */
 
 /* True if hasp must acquire the guard of key `i` before the check: the transaction reads the
  * key, so the connection must have the guard when the transaction has ended. */

@@ -79,7 +79,7 @@ struct read_set_entry {
 	bool checked; /* strategy = check: there is no guard */
 	bool lost; /* another owner has had the guard since the read; if `checked`, the read
 	            * has failed */
-	int64_t lease_ms; /* lease of the guard */
+	int64_t lease_ms; /* lease of the guard, in ms */
 	struct section_stats *stats; /* counters of the guard's section; NULL: none */
 };
 

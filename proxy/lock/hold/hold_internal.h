@@ -110,7 +110,7 @@ struct holds {
 	struct timers *timers;
 	struct script_jobs *script_jobs;
 	struct map by_id;
-	size_t nbytes; /* memory of the holds */
+	size_t nbytes; /* memory of all holds, in bytes */
 	struct list by_age; /* the `counted` holds, the longest held first */
 	size_t ncounted;
 	struct list due; /* holds that hasp must renew now */
@@ -171,7 +171,7 @@ extern const struct effect_terms effect_terms[];
 
 /* By how much a client's own script has moved the expiry of a lock. */
 enum expiry_move {
-	EXPIRY_EARLIER, /* earlier, or not moved at all */
+	EXPIRY_EARLIER, /* the script moved the expiry earlier, or not at all */
 	EXPIRY_LATER,
 	EXPIRY_ADDED, /* the lock had no expiry before */
 };
@@ -187,8 +187,8 @@ struct lock_request {
 	struct lock_request *next; /* MSETNX: another lock that the call takes; else NULL */
 	struct token *shared; /* has the bytes of `token`, unless a followed script set it */
 	struct slice token;
-	struct slice ticket; /* as in the lock_call; empty: none */
-	int64_t lease_ms, wait_ms, limit; /* as in the lock_call */
+	struct slice ticket; /* lock_call.ticket; empty: none */
+	int64_t lease_ms, wait_ms, limit; /* the lock_call's fields of these names */
 	/* the lock's end as the application sets it, in ms from `sent_at`; -1: before
 	 * `sent_at`; 0: the application sets no end, or keeps the old one */
 	int64_t ends_ms;

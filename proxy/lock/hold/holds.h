@@ -79,8 +79,8 @@ struct lock_request;
 
 /* The settings of a call's lock: a rule's, or the verbs'. */
 struct hold_terms {
-	const struct rule *rule; /* NULL: taken by a verb */
-	const struct verbs *verbs; /* NULL: taken under a rule */
+	const struct rule *rule; /* NULL: a verb takes the lock */
+	const struct verbs *verbs; /* NULL: a command under a rule takes it */
 	struct slice token;
 	/* the connection's own token, whose bytes `token` may share; NULL: none */
 	struct token *shared;
@@ -140,7 +140,7 @@ bool parts_has(const struct lock_request *p);
  * understand the line. */
 bool lock_request_queued(struct lock_request *p, int db, struct slice *line)
 	__attribute__((warn_unused_result));
-/* Redis has granted the lock that the MLOCK waited for. */
+/* Notes that Redis has granted the lock that the MLOCK waited for. */
 void parts_granted(struct lock_request *p);
 /* An MLOCK has failed, and hasp has counted it: the next call gives its locks back. */
 void parts_undo(struct lock_request *p);
@@ -153,9 +153,9 @@ void parts_write_undo(const struct lock_request *p, struct buf *out,
                       const struct rewrite_opts *opts);
 /* Returns which reply means that the try succeeded. */
 enum lock_success lock_request_success(const struct lock_request *p);
-/* The lease began at `since`, not when the call was sent. */
+/* Notes that the lease began at `since`, not when hasp sent the call. */
 void lock_request_since(struct lock_request *p, double since);
-/* The call is sent now, not when it was written. */
+/* Notes that hasp sends the call now, later than it was written. */
 void lock_request_sent(struct lock_request *p);
 
 /* True if hasp reports success only while the lease is good: for a verb, a rule with `wait` or
@@ -319,7 +319,7 @@ struct held {
 	double since; /* when the connection got the lock */
 	double learnt_at; /* when Redis last answered that the connection has the lock */
 	double good_until; /* when the lease may be over; INFINITY: not known */
-	int64_t lease_ms; /* 0: not known */
+	int64_t lease_ms; /* lease in ms; 0: not known */
 	bool renewed; /* hasp renews the hold */
 };
 

@@ -417,7 +417,7 @@ void renewal_keep(struct hold *hold, const struct hold_lease *was)
 
 /* --- the locks that an MLOCK has while it waits ------------------------------------ */
 
-/* In place of an MLOCK's fencing tokens, which hasp does not know: greater than any. */
+/* Stands for an MLOCK's fencing tokens, which hasp does not know. Greater than any token. */
 #define ANY_FENCE (1LL << 53)
 
 static void renew_parts(struct timer *t, double now)

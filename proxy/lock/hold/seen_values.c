@@ -21,8 +21,8 @@ struct seen_read {
 
 struct seen_values {
 	struct map by_id; /* entries by database and key */
-	struct list entries; /* oldest first */
-	size_t nbytes; /* memory of all entries */
+	struct list entries; /* entries, the oldest first */
+	size_t nbytes; /* memory of all entries, in bytes */
 	size_t nreads; /* number of noted reads; read i is at reads[i % READS_KEPT] */
 	struct seen_read reads[READS_KEPT];
 };

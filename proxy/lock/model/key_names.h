@@ -45,7 +45,7 @@ enum key_name {
 /* How hasp names the keys. Two versions of hasp at one server must use the same names, so these
  * differ only where a cluster needs it. */
 enum key_naming {
-	KEY_NAMING_SERVER, /* no slot's tag in any name, and one counter */
+	KEY_NAMING_SERVER, /* names without a slot's tag, and one counter for all locks */
 	KEY_NAMING_CLUSTER,
 };
 

@@ -25,8 +25,8 @@ enum lock_kind {
 enum lock_evidence {
 	EVIDENCE_RECORD, /* the record names the try */
 	EVIDENCE_RECORD_FIELD, /* the owner's field of the record names the try */
-	EVIDENCE_FIELD, /* the owner's field of the lock */
-	EVIDENCE_WRITER, /* the writer's field of the lock */
+	EVIDENCE_FIELD, /* the lock has a field of the owner */
+	EVIDENCE_WRITER, /* the lock has a field of the writer */
 	EVIDENCE_GUARD, /* the guard names the owner */
 };
 

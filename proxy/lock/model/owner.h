@@ -66,8 +66,8 @@ static inline struct slice token_slice(const struct token *t)
 
 /* The tokens of a connection that never change. hasp makes them when it first needs one. */
 struct owner_identity {
-	struct slice connection; /* the whole token */
-	struct slice address; /* the whole token */
+	struct slice connection; /* the token `connection:...` */
+	struct slice address; /* the token `address:...` */
 	struct token *shared; /* has the bytes of `connection` */
 	char bytes[]; /* the bytes of `address` */
 };

@@ -43,15 +43,15 @@ struct waiters {
 	char channel[sizeof(CHANNEL_PREFIX) + NUMBER_DIGITS];
 	char ticket[TICKET_MAX]; /* the latest ticket: the channel's number, a dash, a serial */
 	size_t nserial; /* digits of the serial */
-	struct map by_ticket; /* of struct waiter, by ticket */
-	struct map by_key; /* of struct line; lines of two databases may have the same key */
+	struct map by_ticket; /* each struct waiter, by ticket */
+	struct map by_key; /* each struct line, by key; two databases may have the same key */
 	struct list rechecks; /* lines that wait for a recheck, the earliest first */
 	/* Sends the rechecks that are due; stopped if there are none. */
 	struct timer next_recheck;
 	struct waiter_board *board;
 	size_t nwaiting; /* number of waiters in all lines */
 	size_t nbytes; /* memory of the waiters in all lines, in bytes */
-	struct list nodes; /* of struct queue_node */
+	struct list nodes; /* each struct queue_node */
 	struct queue_node *nowhere; /* stands for the node of locks whose node is not known */
 	bool listening; /* the subscribers were opened */
 };
@@ -103,7 +103,7 @@ struct waiter {
 	double began, deadline, sent_at; /* by the timers' clock */
 	int64_t place; /* place in Redis' queue; 0: none */
 	int64_t redis_ms; /* Redis' time when the try was queued, at sent_at or later */
-	int64_t lease_ms; /* 0: the application named the time at which the lease ends */
+	int64_t lease_ms; /* lease in ms; 0: the application named the time at which it ends */
 	struct grant *early; /* the grant of WAITER_GRANTED_EARLY; else NULL */
 	unsigned nsent; /* number of tries. (All tries of an MLOCK have one ticket.) */
 	char ticket[TICKET_MAX];
@@ -165,7 +165,7 @@ struct probe {
 	unsigned nsent; /* the waiter's `nsent` when hasp asked */
 	int db; /* database of the line, if line_probe() asks */
 	struct buf key; /* key of the line, if line_probe() asks */
-	double sent_at; /* by the timers' clock */
+	double sent_at; /* when hasp asked, by the timers' clock */
 	bool check_if_late; /* the script begins the lease of a grant again */
 };
 
@@ -183,7 +183,7 @@ void queue_node_remove(struct queue_node *at);
 struct queue_node *queue_node_of(struct waiters *all, struct slice key);
 /* Opens the subscribers at all nodes: call it before a client waits. */
 void queue_nodes_open(struct waiters *all);
-/* True if the node's subscriber is subscribed. */
+/* True if the worker is subscribed at the node. */
 bool queue_node_is_up(const struct queue_node *at);
 /* Returns the error by which Redis last refused the subscription; NULL: none. */
 const char *queue_node_refusal(const struct queue_node *at);

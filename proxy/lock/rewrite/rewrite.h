@@ -27,8 +27,8 @@
 /* A key of a command, and the section that matches it, in any mode. */
 struct command_key {
 	size_t arg; /* index in argv */
-	const struct rule *rule; /* NULL: none */
-	const struct guard *guard; /* NULL: none, or the key has a rule */
+	const struct rule *rule; /* NULL: no rule matches */
+	const struct guard *guard; /* NULL: no guard matches, or the key has a rule */
 };
 
 /* All keys of a command, in the order of its arguments. */
@@ -58,7 +58,7 @@ enum lock_effect {
 	LOCK_EFFECT_TAKES,
 	LOCK_EFFECT_COUNTS, /* takes the lock by a value that does not name the owner */
 	LOCK_EFFECT_DROPS, /* gives up the lock or, in a layout that counts, one of its holds */
-	LOCK_EFFECT_EXPIRES, /* sets another expiry */
+	LOCK_EFFECT_EXPIRES, /* sets another expiry of the lock */
 };
 
 /* The reply that means success. */
@@ -182,7 +182,7 @@ const char *rewrite_refusal(enum script_id script, enum lock_success success, bo
 struct lock_ident {
 	enum lock_kind kind;
 	struct slice key;
-	struct slice token; /* LOCK_KIND_VALUE: the value */
+	struct slice token; /* LOCK_KIND_VALUE: the lock's value */
 };
 
 /* Renews `n` locks by `script`, which rewrite_renewal() returns for each of them. Redis answers

@@ -92,11 +92,11 @@ void rewrite_unruled_keys(const struct rewrite *rw);
 /* --- verbs --- */
 
 struct verb_args {
-	struct slice time; /* after PX or EX; p is NULL: none */
+	struct slice time; /* argument of PX or EX; p is NULL: none */
 	bool seconds;
-	struct slice wait; /* after WAIT; p is NULL: none */
-	struct slice owner; /* after AS; p is NULL: none */
-	struct slice limit; /* after LIMIT; p is NULL: none */
+	struct slice wait; /* argument of WAIT; p is NULL: none */
+	struct slice owner; /* argument of AS; p is NULL: none */
+	struct slice limit; /* argument of LIMIT; p is NULL: none */
 	enum lock_kind side; /* LOCK_KIND_SHARED, LOCK_KIND_EXCLUSIVE; 0: neither */
 };
 

@@ -41,7 +41,7 @@ const struct script *script_get(enum script_id id);
 
 /* The form of the call on the wire. */
 struct rewrite_opts {
-	bool eval; /* EVAL with the script's text (in MULTI, after NOSCRIPT) */
+	bool eval; /* send EVAL with the script's text: in MULTI, or after NOSCRIPT */
 	bool resp3; /* the client speaks RESP3 */
 	enum key_naming naming; /* how hasp names the keys beside the lock */
 	/* Names this try to take a lock, so that the try can wait, and hasp can undo it if it

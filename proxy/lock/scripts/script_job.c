@@ -12,7 +12,7 @@
 #include "resp/write.h"
 #include "upstream/decode.h"
 
-/* How often hasp runs the jobs that wait for Redis again, or gives up late ones. */
+/* How often hasp reruns the jobs that wait for Redis, or gives up late ones. */
 #define SWEEP_SECONDS 0.5
 /* How many jobs run again at once. hasp serves clients before it runs the others. */
 #define SWEEP_MOST 1000
