@@ -217,7 +217,7 @@ static void replica_ask_release(struct replica_ask *a)
 }
 
 /* Too few replicas have the lock: releases it, if terms.releases. `got`: how many have it; -1:
- * not known. `why`: the reason for the log; NULL: a reason that a->has_lock implies. */
+ * not known. `why`: the reason for the log; NULL: a->has_lock tells the reason. */
 static void replica_ask_fail(struct replica_ask *a, long long got, const char *why)
 {
 	struct replica_acks *all = a->all;

@@ -81,7 +81,8 @@ struct section_stats {
 	enum stats_kind kind;
 	const char *name; /* name of the section; for [verbs], its name for LOCK */
 	bool log_events;
-	int64_t log_held_ms, log_waited_ms; /* log longer holds and waits; 0: none */
+	/* hasp logs longer holds, and longer waits; 0: none */
+	int64_t log_held_ms, log_waited_ms;
 	/* hasp notes which connections read the locks, for a hint in the log */
 	bool watches_reads;
 	struct log_limit limits[LOCK_EVENTS];
@@ -139,7 +140,8 @@ struct stats; /* the numbers of all sections at all workers */
 struct stats *stats_new(size_t nworkers);
 void stats_free(struct stats *s); /* call it when no worker runs any more */
 
-/* Returns the section's numbers at `worker`, valid until stats_free(). For any thread. */
+/* Returns the section's numbers at `worker`, valid until stats_free(). Any thread may call
+ * it. */
 struct section_stats *stats_section(struct stats *s, enum stats_kind kind, const char *name,
                                     size_t worker);
 

@@ -104,7 +104,8 @@ void read_set_check_failed(struct read_sets *table, struct read_set *r, int db,
 /* Makes the key's entry the latest, if there is one. */
 void read_set_keep(struct read_sets *table, struct read_set *r, int db, struct slice key);
 
-/* A request that is sent `now` acquires the guard, or begins its lease again: until `until`. */
+/* A request that is sent `now` acquires the guard, or begins its lease again. The lease ends at
+ * `until`. */
 void read_set_entry_sent(struct read_set_entry *e, double now, double until);
 
 /* Takes the next step through the entries of all connections: see map_scan(). */

@@ -545,8 +545,8 @@ static void hold_release(struct hold *hold)
 	double until = isinf(hold->good_until) ? 0 : hold->good_until + longer;
 	int64_t most_ms = 0;
 
-	/* If more than this is left of the lease, another connection with the same token has
-	 * taken the lock again at another worker. */
+	/* If more than `most_ms` is left of the lease, another connection with the same token
+	 * has taken the lock again at another worker. */
 	if (hold->shared && !isinf(left))
 		most_ms = left > 0 ? (int64_t)(left * 1000) + RELEASE_SLACK_MS : 1;
 	if (how == RELEASE_EACH_TRY)

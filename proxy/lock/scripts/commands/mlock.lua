@@ -1,8 +1,9 @@
 -- mlock: MLOCK. Takes all n locks if each is free, or the owner has it in a reentrant layout. If
 -- not, a try that may wait takes the locks before the first busy one, and enters the queue of the
 -- busy one: so all waiters take the locks in the same order. When the try has got that lock, hasp
--- calls the script again with the same ticket, which marks the locks of the try, until the try has
--- all. If the try has lost a lock, the script releases all later ones before the try waits again.
+-- calls the script again, until the try has all locks. These calls have the same ticket, which
+-- marks the locks of the try. If the try has lost a lock, the script releases all later ones before
+-- the try waits again.
 --
 -- KEYS     lock, record, queue, sidecar for each of the n locks, in the order in which they are
 --          taken; then the fence counter

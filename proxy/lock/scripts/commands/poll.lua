@@ -16,9 +16,9 @@
 -- ARGV[6]  value
 -- ARGV[7]  lease ms to begin again if the waiter has the lock by now, or ''
 --
--- returns  the outcome (queued, granted, gone), for how many ms the lock is held (-1: for ever, -2:
---          not at all; for a semaphore: by the waiter, or until a place is free; 0: poll again,
---          because one call does not remove all waiters that are gone), fencing token (0: none)
+-- returns  the outcome: queued, granted or gone; for how many ms the lock is held (a semaphore: by
+--          the waiter, or until a place is free); the fencing token (0: none). In place of the ms:
+--          -1: held for ever; -2: free; 0: poll again, as one call did not remove all gone waiters
 -- layout   any; see hand_off.lua
 -- include find_entry
 -- include granted_fence
