@@ -579,7 +579,7 @@ static int main_run(struct process *p, sigset_t *signals)
 	return status;
 }
 
-/* Returns the exit status. */
+/* Opens the log and runs hasp. Returns the exit status. */
 static int main_with_config(struct process *p, const struct buf *warnings, sigset_t *signals)
 {
 	const char *log = p->config->log;

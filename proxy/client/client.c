@@ -316,7 +316,7 @@ void client_close(struct client *c, const char *reason)
 	if (client_is_dead(c))
 		return;
 	log_debug("client_closed fd=%d reason=%s", stream_fd(&c->stream), QUOTE_STR(reason));
-	/* A client that is finishing has given up everything already. */
+	/* A client that is finishing has already given up its link and its locks. */
 	if (c->state != CLIENT_FINISHING) {
 		client_leave_link(c);
 		give_up_locks(c);

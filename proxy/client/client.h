@@ -65,7 +65,7 @@ enum limit {
 	LIMIT_IDLE, /* clients closed because they sent no request for too long */
 	LIMIT_LOGIN, /* clients closed because they did not log in in time */
 	LIMIT_REQUEST, /* requests longer than max_request or than the free memory */
-	LIMIT_LINKS, /* links to Redis that hasp did not open */
+	LIMIT_LINKS, /* links to Redis that hasp did not open because there were links_max */
 	LIMIT_DESCRIPTORS, /* connections refused for want of file descriptors */
 };
 #define LIMITS (LIMIT_DESCRIPTORS + 1)
@@ -112,7 +112,7 @@ struct client_table {
 /* The state that the clients of a worker share; the worker owns it. */
 struct client_env {
 	struct ev_loop *loop;
-	struct policy_env policy; /* the facts that decide about commands */
+	struct policy_env policy; /* the facts by which policy/ decides about commands */
 	struct stream_flusher *flusher;
 	struct node *node; /* the node that serves the clients */
 	struct replica_acks *replica_acks;
@@ -253,8 +253,8 @@ bool client_record_check(const struct resp_view *record, struct slice *listener)
 
 /* --- the table of clients by number ------------------------------------------------------- */
 
-/* For the console's SHOW CLIENTS and KILL. A client keeps its place in the table until it is
- * gone, so that a walk in several steps meets each client once. */
+/* The console's SHOW CLIENTS and KILL use the table. A client keeps its place until it is gone,
+ * so that a walk in several steps meets each client once. */
 
 /* Gives the new client its place and its id. */
 void client_list_add(struct client_env *env, struct client *c);

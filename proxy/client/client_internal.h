@@ -11,7 +11,7 @@
  *      |                                                                         |
  *      |--what it means depends on a reply---> PARKED_DEFERRED --answered--------|
  *      |--it needs another link--------------> PARKED_LINK --no reply is due-----|
- *      |--its link is full-------------------> PARKED_SPACE --it is no more------|
+ *      |--its link is full-------------------> PARKED_SPACE --it has space-------|
  *      |--it has an unknown command-----------> PARKED_COMMAND --Redis was asked--|
  *      `--it is rewritten, or guarded-.                                          |
  *                                     v                                          |
@@ -60,16 +60,16 @@ enum client_state {
 	CLIENT_STREAMING, /* hasp passes the rest of a request as it comes */
 	CLIENT_TUNNEL, /* a replica's byte stream */
 	CLIENT_REFUSED, /* hasp drops all further input; replies are due */
-	CLIENT_PARKED_REPLY, /* until Redis answers `current` */
-	CLIENT_PARKED_DEFERRED, /* until all awaited replies have come */
-	CLIENT_PARKED_LINK, /* until the client can use another link */
-	CLIENT_PARKED_SPACE, /* until the client's link is no longer full */
-	CLIENT_PARKED_COMMAND, /* until Redis has described an unknown command */
-	CLIENT_PARKED_QUEUE, /* until hasp can send `current`, which may have to wait in line */
-	CLIENT_PARKED_TURN, /* `current` waits in line for a lock */
-	CLIENT_PARKED_ACK, /* until replicas have the lock that `current` took */
-	CLIENT_PARKED_ROUND, /* until the other workers, or a quorum, have answered hasp about
-	                      * `current` */
+	CLIENT_PARKED_REPLY, /* parked until Redis answers `current` */
+	CLIENT_PARKED_DEFERRED, /* parked until all awaited replies have come */
+	CLIENT_PARKED_LINK, /* parked until the client can use another link */
+	CLIENT_PARKED_SPACE, /* parked until the client's link is no longer full */
+	CLIENT_PARKED_COMMAND, /* parked until Redis has described an unknown command */
+	CLIENT_PARKED_QUEUE, /* parked until hasp can send `current`, which may have to wait */
+	CLIENT_PARKED_TURN, /* parked while `current` waits in line for a lock */
+	CLIENT_PARKED_ACK, /* parked until replicas have the lock that `current` took */
+	CLIENT_PARKED_ROUND, /* parked until the other workers, or a quorum, have answered hasp
+	                      * about `current` */
 	CLIENT_HANDED, /* hasp has sent the client to the next hasp, and awaits its answer */
 	CLIENT_FINISHING, /* hasp still sends the last bytes to the client, and takes no more
 	                   * requests */
@@ -116,8 +116,8 @@ struct client {
 	enum quorum_act quorum_act : 4; /* what the quorum does for `current`, while
 	                                 * CLIENT_PARKED_ROUND */
 	uint32_t place; /* index in env->table.places: see client_list.c */
-	/* hasp reads the flags without `: 1` for each request: a byte is read faster than a
-	 * bit. */
+	/* For each request, hasp reads the flags without `: 1`, because a byte is faster to
+	 * read than a bit. */
 	bool eof; /* the client has ended its side of the connection, so it sends no more */
 	bool shared; /* the link that `user` is on is shared */
 	bool bare; /* the client has a link of its own for one command, without its state, which

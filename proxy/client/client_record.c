@@ -276,8 +276,8 @@ static void apply_field(struct client *c, const struct record_field *f, struct s
 			seen_values_put(&client_own_holds(c)->seen, seen.db, seen.key,
 			                seen.what, seen.value);
 		break;
-	case RECORD_LISTENER: /* the caller passes it to client_new() */
-	case RECORD_CONNECTION: /* client_record_apply() handles both */
+	case RECORD_LISTENER: /* client_take_over() gets the listener from its caller */
+	case RECORD_CONNECTION: /* client_record_apply() sets the connection and the address */
 	case RECORD_ADDRESS:
 		break;
 	}

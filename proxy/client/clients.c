@@ -13,7 +13,7 @@
 #include "net/dial.h"
 #include "policy/policy.h"
 
-/* How many seconds hasp waits for a client to read its last bytes, and then to close. */
+/* Seconds that a finishing client has to close, and, before that, to read its last bytes. */
 #define HANGUP_SECONDS 5.0
 #define FETCH_SECONDS 300.0
 
@@ -297,7 +297,7 @@ void clients_know_commands(struct client_env *env)
 {
 	struct list waiting;
 
-	/* The next request of a client may put it on env->learning again. */
+	/* A client's next request may put it on env->learning again: walk a separate list. */
 	list_init(&waiting);
 	list_move_all(&waiting, &env->learning);
 	while (!list_empty(&waiting))
@@ -353,7 +353,7 @@ void clients_close(struct client_env *env, const char *reason)
 
 /* --- memory ------------------------------------------------------------------------------- */
 
-/* Bytes by which the clients' memory must shrink before hasp gives it back. */
+/* When the clients' memory has shrunk by this many bytes, hasp returns it to the kernel. */
 #define TRIM_BYTES ((size_t)4 * 1024 * 1024)
 
 /* Weighs a client's memory by the square of the seconds (at least 1) since the client last
@@ -404,7 +404,7 @@ void clients_shed(struct client_env *env)
 	request_args_trim(&env->args);
 }
 
-/* malloc_trim(): the C library keeps freed small blocks for later use. */
+/* Calls malloc_trim(), because the C library keeps small freed blocks for later use. */
 void clients_trim(struct client_env *env)
 {
 	struct account *a = &env->account;

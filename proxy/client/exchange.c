@@ -577,7 +577,7 @@ static bool on_login_line(struct client *c, struct slice line)
 			metrics_count(&c->env->counters.commands[COMMAND_PASSED], 1);
 		return true;
 	}
-	/* The server no longer requires a login. */
+	/* Redis answered the PING of a client without a login, so it requires none any more. */
 	if (line.n && *line.p == '+')
 		c->env->node->links.login_required = false;
 	if (c->current->kind == PENDING_LOGIN) {

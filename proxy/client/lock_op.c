@@ -214,7 +214,7 @@ void lock_op_reply(const struct pending_request *r, const struct hold_owner *hol
 	struct lock_request *p = r->lock_request;
 	bool was_queued = waiter && waiter_place(waiter) > 0;
 
-	/* The MLOCK has all of its locks. */
+	/* An MLOCK that waited has all of its locks: count the wait. */
 	if (was_queued && lock_request_is_multi(p) &&
 	    rewrite_is_success(lock_request_success(p), reply))
 		refusals_waited(p, holds, db, waiter_waited(waiter), WAIT_GRANTED);

@@ -265,7 +265,7 @@ static bool on_late_exec(struct client *c, struct pending_request *exec, struct 
 	struct reply_scan scan = { 0 };
 	size_t used;
 
-	/* `bytes` empty: the reply was too long to keep, so it is no error. */
+	/* If `bytes` is empty, the reply was too long to keep, and so is no error. */
 	if (bytes.n && reply_scan(&scan, bytes.p, bytes.n, &used) != RESP_OK)
 		return true;
 	if (resp_reply_is_error(&scan.reply) || scan.reply.nil || !lock_op_exec_is_late(exec))

@@ -451,7 +451,7 @@ static void on_eof(struct client *c)
 		/* Make Redis end the blocking command, which could otherwise pop an element for
 		 * a client that is gone. Redis also drops later commands. */
 		link_shutdown(c->user.link);
-	/* A runnable client may have requests in `in`. */
+	/* If the client is runnable, requests_resume() first takes the requests in `in`. */
 	else if (!client_is_parked(c) && !client_is_runnable(c))
 		pass_eof(c);
 }

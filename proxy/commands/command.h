@@ -175,13 +175,13 @@ struct command_facts {
 #define COMMAND_NAME_SIZE 64
 
 struct command {
-	char name[COMMAND_NAME_SIZE]; /* lower case */
+	char name[COMMAND_NAME_SIZE]; /* in lower case, with a NUL at the end */
 	uint16_t flags;
 	uint8_t keys; /* enum command_key_spec */
 	int16_t first; /* argv index; 0: no keys */
 	int16_t last; /* argv index; negative: counted from the end */
 	int16_t step;
-	int16_t arity; /* as in COMMAND: -n is n or more; 0: not known */
+	int16_t arity; /* number of arguments with the name; -n: n or more; 0: not known */
 	struct command_facts facts;
 };
 
@@ -283,7 +283,7 @@ static inline bool command_expiry_is_date(const struct command *c)
 #define KEY_ARGS_INLINE 32
 
 struct key_args {
-	size_t *v; /* indices in argv, ascending */
+	size_t *v; /* the keys' indices in argv, ascending */
 	size_t n;
 	size_t inline_v[KEY_ARGS_INLINE];
 };

@@ -60,8 +60,8 @@ void classifier_reset(struct classifier *classifier);
 /* Looks up `name`, of any length and in any case, known to hasp or not. */
 struct command_info classifier_find(const struct policy_env *env, struct slice name);
 
-/* Remembers `what` for requests that begin like the one at `p`, which is whole, has `argc`
- * short arguments, and begins with `name`. */
+/* Remembers `what` for requests that begin like the request at `p`. That request is whole, has
+ * `argc` short arguments, and its name has `name_len` bytes. */
 void classifier_remember(struct classifier *classifier, const char *p, size_t argc,
                          size_t name_len, const struct command_info *what);
 

@@ -83,7 +83,7 @@ enum route {
 	             * state, hasp sends the command all the same */
 	ROUTE_TRANSACTION, /* a link of the client's own, until Redis keeps neither a
 	                    * transaction nor watched keys for the client there */
-	ROUTE_PINNED, /* a link of the client's own from here on. hasp knows the state that the
+	ROUTE_PINNED, /* a link of the client's own from now on. hasp knows the state that the
 	               * command leaves there, and can replay it on another link */
 	ROUTE_STICKY, /* as ROUTE_PINNED, but hasp does not know the state, or cannot replay
 	               * it: the client ends with its link */
@@ -95,14 +95,14 @@ struct decision {
 	 * reply, or the transaction that queues the command has the request. Later commands
 	 * wait for the reply after GUARD, and after a CALL with `discards` = 0. */
 	struct pending_request *pending;
-	bool watches_refusal; /* an error reply aborts the transaction */
+	bool watches_refusal; /* if the reply is an error, Redis has aborted the transaction */
 	unsigned discards; /* number of replies that hasp discards before the command's reply */
 	int64_t wait_ms; /* CALL: how long the call may wait in line; 0: not at all */
 	bool follows_ping; /* hasp sends a PING before the command: on_wait() says why */
 	bool is_patient; /* a late reply does not mean that the link hangs */
 	bool is_followed; /* PASS: hasp reads a lock before and after the command */
 	bool is_refusal; /* CALL: hasp answers the command with an error */
-	bool turns_opaque; /* hasp cannot follow the replies from here on */
+	bool turns_opaque; /* hasp cannot follow the client's replies from now on */
 };
 
 /* Arrays for the keys of a command are on the stack up to this size, on the heap above. */
@@ -128,8 +128,8 @@ static inline struct context_locks *context_locks_none(void)
 	return (struct context_locks *)&context_no_locks;
 }
 
-/* Returns *locks, after replacing context_no_locks by new ones, which are the client's own. The
- * client's end must free() them. */
+/* If *locks is context_no_locks, replaces it by new locks of the client's own. Returns *locks.
+ * When the client ends, free() them. */
 static inline struct context_locks *context_locks_own(struct context_locks **locks,
                                                       void *client)
 {
@@ -151,7 +151,7 @@ struct context {
 	bool must_log_in; /* Redis requires a login, and this client has none */
 	const struct owner_identity *(*identity)(void *arg);
 	void *arg; /* argument of identity() and make_opts() */
-	bool may_be_optimistic; /* a guard may be acquired without a script */
+	bool may_be_optimistic; /* hasp may acquire a guard without a script */
 	/* The fields of the command: context_set_command() sets them. */
 	const struct resp_view *req;
 	const struct command_info *what;
@@ -198,7 +198,7 @@ static inline struct slice context_key(const struct context *x, size_t i)
 	return x->req->argv[x->keys.v[i].arg];
 }
 
-/* Return the key's section, if that is in force: not NULL, and not only observed. */
+/* Return the key's rule, or guard, if it is in mode ENFORCE; else NULL. */
 static inline const struct rule *context_rule_enforced(const struct command_key *k)
 {
 	return k->rule && k->rule->mode == MODE_ENFORCE ? k->rule : NULL;
@@ -214,7 +214,7 @@ static inline const struct guard *context_guard_enforced(const struct command_ke
  * the locks of clients with that name or address. `scratch` may hold the token's bytes. */
 struct slice context_token(const struct context *x, enum owner_kind kind, struct buf *scratch);
 
-/* The parts of a pending request that do not belong to the session. */
+/* Functions for the parts of a pending request that session/ does not know. */
 extern const struct pending_ops context_rest;
 
 /* Adds `command_sample` to the request that awaits the reply to a passed command; in a

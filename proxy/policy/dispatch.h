@@ -57,7 +57,7 @@ struct decision dispatch_early(struct context *x, const struct resp_view *beginn
 
 /* --- commands for which command_info_is_session() is true --------------------------------- */
 
-/* Returns DEFER, or PASS and how to handle the reply; then it changes the session. */
+/* Returns DEFER; or changes the session, and returns PASS and how to handle the reply. */
 struct decision session_command_decide(struct context *x);
 
 /* Returns the link that the command needs. */

@@ -33,16 +33,16 @@ struct waiters;
 /* What a worker's decisions depend on; the worker owns the struct. */
 struct policy_env {
 	struct config *config; /* the configuration in force */
-	struct matcher *matcher; /* made from `config` */
+	struct matcher *matcher; /* the patterns of `config` */
 	struct commands *commands; /* the commands that COMMAND described */
 	struct unknown_commands *unknown_commands; /* names that COMMAND did not describe */
 	struct classifier *classifier;
 	struct holds *holds;
 	struct read_sets *read_sets;
 	struct waiters *waiters;
-	struct shared_tracker *tracker; /* shared by all workers; watch/shared_tracker.h */
+	struct shared_tracker *tracker; /* the tracker, which all workers share */
 	struct observed_rules *observed; /* the rules and guards in mode OBSERVE */
-	struct stats *stats; /* shared by all workers; lock/events/stats.h */
+	struct stats *stats; /* the sections' statistics, which all workers share */
 	size_t worker; /* this worker's number in `stats` */
 	/* Indexed by the section's index in `config`; NULL: the section is not enforced. */
 	struct section_stats **rule_stats, **guard_stats;

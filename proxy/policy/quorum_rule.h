@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * quorum_rule: commands on keys whose [lock] rule names a quorum, which stores the key at its
- * own servers. The quorum carries out commands that take, free, prolong or read a lock, and the
- * verbs; hasp refuses all other commands that name such a key. Redis gets a PING in place of
- * the command, so that the command keeps its place among the client's commands, and a client
- * that is not logged in is refused. hasp asks the quorum when Redis has answered the PING.
+ * own servers. The quorum carries out the verbs, and commands that take, free, prolong or read
+ * a lock; hasp refuses all other commands that name such a key. Redis gets a PING in place of
+ * the command, so that the command keeps its place among the client's commands, and Redis can
+ * refuse a client that is not logged in. hasp asks the quorum after the PING's answer.
  */
 #ifndef HASP_POLICY_QUORUM_RULE_H
 #define HASP_POLICY_QUORUM_RULE_H
@@ -15,7 +15,7 @@
 
 /* The effect of a command, which also decides the form of the reply. */
 enum quorum_act {
-	QUORUM_ACT_LOCK, /* the fencing token, or nil */
+	QUORUM_ACT_LOCK, /* LOCK: the reply is the fencing token, or nil */
 	QUORUM_ACT_SETNX,
 	QUORUM_ACT_SET, /* SET with NX */
 	QUORUM_ACT_RELEASE, /* UNLOCK, DEL, or an EXPIRE that leaves no time */

@@ -26,8 +26,8 @@ extern char **environ;
 
 /* --- one run -------------------------------------------------------------------------- */
 
-/* Starts the shell in a process group of its own, so that hasp can end all of a pipeline. Its
- * errors go to hasp's standard error. Returns 0, or an errno. */
+/* Starts the command in a shell with a process group of its own, so that hasp can end all of a
+ * pipeline. Errors go to hasp's standard error. Returns 0, or an errno. */
 static int command_spawn(const char *command, int output, pid_t *pid)
 {
 	char *const argv[] = { "sh", "-c", (char *)command, NULL };

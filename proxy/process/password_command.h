@@ -33,7 +33,7 @@ struct password_renewal {
 /* Call this after loading a configuration, because the load has run the command. */
 void password_renewal_reset(struct password_renewal *r, double now);
 
-/* How often to call password_renewal_tick(). */
+/* Call password_renewal_tick() about every so many seconds. */
 #define PASSWORD_RENEWAL_SECONDS 1.0
 
 /* If it is time, runs the command of `c`, which must have one. Returns a configuration with the

@@ -69,7 +69,7 @@ struct ask server_ask(const struct config *c, struct address address)
 
 struct server_search {
 	struct sentinel_answer *answer;
-	struct buf why; /* why the sentinel named no primary; empty: it named one */
+	struct buf why; /* why the sentinel named no primary; empty if it named one */
 };
 
 static void server_on_named(void *arg, size_t i, const redisReply *reply)

@@ -11,8 +11,8 @@
 #define SIMPLE_MAX ((size_t)19)
 
 enum {
-	AT_TYPE, /* the zero state: before a header */
-	IN_NUMBER, /* digits of a header */
+	AT_TYPE, /* before a header; the state of an empty scan */
+	IN_NUMBER, /* in the digits of a header */
 	IN_LINE, /* in a line, of which only the end matters */
 	AT_LF, /* after a header's CR */
 	AT_LINE_LF, /* after a CR in a line, which may belong to the text */
@@ -76,7 +76,7 @@ static enum resp_result on_aggregate(struct reply_scan *s, uint64_t n)
 		return RESP_BAD;
 	s->pending += n;
 	if (s->type == '|') {
-		/* An attribute's pairs come before the value that it describes. */
+		/* After an attribute's pairs comes the value that the attribute describes. */
 		s->state = AT_TYPE;
 		return RESP_MORE;
 	}

@@ -3,7 +3,7 @@
  * reply: finds where a server's replies begin and end, in RESP2 and RESP3, and reports the
  * facts about each that need no copy of its bytes. Allocates and copies nothing; a frame may
  * come in pieces of any size. Stricter than hiredis: checks every length and line end, to
- * detect a server that is out of step. Not supported: RESP3's streamed strings and aggregates
+ * detect a server that sends anything else. Not supported: RESP3's streamed strings and arrays
  * (`$?`, `*?`), which no Redis sends. Source: https://github.com/redis/redis-specifications
  * (RESP2, RESP3).
  */
@@ -30,19 +30,19 @@ static inline bool resp_reply_is_error(const struct resp_reply *r)
 	return r->type == '-' || r->type == '!';
 }
 
-/* Bytes that are kept of an aggregate's first element, to identify the kind of message; the
- * longest kind is "punsubscribe". */
+/* The scan keeps this many bytes of an aggregate's first element, which says the kind of
+ * message; the longest kind is "punsubscribe". */
 #define REPLY_FIRST_MAX 14
 
 /* The position of a scan in a reply. All zero: at the beginning of a reply. */
 struct reply_scan {
-	uint64_t pending; /* values still to come, including the one that is being read */
+	uint64_t pending; /* number of values still to come, counting the present one */
 	uint64_t skip; /* bytes of payload still to come */
 	uint64_t number; /* the digits of the header's number read so far */
 	struct resp_reply reply;
 	uint8_t state; /* a state of reply.c */
 	char type; /* type of the header that is being read */
-	char sign; /* sign of `number`; 0: none was given */
+	char sign; /* sign of `number`; 0: it has none */
 	uint8_t ndigits; /* number of digits in `number` */
 	bool begun; /* the reply's own header was read (attributes come before) */
 	bool own; /* the reply's own header is being read, not an element's */

@@ -212,7 +212,7 @@ static long inline_split(const char *p, size_t n, struct request_args *args)
 	long argc = 0;
 
 	if (args) {
-		/* The slices point into the text, so it must not move. */
+		/* The slices point into args->text, so reserve all of its memory before. */
 		buf_clear(&args->text);
 		buf_reserve(&args->text, n + 1);
 	}

@@ -57,7 +57,7 @@ enum resp_result request_scan(struct request_scan *s, const char *p, size_t n, s
 /* The longest line (header or inline request) that Redis accepts, in bytes. */
 #define REQUEST_LINE_MAX (64 * 1024)
 
-/* The arguments of one request at a time, and their memory. All zero: it owns none. */
+/* The arguments of one request at a time, and their memory. All zero: there is no memory. */
 struct request_args {
 	struct slice *argv;
 	size_t argc;

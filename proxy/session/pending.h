@@ -43,7 +43,7 @@ enum pending_kind {
 	PENDING_COUNT, /* hasp's own write before a WAIT */
 	PENDING_STREAM, /* SYNC, MONITOR: a stream of bytes begins unless Redis refuses it */
 	PENDING_NOTICE, /* hasp must see the reply, but no later request waits for it */
-	PENDING_SETINFO, /* the name or the version of the client's library */
+	PENDING_SETINFO, /* CLIENT SETINFO: the name or the version of the client's library */
 };
 
 /* The texts that a client gives when it logs in, by AUTH, HELLO and CLIENT. */
@@ -79,8 +79,8 @@ struct pending_request {
 		struct {
 			enum subscription kind;
 			bool ends; /* true for UNSUBSCRIBE, SUNSUBSCRIBE and PUNSUBSCRIBE */
-			size_t acks; /* acknowledgements that are due; 0: as many as there are
-			              * subscriptions */
+			size_t acks; /* number of acknowledgements that are due; 0: one for each
+			              * subscription */
 		} subscribe; /* SUBSCRIBE, UNSUBSCRIBE and their variants */
 		struct list queued; /* EXEC: the queued requests that it runs */
 	};

@@ -315,7 +315,7 @@ static void complete_one(struct session *s, struct pending_request *r,
 	if (is_accepted(r, reply))
 		apply_request(s, r);
 	else if (r->kind == PENDING_HELLO || !resp_reply_is_error(reply))
-		/* Redis has applied the options of HELLO before the wrong one. */
+		/* Redis has refused an option of HELLO, but applied those before it. */
 		mark_unknown(s, r);
 	else if (r->kind == PENDING_MULTI)
 		reject_transaction(s, r);

@@ -34,8 +34,8 @@ enum session_login {
 	LOGIN_DONE, /* Redis accepted AUTH, or HELLO with AUTH */
 };
 
-/* Whether the link is in the state that struct session describes. AUTH makes an uncertain user
- * certain again; RESET makes all certain again. */
+/* Whether the link is in the state that struct session describes. After AUTH, the user is
+ * certain again; after RESET, all of the state is. */
 enum session_certainty {
 	SESSION_CERTAIN,
 	SESSION_UNCERTAIN, /* a request may or may not have changed the link */
@@ -54,9 +54,9 @@ struct session {
 	uint32_t subscriptions[SUBSCRIPTION_KINDS];
 	enum session_login login : 8; /* only session.c writes `login` and `certainty` */
 	enum session_certainty certainty : 8;
-	int db; /* -1: not known */
-	uint8_t proto; /* 2 or 3 */
-	uint32_t login_nbytes; /* memory of `texts` */
+	int db; /* number of the database; -1: not known */
+	uint8_t proto; /* version of RESP: 2 or 3 */
+	uint32_t login_nbytes; /* memory of `texts`, in bytes */
 	bool by_hello; /* Redis has accepted a HELLO, so it knows the command HELLO */
 	bool opaque;
 	bool affects_next; /* the client sent CLIENT CACHING, ASKING or the like, which affects

@@ -30,7 +30,7 @@ enum transaction_state {
 	TRANSACTION_NONE,
 	TRANSACTION_QUEUING,
 	TRANSACTION_TOO_LONG, /* the transaction is too long for hasp to keep its commands */
-	TRANSACTION_ABORTED, /* Redis has refused to queue one of its commands */
+	TRANSACTION_ABORTED, /* Redis has refused to queue a command of the transaction */
 };
 #define TRANSACTION_STATES (TRANSACTION_ABORTED + 1)
 
@@ -49,7 +49,7 @@ struct watched_keys {
 };
 
 struct transaction {
-	uint32_t nqueued; /* commands sent since MULTI */
+	uint32_t nqueued; /* number of commands sent since MULTI */
 	uint32_t nkept; /* number of commands that transaction_keep() got */
 	uint32_t nunguarded; /* number of queued commands that name no guarded key under the
 	                      * configuration of `generation` */
