@@ -457,7 +457,7 @@ static void checks_pattern(const struct config *c, enum section kind,
 
 	if (checks_spelling(pattern, word, s->name, line, f))
 		return;
-	/* A [lock] section comes before all guards, wherever it is in the file. */
+	/* A [lock] section wins over all guards, wherever it is in the file. */
 	other = kind == SECTION_GUARD ? checks_covering(c, SECTION_LOCK, c->nrules, pattern)
 	                              : NULL;
 	if (other) {

@@ -306,8 +306,8 @@ static bool load_repeats_wrongly(struct loader *l, const struct option *o, int l
 	return true;
 }
 
-/* Warns about a number from 1000 on without a unit: it means seconds, and the user may have
- * meant ms. A number of whole hours surely means seconds. */
+/* Warns about numbers without a unit, from 1000 on: they mean seconds, and the user may have
+ * meant ms. Whole hours surely mean seconds. */
 static void load_warn_of_unit(struct loader *l, const struct option *o, int line,
                               const char *value)
 {
@@ -506,7 +506,7 @@ size_t load_files(struct config *c, const char *path, struct buf *faults, struct
 
 	l.section.places = xcalloc(table_noptions, sizeof(*l.section.places));
 	load_file(&l, path, 0);
-	/* A second [hasp], which could include more, is a fault. */
+	/* The list is complete: a second [hasp], which could include more, is a fault. */
 	for (size_t i = 0; i < c->include.n; i++)
 		load_included(&l, c->include.v[i], c->include.lines[i]);
 	match_prepare(c);

@@ -154,7 +154,7 @@ struct quorum_settings {
 	struct named_section section;
 	struct strings servers; /* HOST:PORT, [V6]:PORT or unix:/PATH; an odd number from 3
 	                         * on */
-	char *user; /* NULL: none */
+	char *user; /* user of hasp's login at the servers; NULL: none */
 	char *password; /* NULL: none; also read from password_file */
 	char *password_file; /* NULL: none */
 	struct server_tls tls;

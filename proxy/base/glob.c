@@ -77,7 +77,7 @@ bool glob_match(struct slice pattern, struct slice s)
 	if (s.n == 0)
 		return pattern.n == 0 || (pattern.n == 1 && pattern.p[0] == '*');
 
-	/* Most patterns begin with literal bytes. */
+	/* Compare literal bytes first: most patterns begin with some. */
 	for (len = s.n < pattern.n ? s.n : pattern.n; i < len; i++)
 		if (pattern.p[i] != s.p[i] || is_special(s.p[i]))
 			break;
@@ -86,7 +86,7 @@ bool glob_match(struct slice pattern, struct slice s)
 		if (p < pattern.n && pattern.p[p] == '*') {
 			after_star = ++p;
 			star_end = i;
-			/* Most patterns end with a `*`. */
+			/* Most patterns end with a `*`, which matches the rest. */
 			if (p == pattern.n)
 				return true;
 		} else if (p < pattern.n &&

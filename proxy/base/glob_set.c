@@ -102,7 +102,7 @@ void glob_set_add(struct glob_set *set, struct slice pattern, int32_t number)
 		size_t len = 1;
 		if (*pattern.p != '*')
 			len = read_element(set, pattern, &kind, &what);
-		/* This element matches no byte, so the pattern matches no key. */
+		/* The element matches no byte, so the pattern matches no key. */
 		if (kind == GLOB_NODE_ROOT)
 			return;
 		/* Two stars in a row are one. */

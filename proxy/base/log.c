@@ -368,7 +368,7 @@ void log_line(enum log_severity level, const char *fmt, ...)
 	if (vsnprintf(text, sizeof(text), fmt, ap) < 0)
 		*text = '\0';
 	va_end(ap);
-	/* A key may hold any byte, but an event must stay one line. */
+	/* Replace control characters, because an event must stay one line. */
 	for (char *p = text; *p; p++)
 		if ((unsigned char)*p < ' ' || *p == 0x7f)
 			*p = '?';

@@ -253,7 +253,7 @@ static void take_queued(struct block *b, const struct command *c, const struct r
 		refuse_queued(b, a, plan_crossslot);
 		break;
 	case PLAN_EACH:
-		/* In a transaction WAIT returns at once. */
+		/* In a transaction, WAIT returns at once: take it like other commands. */
 		if (c->facts.session == SESSION_WAIT)
 			take_keyless(b, c, req, bytes, a);
 		else

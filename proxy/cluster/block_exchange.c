@@ -50,7 +50,7 @@ static void start_part(struct cluster_session *s, const struct command *c,
 	e->only.block = b;
 	e->on_reply = on_block_reply;
 	e->patient = true;
-	/* If Redis refuses MULTI, it runs the command at once, even a script. */
+	/* If Redis refuses MULTI, it runs this command at once, even a script. */
 	e->only.may_forge = command_may_forge(c);
 	if (reply) {
 		e->merge = merge_replaced;
@@ -133,7 +133,7 @@ enum take block_exchange_take(struct cluster_session *s, const struct command *c
 		leave_node_conn(s);
 	block_take(&s->block, c, req, &p, bytes, s->proto, &a);
 	note_several(s, before, &p, &a);
-	/* On a shared link, other clients' commands would come in between. */
+	/* On a shared link, other clients' commands would run inside the transaction. */
 	HASP_ASSERT(!s->shares || a.step == BLOCK_PASS || a.step == BLOCK_ANSWER);
 	switch (a.step) {
 	case BLOCK_PASS:

@@ -248,7 +248,7 @@ static size_t session_take_request(struct cluster_session *s, const char *p, siz
 		if (r == RESP_MORE)
 			return session_begin_stream(s, p, n, &scan, used);
 		if (scan.empty) {
-			/* After CLIENT REPLY SKIP, an empty request counts as the next one. */
+			/* CLIENT REPLY SKIP skips an empty request, too. */
 			if (s->reply_mode == REPLY_SKIP_NEXT)
 				s->reply_mode = REPLY_ON;
 			return used;

@@ -163,7 +163,7 @@ static void fail_if_over(struct cluster_part *p, double now)
 /* Fails parts that no node took for too long, or whose request was withdrawn. */
 static void fail_those_late(struct cluster_session *s, double now)
 {
-	/* Entries that end must stay in the list until the loop is over. */
+	/* Keep session_advance() from freeing entries while the loop runs. */
 	s->advancing = true;
 	list_each (struct cluster_entry, e, &s->entries, node) {
 		for (size_t i = 0; i < e->nparts; i++)

@@ -494,7 +494,7 @@ void node_conn_open(struct node_conn *l)
 		pool_join(pool, login, &l->user);
 		node_conn_begin(l);
 	} else if (answer == POOL_NEVER) {
-		/* The session does not share, or the pool has too many logins. */
+		/* Open a private link: the session does not share, or the pool is full. */
 		l->own = true;
 		link_join(link_new(&l->node->links, false, login), &l->user);
 	}

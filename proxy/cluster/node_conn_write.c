@@ -110,7 +110,7 @@ void node_conn_write_part(struct node_conn *l, struct cluster_part *p)
 		node_conn_count_writes(l, p);
 	if (p->block)
 		put_behind(l, p);
-	/* In RESP2, acknowledgements and messages are arrays, as other replies are. */
+	/* Watch all frames: in RESP2, acknowledgements are arrays, like other replies. */
 	if (p->acks.of)
 		link_watch(link, true);
 	link_expect(&l->user, part_flags(p), p);

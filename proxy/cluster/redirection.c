@@ -303,7 +303,7 @@ static void end_hint(struct cluster_part *p, bool was_down)
 void redirection_answered(struct cluster_session *s, const struct node *n, uint64_t question,
                           bool was_down)
 {
-	/* Entries that end must stay in the list until the loop is over. */
+	/* Keep session_advance() from freeing entries while the loop runs. */
 	s->advancing = true;
 	list_drain (struct cluster_part, p, &s->retries, node)
 		if (p->hint && p->hint->from == n && question >= p->hint->question)
@@ -376,7 +376,7 @@ void redirection_note_carried_out(const struct cluster_part *by)
 
 	if (list_empty(&s->retries) || by->slot < 0)
 		return;
-	/* Entries that end must stay in the list until the loop is over. */
+	/* Keep session_advance() from freeing entries while the loop runs. */
 	s->advancing = true;
 	list_drain (struct cluster_part, p, &s->retries, node) {
 		if (is_overtaken(p, by) && p->hint)

@@ -80,7 +80,7 @@ static enum take take_last_command(struct cluster_session *s, const struct comma
 		session_set_flow(s, FLOW_ENDING);
 		return TAKE_DONE;
 	case SESSION_MONITOR:
-		/* Later requests go to the same node, unless it refuses MONITOR. */
+		/* Answer all earlier requests first: MONITOR makes the session a stream. */
 		if (!list_empty(&s->entries))
 			return TAKE_LATER;
 		e = entry_begin_one(s, -1, NULL, bytes);

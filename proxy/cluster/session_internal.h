@@ -225,8 +225,8 @@ void session_set_flow(struct cluster_session *s, enum cluster_flow flow);
 void session_break(struct cluster_session *s, const char *reason);
 /* As session_break(), for a reason of hasp's own, which it logs. */
 void session_give_up(struct cluster_session *s, const char *reason);
-/* Gives `out` to the link, unless that is paused. The link's user may then call any function,
- * and even close the link. */
+/* Gives `out` to the link, unless the link is paused. The link's user may then call any
+ * function, and even close the link. */
 void session_deliver(struct cluster_session *s);
 /* Adds bytes for the link, which gets them at the end of the loop iteration. */
 void session_put(struct cluster_session *s, struct slice bytes);

@@ -162,8 +162,8 @@ struct link_env {
 	struct list open; /* the open links */
 	size_t nopen[LINK_KINDS]; /* number of open links, by enum link_kind */
 	size_t max; /* limit of open links without hasp's own; 0: no limit */
-	struct metrics_counter *errors; /* [LINK_ENDS]: counts the ends of links, or NULL */
-	struct metrics_counter *over_max; /* counts links that `max` refused, or NULL */
+	struct metrics_counter *errors; /* [LINK_ENDS]: counts ends of links; may be NULL */
+	struct metrics_counter *over_max; /* counts links that `max` refused; may be NULL */
 	struct list dead; /* closed links, which links_reap() frees */
 	struct log_limit ends; /* limits the log lines about links that end */
 	const char *master; /* the master's name at the sentinels; NULL: no sentinels */

@@ -155,7 +155,7 @@ static void end_reply(struct link *l, struct slice whole)
 	if (is_out_of_band(l)) {
 		struct link_user *u = link_sole_user(l);
 
-		/* on_frame() may have removed the last request of the user. */
+		/* NULL on a shared link, or if on_frame() has removed the user. */
 		if (u)
 			notify_idle(l, u);
 	} else if ((head = fifo_head(&l->fifo))) {

@@ -65,7 +65,7 @@ static void node_on_control_up(void *arg)
 	struct node *n = arg;
 
 	n->nups++;
-	/* Ask before on_up() makes calls: Redis answers in this order. */
+	/* Ask first: Redis answers INFO before the calls that on_up() makes. */
 	control_ask(n->control, (const char *[]){ "INFO", "replication" }, 2, node_on_info, n);
 	if (n->settings.is_alone)
 		warn_of_kind(n);

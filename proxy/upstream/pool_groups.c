@@ -9,7 +9,7 @@
 #include "base/fatal.h"
 #include "upstream/pool_internal.h"
 
-/* Limit of new groups with a client name, in a second. */
+/* Limit of new groups with a client name per second. */
 #define NAMES_PER_SECOND 16
 
 void pool_link_free(struct pool_link *l)

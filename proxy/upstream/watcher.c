@@ -154,7 +154,7 @@ static void watcher_on_event(void *arg, const char *sentinel, enum sentinel_even
 		/* fall through */
 	case SENTINEL_SWITCHED:
 		watcher_reconnect(w);
-		/* The order of the sentinels does not change during a query. */
+		/* During a query, the order of the sentinels must not change. */
 		if (!query_is_running(&w->query))
 			sentinels_prefer(&w->sentinels, sentinel);
 		break;
@@ -383,7 +383,7 @@ void watcher_begin(struct watcher *w)
 
 	if (query_is_running(&w->query))
 		return;
-	/* Workers may call watcher_ask() before watcher_use(), which also begins a round. */
+	/* Without settings, do nothing: watcher_use() brings them and begins a round. */
 	if (!w->settings.master && !w->settings.address)
 		return;
 	alarms = atomic_exchange(&w->alarms, 0);

@@ -57,7 +57,7 @@ struct watcher *watcher_new(void (*on_primary)(void *arg, const struct found_pri
 int watcher_start(struct watcher *w) __attribute__((warn_unused_result));
 /* Ends the thread: `on_primary` does not run any more. */
 void watcher_stop(struct watcher *w);
-/* Frees the watcher. Call it last, after watcher_stop(), or without a thread. */
+/* Frees the watcher. Call it last, after watcher_stop(), or if no thread was started. */
 void watcher_free(struct watcher *w);
 
 /* Sets new settings; the watcher then reports the primary again. From any thread. */
