@@ -79,7 +79,7 @@ static void main_block_signals(sigset_t *blocked, sigset_t *before)
 	for (int sig = SIGRTMIN; sig <= SIGRTMAX; sig++)
 		sigaddset(blocked, sig);
 	pthread_sigmask(SIG_BLOCK, blocked, before);
-	/* Without these signals, write() fails, and each caller handles the failure. */
+	/* Ignore signals about failed writes, because each caller handles write()'s error. */
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGXFSZ, SIG_IGN);
 }

@@ -104,8 +104,8 @@ static char **upgrade_environment(char *inherited_fds, char *ready)
 	return env;
 }
 
-/* Starts the new process. Keeps the descriptors open over exec() by a dup2() onto the same
- * number. Returns 0, or an errno. */
+/* Starts the new process. A dup2() of each descriptor onto itself keeps it open over exec().
+ * Returns 0, or an errno. */
 static int upgrade_spawn(struct upgrade *u, const int *fds, size_t nfds, int ready_fd,
                          char **env)
 {

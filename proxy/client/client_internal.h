@@ -376,8 +376,8 @@ static inline bool client_must_log_in(const struct client *c)
 /* Logs that the client's encryption failed. Leaves out lines if there are too many. */
 void client_log_tls_failure(struct client *c, const char *reason);
 
-/* Sets the facts about the client in `x`. The client must have the link for the command, which
- * the caller has set. policy sets x->opts when it writes a call. */
+/* Sets the facts about the client in `x`. The caller has set the command; the client must have
+ * a link for it. policy sets x->opts when it writes a call. */
 void client_context(struct client *c, struct context *x);
 
 /* Returns the context of the whole request at the head of `in`, for another decision. Writes

@@ -55,7 +55,7 @@ static void log_guard_event(struct client *c, const struct guard_op_key *k, enum
 		facts->holder = buf_slice(&holder);
 		facts->held = now - other->since;
 	}
-	/* The holder is known, or is the client itself by now, or a checked key has none. */
+	/* Ask no worker: hasp knows the holder, or the client holds it now, or nobody does. */
 	if (other || e == LOCK_EVENT_WAITED_LONG || k->entry->checked) {
 		event_log(event.stats, e, facts, event.suppressed);
 	} else {

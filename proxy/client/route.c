@@ -254,7 +254,7 @@ bool route_take(struct client *c, enum route route)
 {
 	bool shared = may_share(c, route);
 
-	/* Other clients cannot use such a link later: in front of a cluster, it has node
+	/* Do not put the link back for other clients: in front of a cluster, it has node
 	 * connections of its own, and with guards, hasp watches keys over it. */
 	if (is_passing(route) && (c->env->node->links.connect || c->env->policy.guards_enforce))
 		route = ROUTE_PINNED;

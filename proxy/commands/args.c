@@ -13,7 +13,8 @@ bool args_integer(struct slice s, int64_t *v)
 	}
 	if (i == s.n || s.p[i] < '1' || s.p[i] > '9')
 		return false;
-	/* Count down, because int64_t has one more negative number than positive ones. */
+	/* Compute the negative number first: int64_t has one more of these than positive ones.
+	 */
 	for (; i < s.n; i++) {
 		int digit = s.p[i] - '0';
 

@@ -34,8 +34,8 @@ static inline bool args_option(struct slice s, const char *name)
  * this. */
 #define ARGS_UNPACK_MAX 7000
 
-/* The longest expiry from now, in ms, that Redis can take: beyond it, now + ms overflows at
- * any date after 2001. */
+/* The longest expiry from now, in ms, that Redis accepts. With a longer one, now + ms overflows
+ * at any date after 2001. */
 #define ARGS_MS_MAX (INT64_MAX - ((int64_t)1 << 43))
 
 /* Converts `n` seconds (or, with `seconds` false, ms) to ms. Returns false if Redis would

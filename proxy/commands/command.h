@@ -21,7 +21,7 @@
 enum {
 	COMMAND_WRITE = 1 << 0,
 	COMMAND_NOSCRIPT = 1 << 1, /* Redis refuses the command in scripts */
-	COMMAND_BLOCKING = 1 << 2, /* Redis may answer only when there is data */
+	COMMAND_BLOCKING = 1 << 2, /* Redis may wait for data before it answers */
 	COMMAND_STATELESS = 1 << 3, /* by its flags, the command can run on any connection */
 	COMMAND_HIDDEN_KEYS = 1 << 4, /* may have keys in positions that hasp does not know */
 	COMMAND_FROM_SERVER = 1 << 5, /* listed by the server, not only in commands.def */
@@ -130,7 +130,7 @@ enum command_session {
 	SESSION_QUIT,
 	SESSION_MONITOR,
 	SESSION_REPLCONF,
-	SESSION_SYNC, /* also PSYNC */
+	SESSION_SYNC, /* for SYNC and PSYNC */
 	SESSION_WAIT,
 };
 

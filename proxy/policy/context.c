@@ -204,7 +204,7 @@ bool reserved_keys_are_written(const struct context *x)
 	return written;
 }
 
-/* True if all keys of EVAL script numkeys key ... have arrived. */
+/* True if all keys of an `EVAL script numkeys key ...` have arrived. */
 static bool has_all_keys(const struct resp_view *beginning)
 {
 	int64_t n;

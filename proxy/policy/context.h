@@ -25,7 +25,7 @@ struct tracker_client;
 
 /* The facts that hasp derives from a command's name. */
 struct command_info {
-	enum command_session session; /* from SESSION_SELECT on: changes the session */
+	enum command_session session; /* >= SESSION_SELECT: the command changes the session */
 	const struct command *command; /* NULL: hasp does not know the command */
 	enum verb verb;
 	bool is_verb;

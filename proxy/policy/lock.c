@@ -67,8 +67,7 @@ static struct decision await_call(struct context *x, const struct lock_call *cal
 }
 
 /* True if the first call for the lock `key` may be short. If clients wait for the lock, the
- * call must be full. hasp must see the reply to a short call, because it may ask for a full
- * one. */
+ * call must be full. hasp must see the reply to a short call, which may ask for a full one. */
 static bool may_be_short(const struct context *x, struct slice key)
 {
 	return x->opts.report_refusal && !x->opts.eval && !x->session->quitting &&
@@ -588,7 +587,7 @@ void lock_note_read(struct context *x, struct decision *d)
 	struct pending_request *r = d->pending;
 	struct value_read *read;
 
-	/* hasp would not see the reply. */
+	/* hasp would not see the value in the reply. */
 	if (s->opaque || session_is_muted(s))
 		return;
 	read = find_value_read(x);
@@ -605,8 +604,8 @@ void lock_note_read(struct context *x, struct decision *d)
 	r->rest = &context_rest;
 }
 
-/* True if SET has options that hasp does not know, such as a condition: such a SET does not
- * take the lock. */
+/* True if SET has options that hasp does not know, such as a condition. A SET with such options
+ * does not take the lock. */
 static bool set_is_unknown(const struct context *x)
 {
 	struct set_options o;
@@ -788,7 +787,7 @@ struct decision lock_decide_write(struct context *x)
 	struct lock_call call;
 	struct lock_keys k;
 
-	/* Check this before taking memory for each key. */
+	/* Check the number of keys before taking memory for each key. */
 	if (names_too_many_keys(x))
 		return context_refuse(x, "ERR hasp: the command names too many keys, and one "
 		                         "of them has a [lock] rule");

@@ -43,7 +43,7 @@ struct quorum_command {
  * no such key. */
 bool quorum_rule_decide(struct context *x, struct decision *d);
 
-/* Decides about a verb, as lock_decide_verb() does, if a quorum has its locks. */
+/* Decides about a verb, as lock_decide_verb() does, if a quorum stores the verbs' locks. */
 struct decision quorum_verb_decide(struct context *x);
 
 /* Reads the request of a PENDING_QUORUM. Returns false if the request does not concern a quorum

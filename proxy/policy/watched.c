@@ -297,7 +297,7 @@ void watched_request(struct context *x, struct decision *d, bool is_whole)
 {
 	struct command_sample *s;
 
-	/* hasp would not see the reply. */
+	/* hasp would not see the reply, and so could report nothing to the tracker. */
 	if (x->session->opaque)
 		return;
 	s = see(x, is_whole);

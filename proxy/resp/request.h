@@ -32,8 +32,8 @@ enum resp_result {
 struct request_scan {
 	uint64_t skip; /* bytes of payload and its CRLF still to come */
 	uint64_t bulk; /* length of the argument with the latest header */
-	uint32_t argc; /* arguments announced; 0 for inline requests */
-	uint32_t left; /* arguments whose header is still to come */
+	uint32_t argc; /* number of arguments by the first header; inline requests: 0 */
+	uint32_t left; /* number of arguments whose header is still to come */
 	uint8_t state; /* a state of request.c; 0: at the beginning */
 	bool empty; /* the last request had no argument, so Redis sends no reply */
 	bool unbalanced; /* RESP_BAD: an inline request has a quote that is not closed, or that
