@@ -28,13 +28,13 @@ enum section {
 
 /* The comments name the type of the option's field. */
 enum option_type {
-	OPTION_STRING, /* char *, NULL: none */
-	OPTION_LIST, /* struct strings */
-	OPTION_INT, /* int64_t */
-	OPTION_OCTAL, /* int64_t */
-	OPTION_DURATION, /* int64_t, milliseconds */
-	OPTION_SIZE, /* int64_t, bytes */
-	OPTION_ENUM, /* an enum */
+	OPTION_STRING, /* has a field char *; NULL: none */
+	OPTION_LIST, /* has a field struct strings */
+	OPTION_INT, /* has a field int64_t */
+	OPTION_OCTAL, /* has a field int64_t */
+	OPTION_DURATION, /* has a field int64_t, in milliseconds */
+	OPTION_SIZE, /* has a field int64_t, in bytes */
+	OPTION_ENUM, /* has an enum as its field */
 };
 
 struct option_choice {

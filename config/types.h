@@ -97,9 +97,9 @@ struct server_tls {
 	enum switch_mode tls;
 	int line; /* line of `tls`; 0: not set */
 	struct tls_lines files;
-	char *ca_cert_file; /* NULL: the system's CAs */
-	char *cert_file, *key_file; /* NULL: none */
-	char *server_name; /* NULL: the host that hasp connects to */
+	char *ca_cert_file; /* CAs of the servers' certificates; NULL: the system's CAs */
+	char *cert_file, *key_file; /* hasp's certificate and key; NULL: none */
+	char *server_name; /* name in that certificate; NULL: the host that hasp dials */
 	enum switch_mode verify;
 };
 
@@ -121,7 +121,7 @@ struct rule {
 	enum renew_mode renew;
 	enum disconnect_mode on_disconnect;
 	enum lost_mode on_lost;
-	enum reentrant_mode reentrant; /* NO or REFRESH */
+	enum reentrant_mode reentrant; /* only NO or REFRESH */
 	enum foreign_mode foreign_del; /* with owner = value: effect of a DEL by a connection
 	                                * that does not know the lock's value */
 	enum rule_mode mode;
@@ -202,8 +202,8 @@ struct config {
 	struct strings listen; /* HOST:PORT, [V6]:PORT, *:PORT, unix:/PATH */
 	struct strings listen_tls; /* addresses, but no unix: ones; empty: hasp does not listen
 	                            * for TLS */
-	char *tls_cert_file, *tls_key_file; /* NULL: none */
-	char *tls_ca_cert_file; /* NULL: the system's CAs */
+	char *tls_cert_file, *tls_key_file; /* certificate and key of listen_tls; NULL: none */
+	char *tls_ca_cert_file; /* CAs of clients' certificates; NULL: the system's CAs */
 	struct tls_lines tls_files;
 	enum auth_clients tls_auth_clients;
 	char *tls_protocols, *tls_ciphers, *tls_ciphersuites; /* NULL: the library's choice */
@@ -230,7 +230,7 @@ struct config {
 	                * used if there is a master */
 	struct strings sentinels; /* addresses; empty: there is one server, at `address` */
 	char *master; /* the primary's name at the sentinels; NULL: there are none */
-	char *sentinel_user; /* NULL: none */
+	char *sentinel_user; /* user of hasp's login at sentinels; NULL: none */
 	char *sentinel_password; /* NULL: none; also read from sentinel_password_file */
 	char *sentinel_password_file; /* NULL: none */
 	int64_t failover_wait_ms; /* -1: not set; see config_failover_wait_ms() */
@@ -248,7 +248,7 @@ struct config {
 	int64_t links_per_worker; /* shared links for each login, >= 1 */
 	int64_t connect_timeout_ms; /* limit for resolving and connecting together */
 	int64_t links_max; /* limit of all workers' links to one server; 0: no limit */
-	int64_t dns_max_ttl_ms; /* 0: a name is resolved when a link is made */
+	int64_t dns_max_ttl_ms; /* 0: hasp resolves a name only to make a link */
 	int64_t server_check_delay_ms; /* 0: no checks */
 	int64_t server_timeout_ms; /* 0: no limit */
 	int64_t tcp_user_timeout_ms; /* 0: the kernel's default */

@@ -20,7 +20,7 @@
 /* The bytes that one holder keeps; embedded in the holder. */
 struct account_share {
 	struct list node; /* in account.shares if `nbytes` is not 0 */
-	size_t nbytes; /* 0, or at least ACCOUNT_LEAST */
+	size_t nbytes; /* the holder's bytes: 0, or at least ACCOUNT_LEAST */
 };
 
 struct account {

@@ -29,7 +29,7 @@ struct freelist_node {
 };
 
 struct freelist {
-	struct freelist_node *first; /* NULL: the list keeps no block */
+	struct freelist_node *first; /* first block; NULL: the list is empty */
 	size_t size; /* bytes of a block */
 	size_t n; /* number of blocks in the list */
 };

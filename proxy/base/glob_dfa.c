@@ -30,7 +30,7 @@ struct state {
 	struct map_node node; /* keyed by the bytes of `at` */
 	int32_t row; /* index of the state's row */
 	size_t n;
-	uint32_t at[]; /* nodes, in ascending order */
+	uint32_t at[]; /* the state's nodes, in ascending order */
 };
 
 struct glob_dfa {
@@ -44,7 +44,7 @@ struct glob_dfa {
 	 * byte, and last the answer for a key that ends there. A step to a state is its row's
 	 * index. */
 	int32_t *rows;
-	size_t row; /* length of a row */
+	size_t row; /* length of a row, in steps */
 	size_t capacity; /* number of states that fit */
 	int32_t start; /* the step to the state at the end of the set's prefix */
 	/* The nodes of a state that is being made. */

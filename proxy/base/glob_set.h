@@ -23,7 +23,7 @@
 
 #include "base/slice.h"
 
-#define GLOB_SET_NONE INT32_MAX /* no pattern */
+#define GLOB_SET_NONE INT32_MAX /* the number for no pattern */
 
 enum glob_node_kind { GLOB_NODE_ROOT, GLOB_NODE_BYTE, GLOB_NODE_CLASS, GLOB_NODE_STAR };
 

@@ -25,7 +25,7 @@ struct map_node {
 
 struct map {
 	struct map_node **buckets; /* NULL until the first put */
-	size_t nbuckets; /* a power of two */
+	size_t nbuckets; /* number of buckets, a power of two */
 	size_t n; /* number of entries */
 	uint8_t secret[SIPHASH_SECRET_SIZE];
 	struct map_node **old; /* half as many buckets, from which entries still move; NULL:

@@ -35,7 +35,7 @@ struct timer {
 };
 
 struct timers {
-	double (*clock)(void *arg); /* seconds; never goes back */
+	double (*clock)(void *arg); /* returns seconds; never goes back */
 	/* Called when a timer is started that is due before all others, at `at`. May be
 	 * NULL. */
 	void (*on_earlier)(void *arg, double at);

@@ -9,7 +9,7 @@
 
 struct entry {
 	struct map_node by_key;
-	size_t at; /* index in the heap */
+	size_t at; /* index in table.heap */
 	struct top_key key;
 	struct top_key_counts counts;
 };

@@ -92,7 +92,7 @@ void block_close(struct block *b);
 void block_fail(struct block *b);
 
 /* The replies to an EXEC that does not run. */
-extern const struct slice block_execabort; /* a command was refused */
-struct slice block_nil(int proto); /* a watched key was changed */
+extern const struct slice block_execabort; /* for a refused command */
+struct slice block_nil(int proto); /* for a changed key that was watched */
 
 #endif

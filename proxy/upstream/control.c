@@ -32,7 +32,7 @@ struct control {
 	struct control_opts opts;
 	struct own_conn conn; /* hasp's connection; closed between two tries to connect */
 	struct retry retry;
-	struct list requests; /* in flight, oldest first */
+	struct list requests; /* requests in flight, oldest first */
 	struct list held; /* requests that wait until Redis has selected their database */
 	bool selecting; /* SELECT for the first of `held` is in flight */
 	int db; /* the database that Redis has selected */

@@ -138,9 +138,9 @@ enum link_alarm {
 };
 
 enum link_kind {
-	LINK_KIND_SHARED, /* for several users */
-	LINK_KIND_PRIVATE, /* for one user */
-	LINK_KIND_OWN, /* for hasp itself */
+	LINK_KIND_SHARED, /* a link for several users */
+	LINK_KIND_PRIVATE, /* a link for one user */
+	LINK_KIND_OWN, /* a link for hasp itself */
 };
 #define LINK_KINDS (LINK_KIND_OWN + 1)
 
@@ -193,9 +193,9 @@ void link_note_login(struct link_env *env, bool required, double asked_at);
 /* The login of a link. */
 struct link_login {
 	int db;
-	uint8_t proto; /* 2 or 3 */
-	const char *user; /* NULL: the default user */
-	const char *password; /* NULL: no AUTH */
+	uint8_t proto; /* version of the protocol: 2 or 3 */
+	const char *user; /* user to log in as; NULL: the default user */
+	const char *password; /* password of the user; NULL: no AUTH */
 	const char *name; /* for CLIENT SETNAME; NULL: none */
 	/* For CLIENT SETINFO; NULL: none, or the link is shared. */
 	const char *lib_name, *lib_ver;

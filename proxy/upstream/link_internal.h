@@ -19,7 +19,7 @@ struct inflight {
 	/* NULL: the user has left, or the link itself sent the request. */
 	struct link_user *user;
 	void *tag; /* argument of link_expect(); NULL if `count` > 1 */
-	uint32_t count; /* number of requests */
+	uint32_t count; /* number of requests in the run */
 	uint16_t flags; /* argument of link_expect(); 0 if `count` > 1 */
 };
 
@@ -115,7 +115,7 @@ static inline void fifo_pop(struct fifo *f, uint32_t n)
  *
  * Being connected is not a state: until dialling has ended, the stream keeps the sent bytes. */
 enum link_state {
-	LINK_NEW, /* inside link_new() */
+	LINK_NEW, /* a new link, inside link_new() */
 	LINK_LOGGING_IN, /* queues its users' requests until Redis accepts the login */
 	LINK_LOGGING_IN_OPAQUE, /* as LINK_LOGGING_IN, after link_make_opaque() */
 	LINK_OPEN, /* sends users' requests, and scans replies */
@@ -177,7 +177,7 @@ struct link {
 	enum link_state state;
 	struct list users;
 	size_t nusers;
-	struct dial *dial; /* NULL: connected, or closed, or between two tries */
+	struct dial *dial; /* the try to connect; NULL: connected, closed, or between tries */
 	struct link_opening *opening; /* set while the link may try again; else NULL */
 	struct stream stream;
 	struct reply_scan scan;

@@ -46,7 +46,7 @@ enum node_freeze {
 struct node {
 	struct link_env links; /* the environment of all links to the server */
 
-	/* NULL after node_stop(). */
+	/* `pool`, `control`, `liveness` and `name` are NULL after node_stop(). */
 	struct pool *pool; /* the shared links */
 	struct control *control; /* hasp's own connection */
 	struct liveness *liveness;

@@ -49,11 +49,11 @@ struct sentinels {
 	uint32_t named_by[SENTINELS_MAX]; /* a bit for each configured sentinel that has
 	                                   * reported names[i] */
 	size_t n; /* length of `names` and `named_by` */
-	char **configured; /* addresses in the configuration */
+	char **configured; /* the sentinels' addresses in the configuration */
 	size_t nconfigured;
 	int64_t epoch; /* epoch of the last answer that counted; -1: no answer has counted */
 
-	/* The present round. */
+	/* State of the present round. */
 	size_t asked; /* names[0 .. asked - 1] were asked */
 	size_t nbehind; /* number of sentinels that reported an earlier epoch */
 	struct sentinel_word words[SENTINELS_MAX]; /* the sentinels' answers */

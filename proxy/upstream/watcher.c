@@ -21,7 +21,7 @@
 #define AGAIN_SECONDS 0.2
 /* Seconds for which the first round waits for sentinels that do not answer. */
 #define COMPARE_SECONDS 1.0
-/* As AGAIN_SECONDS, without sentinels. */
+/* As AGAIN_SECONDS, if the configuration names no sentinels. */
 #define ADDRESS_AGAIN_SECONDS 1.0
 
 /* --- results ------------------------------------------------------------------------------ */

@@ -35,7 +35,7 @@ struct watcher_settings {
 	const char *address; /* address of the only server, if there is no master */
 	const char *user, *password; /* login at servers; NULL: none */
 	const char *sentinel_user, *sentinel_password; /* login at sentinels; NULL: none */
-	struct dial_tls tls; /* for all connections */
+	struct dial_tls tls; /* TLS settings of all connections */
 	int64_t timeout_ms; /* limit of one question; > 0 */
 	int64_t failover_wait_ms; /* limit of the wait for an announced failover; 0: no wait */
 };
