@@ -119,7 +119,7 @@ struct client_env {
 	struct deadlocks *deadlocks;
 	struct quorum *quorum; /* stores the locks of the verbs; NULL: `node` stores them */
 	int worker; /* the worker's number, a part of its clients' tokens */
-	char *scratch; /* buffer into which requests are read */
+	char *scratch; /* buffer into which hasp reads requests */
 	size_t scratch_size;
 	struct request_args args; /* arguments of the request that hasp decides about now */
 	struct command_info found; /* the command of `args`, if hasp had to look it up */

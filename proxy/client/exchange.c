@@ -144,7 +144,7 @@ static void wait_in_turn(struct client *c, const struct op_out *out)
 		client_set_state(c, CLIENT_PARKED_REPLY);
 		client_close(c, not_understood);
 	} else if (c->eof && c->state == CLIENT_PARKED_TURN) {
-		/* As hasp knows its place, the client leaves the queue without a search. */
+		/* hasp knows the place by now, so the client leaves without a search. */
 		client_close(c, "hung up while it waited for a lock");
 	} else if (c->state == CLIENT_PARKED_TURN) {
 		watch_for_deadlock(c, t);

@@ -115,7 +115,7 @@ static struct decision decide_keys(struct context *x, struct guard_keys *k)
 	if (x->session->opaque)
 		return call_opaque(x, k, fits);
 	if (k->writes && !fits) {
-		/* WATCH, MULTI and EXEC of hasp's would end the application's WATCH. */
+		/* hasp's own WATCH, MULTI and EXEC would end the application's WATCH. */
 		if (x->session->txn.watching)
 			return refuse_command(x, "ERR hasp: hasp needs a transaction to write "
 			                         "this guarded key, and that would end WATCH: "

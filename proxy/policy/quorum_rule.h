@@ -22,7 +22,7 @@ enum quorum_act {
 	QUORUM_ACT_RELEASE_OWN, /* release of the client's own lock; the reply is a success even
 	                         * if no majority has confirmed the release */
 	QUORUM_ACT_REFUSE_RELEASE, /* a refused release: the client has not read the value */
-	QUORUM_ACT_EXTEND, /* LOCK.EXTEND, EXPIRE */
+	QUORUM_ACT_EXTEND, /* LOCK.EXTEND or EXPIRE */
 	QUORUM_ACT_PERSIST,
 	QUORUM_ACT_GET,
 	QUORUM_ACT_EXISTS,

@@ -59,7 +59,7 @@ static enum resp_result find_line(const char *p, size_t n, char end, size_t *len
 	return n > REQUEST_LINE_MAX ? RESP_BAD : RESP_MORE;
 }
 
-/* A complete header line. Passed by value, so that it stays in registers. */
+/* A complete header line. Functions pass this struct by value: it stays in registers. */
 struct header {
 	size_t size; /* length of the line with its end; 0: scan_any_header() must read it */
 	size_t value;

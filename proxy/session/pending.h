@@ -41,7 +41,7 @@ enum pending_kind {
 	PENDING_GUARD, /* a command on guarded keys, of either strategy */
 	PENDING_LOGIN, /* hasp's own command, which asks whether the client is logged in */
 	PENDING_COUNT, /* hasp's own write before a WAIT */
-	PENDING_STREAM, /* SYNC, MONITOR: a stream of bytes begins unless Redis refuses it */
+	PENDING_STREAM, /* SYNC, MONITOR: if Redis accepts it, a stream of bytes begins */
 	PENDING_NOTICE, /* hasp must see the reply, but no later request waits for it */
 	PENDING_SETINFO, /* CLIENT SETINFO: the name or the version of the client's library */
 };

@@ -39,8 +39,8 @@ enum session_login {
 enum session_certainty {
 	SESSION_CERTAIN,
 	SESSION_UNCERTAIN, /* a request may or may not have changed the link */
-	SESSION_USER_UNCERTAIN, /* as SESSION_UNCERTAIN; and hasp does not know the user, or its
-	                         * name is too long to keep */
+	SESSION_USER_UNCERTAIN, /* as SESSION_UNCERTAIN; and hasp does not know the user, or the
+	                         * user's name is too long to keep */
 };
 
 struct session {
