@@ -106,7 +106,7 @@ struct client_table {
 	struct client_place *places;
 	uint32_t n, cap;
 	uint64_t first_free; /* number of the first free place, counted from 1; 0: none */
-	uint64_t last; /* the last number that was given to a client */
+	uint64_t last; /* number of the newest client */
 };
 
 /* The state that the clients of a worker share; the worker owns it. */

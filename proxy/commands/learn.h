@@ -24,8 +24,8 @@ size_t learn_commands(struct commands *t, const redisReply *reply);
 bool learn_named(struct commands *t, struct slice name, const redisReply *entry);
 
 /* Command names that clients send and the table of commands lacks, because a module was loaded
- * later or a command was renamed. hasp asks the server about them: one question at a time,
- * however many such names come, and at most once a second, unless clients wait for the answer.
+ * later or a command was renamed. hasp asks the server about several names at once, with one
+ * question in flight: at most once a second, but earlier if clients wait for the answer.
  *
  *   classifier.c: unknown_commands_add(name) --> unknown_commands_query()
  *                                                    |  COMMAND INFO name ...

@@ -340,7 +340,7 @@ static void find_given_back(struct context *x, struct slice token)
 	x->opts.given_back = buf_slice(out);
 }
 
-/* Writes the call of an MLOCK or MUNLOCK, or an error instead: then `keys` is empty. */
+/* Writes the call of an MLOCK or MUNLOCK. If this writes an error, it empties `keys`. */
 static void write_multi_call(struct context *x, const struct mlock_step *step,
                              struct mlock_keys *keys, struct lock_call *call)
 {

@@ -180,7 +180,7 @@ static void inherited_fds_log_unnamed(int fd)
 }
 
 /* Handles the sockets that no entry took. Closes those of the old hasp, because the file names
- * them no longer. Returns -1 if systemd opened one, because its clients would get no answer. */
+ * them no longer. Returns -1 for a socket from systemd, whose clients would get no answer. */
 static int inherited_fds_finish(struct inherited_fds *h)
 {
 	int rc = 0;

@@ -60,7 +60,7 @@ enum resp_result reply_scan(struct reply_scan *s, const char *p, size_t n, size_
 /* The last simple reply of a connection. The next reply often has the same header, and so the
  * same length. All zero: there was no reply yet. */
 struct reply_alike {
-	uint64_t head; /* the first bytes of the reply, which decide its length; then zeros */
+	uint64_t head; /* the first bytes of the reply, which decide its length; others: 0 */
 	uint64_t mask; /* 0xff for each byte of `head` that is from the reply */
 	size_t len; /* length of the whole reply; 0: there was none */
 };

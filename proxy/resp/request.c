@@ -165,9 +165,9 @@ static char unescape(const char *p, const char *end, size_t *len)
 	return hit ? to[hit - from] : p[1];
 }
 
-/* Reads one argument of an inline request from `p` as Redis' sdssplitargs() does; appends it
- * to `text`, unless that is NULL. Returns the argument's end; NULL if a quote is not closed,
- * or not followed by a space. */
+/* Reads one argument of an inline request from `p` as Redis' sdssplitargs() does. If `text` is
+ * not NULL, appends the argument to it. Returns the argument's end; NULL if a quote is not
+ * closed, or not followed by a space. */
 static const char *inline_arg(const char *p, const char *end, struct buf *text)
 {
 	char quote = 0;

@@ -68,7 +68,7 @@ struct pending_request {
 	bool ended; /* with `ends_transaction`: the reply's first line shows the success */
 	uint32_t number; /* with `ends_transaction`: the caller's number for the transaction */
 	bool by_eval; /* hasp has sent a call with the script's text in place of the request */
-	bool is_short; /* the script may answer +BUSY: then hasp sends the call again in full */
+	bool is_short; /* the call is short; after the answer +BUSY, hasp sends a full one */
 	struct list node; /* in session.awaited, transaction.queued or an EXEC's `queued` */
 	struct freelist *freelist; /* where pending_free() puts the memory; NULL: free() */
 	size_t index; /* position of the request in its transaction, from 0 */

@@ -53,7 +53,7 @@ struct transaction {
 	uint32_t nkept; /* number of commands that transaction_keep() got */
 	uint32_t nunguarded; /* number of queued commands that name no guarded key under the
 	                      * configuration of `generation` */
-	uint32_t generation; /* the policy_env.generation that `nunguarded` was counted in */
+	uint32_t generation; /* the policy_env.generation in which hasp counted `nunguarded` */
 	struct pending_request *exec; /* has the pending requests since MULTI in its `queued`,
 	                               * and will await EXEC's reply; NULL: there are none */
 	struct buf kept; /* the commands since MULTI, if there are guards */
