@@ -158,7 +158,7 @@ static void checks_verb_names(const struct checks_section *s, const struct verbs
 	}
 }
 
-/* Checks a user and its password. `command_option`: may be NULL, like a missing option. */
+/* Checks a user and its password. `command_option` NULL: the section has no such option. */
 static void checks_user(const struct checks_section *s, const char *user_option,
                         const char *password_option, const char *file_option,
                         const char *command_option, struct faults *f)

@@ -53,8 +53,8 @@ void table_clear(enum section section, void *base);
  *
  *   file --> reader_next_line(): checks, headers --> inih --> reader_on_value() --> events */
 
-/* Longest line in bytes without its end, and longest name of a section or an
- * option: inih's INI_MAX_LINE less "\r\n\0", and its MAX_NAME less "\0". */
+/* Longest line in bytes, without its line end, and longest name of a section or an option:
+ * inih's INI_MAX_LINE less "\r\n\0", and its MAX_NAME less "\0". */
 #define READER_LINE_MAX 197
 #define READER_NAME_MAX 49
 
@@ -65,7 +65,7 @@ struct reader_events {
 	 * on_fault() got. `continued`: an indented line below the option's own. */
 	void (*on_option)(void *arg, int line, const char *name, const char *value,
 	                  bool continued);
-	/* The line has no place in an ini file. Line 0: the file itself. */
+	/* Called for a line that has no place in an ini file; line 0: the file itself. */
 	void (*on_fault)(void *arg, int line, const char *what);
 };
 

@@ -396,7 +396,7 @@ static void load_on_option(void *arg, int line, const char *name, const char *va
 			           "option '%s' before any section; expected [hasp] above "
 			           "it",
 			           name);
-		return; /* the unknown section is fault enough */
+		return; /* hasp has reported the unknown section already */
 	}
 	o = table_find(l->section.kind, name);
 	if (!o) {

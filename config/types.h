@@ -243,7 +243,7 @@ struct config {
 	char *password_command; /* command that prints upstream_password; NULL: none */
 	int password_command_line;
 	int64_t password_command_interval_ms; /* 0: only for a load or after refused logins */
-	struct server_tls upstream_tls; /* for servers, sentinels and nodes */
+	struct server_tls upstream_tls; /* TLS for servers, sentinels and nodes */
 	enum pooling pooling;
 	int64_t links_per_worker; /* shared links for each login, >= 1 */
 	int64_t connect_timeout_ms; /* limit for resolving and connecting together */

@@ -19,7 +19,7 @@
 
 struct map_node {
 	struct map_node *next;
-	struct slice key; /* the entry owns its bytes */
+	struct slice key; /* the entry owns the key's bytes */
 	uint64_t hash;
 };
 

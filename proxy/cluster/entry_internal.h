@@ -36,7 +36,7 @@ enum block_part_kind {
 	BLOCK_PART_WATCH, /* WATCH, UNWATCH */
 	BLOCK_PART_QUEUED, /* a command of the transaction */
 	BLOCK_PART_EXEC,
-	BLOCK_PART_END, /* DISCARD, or UNWATCH, in place of a request; or a refused EXEC */
+	BLOCK_PART_END, /* a DISCARD or UNWATCH that replaces a request; or a refused EXEC */
 };
 
 /* The role of a part in a transaction. */
@@ -194,8 +194,8 @@ void dispatch_again(struct cluster_session *s);
 /* Handles the part's reply, the error `line`. Returns true if the node did not carry the
  * request out: hasp sends the part again, or answers it later. */
 bool redirection_take(struct cluster_part *p, struct slice line);
-/* As redirection_take(), for a part of a transaction. *discard: the DISCARD or UNWATCH to send
- * to the node then; SLICE_NONE: nothing. */
+/* As redirection_take(), for a part of a transaction. *discard: the DISCARD or UNWATCH that the
+ * caller must send to the node; SLICE_NONE: nothing. */
 bool redirection_take_block(struct cluster_part *p, struct slice line, struct slice *discard);
 /* Sends the part again a little later, because no node takes it now. `why`: a literal. */
 void redirection_later(struct cluster_part *p, const char *why);

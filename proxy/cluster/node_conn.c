@@ -346,7 +346,7 @@ static bool node_conn_on_line(void *owner, void *tag, struct slice line)
 		/* Drop the link: the node may still have the transaction or watched keys. */
 		is_replay = l->replays_due > 0;
 		node_conn_drop(l, reason);
-		/* The node refuses a session command that another node has accepted. */
+		/* End the session: the node refuses what another node has accepted. */
 		if (is_replay)
 			node_conn_break(l, reason);
 		if (p && l->session->flow != FLOW_CLOSED)

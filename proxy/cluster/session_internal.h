@@ -187,7 +187,7 @@ struct cluster_session {
 	                        * links, see node_conn_is_awaited() */
 };
 
-/* Returns the bit of a slot: its number modulo 64. Bits stay set until all is idle. */
+/* Returns the bit of a slot: its number modulo 64. It is set until the session is idle. */
 static inline uint64_t session_bit(unsigned slot)
 {
 	return UINT64_C(1) << slot % 64;
@@ -232,7 +232,7 @@ void session_deliver(struct cluster_session *s);
 void session_put(struct cluster_session *s, struct slice bytes);
 /* As session_put(), for bytes that answer no request: adds them between two replies. */
 void session_push(struct cluster_session *s, struct slice bytes);
-/* Counts `nbytes` more bytes of memory that are kept, beside those of the requests. */
+/* Counts `nbytes` more bytes of memory that the session keeps, besides its requests. */
 void session_grew(struct cluster_session *s, size_t nbytes);
 /* Stops reading the session's own links, so that replies stay with the nodes: if the client
  * does not read, or if replies that came before their turn exceed client_output_limit. */

@@ -139,7 +139,7 @@ struct sentinel_events *sentinel_events_new(const struct sentinel_events_opts *o
 	return e;
 }
 
-/* Closes the connections to unwanted sentinels, and marks the others as unwanted. */
+/* Closes the connections to sentinels that are not wanted; resets `wanted` of the others. */
 static void free_unwanted(struct sentinel_events *e)
 {
 	list_drain (struct sentinel_sub, sub, &e->subs, node) {

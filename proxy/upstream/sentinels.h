@@ -88,7 +88,7 @@ struct sentinel_answer {
 
 /* Appends the command that asks for the primary. */
 void sentinel_write_question(struct buf *out, const char *master);
-/* As sentinel_read(), for the reply to sentinel_write_question(): no other sentinels. */
+/* As sentinel_read(), for the reply to sentinel_write_question(): reads only the address. */
 int sentinel_read_named(struct sentinel_answer *a, const redisReply *named, const char **why)
 	__attribute__((warn_unused_result));
 

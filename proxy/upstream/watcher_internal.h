@@ -51,8 +51,8 @@ struct sentinel_events;
 struct sentinel_events_opts {
 	const struct link_env *links; /* settings of all links, without an address */
 	const char *master; /* the master's name; outlives the struct */
-	/* `sentinel`: the address, as given to sentinel_events_listen(). Must not call
-	 * functions of sentinel_events. */
+	/* `sentinel`: the address, as given to sentinel_events_listen(). The callee must not
+	 * call functions of sentinel_events. */
 	void (*on_event)(void *arg, const char *sentinel, enum sentinel_event event);
 	void *arg;
 };
