@@ -66,7 +66,7 @@ static const char *table_check_upstream(const char *s)
 	return value_address_fault(s, ADDRESS_TO_CONNECT);
 }
 
-/* Rejects unix sockets: nodes of a cluster name each other by host and port. */
+/* Rejects unix sockets, too: nodes of a cluster name each other by host and port. */
 static const char *table_check_cluster(const char *s)
 {
 	if (strncmp(s, "unix:", 5) == 0)

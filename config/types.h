@@ -99,7 +99,7 @@ struct server_tls {
 	struct tls_lines files;
 	char *ca_cert_file; /* CAs of the servers' certificates; NULL: the system's CAs */
 	char *cert_file, *key_file; /* hasp's certificate and key; NULL: none */
-	char *server_name; /* name in that certificate; NULL: the host that hasp dials */
+	char *server_name; /* expected name in a certificate; NULL: the host that hasp dials */
 	enum switch_mode verify;
 };
 
@@ -253,7 +253,7 @@ struct config {
 	int64_t server_timeout_ms; /* 0: no limit */
 	int64_t tcp_user_timeout_ms; /* 0: the kernel's default */
 	int64_t replicas_ack,
-		replicas_ack_timeout_ms; /* for sections that do not set these options */
+		replicas_ack_timeout_ms; /* defaults for sections without these options */
 
 	/* [discover] */
 	bool discover; /* the file has the section, or hasp was started with --discover */

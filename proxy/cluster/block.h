@@ -42,7 +42,7 @@ struct block {
 	bool watches; /* the node may be watching keys for the client */
 	bool watch_lost; /* keys were watched at another node: EXEC must fail */
 	bool aborted; /* hasp has refused a command: hasp must refuse EXEC, too */
-	bool too_long; /* the transaction exceeds the limit: `kept` lacks commands of it */
+	bool too_long; /* the transaction exceeds the limit: `kept` lacks some commands */
 	struct buf kept; /* MULTI, and the commands after it */
 	size_t nkept; /* number of commands in `kept` */
 };

@@ -54,8 +54,8 @@ void cluster_front_stop(struct node *n); /* closes the links of the front's pool
 void cluster_front_free(struct node *n);
 
 /* Sets two limits. A request that no node takes gets an error after `failover_wait_ms`. While
- * hasp keeps `output_limit` bytes of a client's replies that came before their turn, hasp takes
- * no more requests of the client. */
+ * hasp keeps `output_limit` bytes or more of a client's replies that came before their turn,
+ * hasp takes no more requests of the client. */
 void cluster_set_limits(struct cluster *c, int64_t failover_wait_ms, size_t output_limit);
 
 /* Call this when the map has changed: sends waiting requests to their slots' present nodes. */

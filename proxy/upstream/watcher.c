@@ -298,7 +298,7 @@ static bool watcher_use_newest(struct watcher *w)
 }
 
 /* Calls watcher_follow() for the present primary if a sentinel has named it, although no answer
- * counts. Returns false if none has. */
+ * counts. Returns false if no sentinel has. */
 static bool watcher_use_known(struct watcher *w)
 {
 	if (!w->sentinels.named_known)
