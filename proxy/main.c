@@ -67,7 +67,7 @@ static const int main_unused_signals[] = { SIGQUIT, SIGALRM, SIGVTALRM, SIGPROF,
 	                                   SIGIO,   SIGPWR,  SIGSTKFLT };
 
 /* Blocks signals, so that an early signal waits until hasp serves. Does not block SIGTERM and
- * SIGINT, which may end hasp at once until it serves. */
+ * SIGINT: before hasp serves, they end it at once. */
 static void main_block_signals(sigset_t *blocked, sigset_t *before)
 {
 	sigemptyset(blocked);

@@ -497,7 +497,7 @@ void send_count(struct client *c, const struct decision *d);
 /* --- partial.c ---------------------------------------------------------------------------- */
 
 /* Passes an invalid request up to its fault: Redis answers with a protocol error, and closes.
- * Does not pass the bytes after the fault, because Redis could find valid requests in them. */
+ * Does not pass later bytes: if Redis saw no fault, it could run what hasp has not checked. */
 void partial_pass_bad(struct client *c, struct cursor *k);
 /* Refuses the request with `error`, after the replies that are due, and closes the client. May
  * first park the client, until it can take a link of its own. */

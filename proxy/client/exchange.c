@@ -449,7 +449,7 @@ static void undo_parts_by_link(struct client *c, const struct context *x)
 	buf_release(&out);
 }
 
-/* If the configuration has changed, decides about `current` again, and returns true. */
+/* Returns true if the configuration has changed, and hasp therefore decides again. */
 static bool is_decided_again(struct client *c, struct context *x)
 {
 	struct guard_op *op = c->current->guard_op;

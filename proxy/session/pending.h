@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * pending: a request in flight whose reply changes the session, or needs an action of hasp's;
- * it is the tag of the request on its link. Requests that are only passed have none.
+ * pending: a request in flight whose reply changes the session, or needs an action of hasp's.
+ * The struct is the tag of the request on its link. Requests that hasp only passes have none.
  */
 #ifndef HASP_SESSION_PENDING_H
 #define HASP_SESSION_PENDING_H
@@ -32,7 +32,7 @@ enum pending_kind {
 	PENDING_EXEC,
 	PENDING_DISCARD, /* DISCARD, or UNWATCH outside of a transaction */
 	PENDING_LOCK, /* a call on a lock, or an error in its place */
-	PENDING_INFO, /* LOCK.INFO: hasp adds to the reply */
+	PENDING_INFO, /* LOCK.INFO: hasp adds fields to Redis' reply */
 	PENDING_LIST, /* LOCK.LIST: the reply shows whether Redis serves the client */
 	PENDING_QUORUM, /* a command on a lock of a quorum: if Redis accepts it, hasp asks the
 	                 * quorum */
@@ -55,7 +55,7 @@ enum subscription { SUBSCRIBED_CHANNELS, SUBSCRIBED_PATTERNS, SUBSCRIBED_SHARDS 
 
 struct pending_login {
 	char *texts[LOGIN_TEXTS]; /* NULL: the request leaves the text as it is; "": removes it.
-	                           * A user comes with a password. */
+	                           * A new user has a new password. */
 	bool user_unknown; /* the user's name was too long to keep */
 	uint8_t proto; /* the protocol version that HELLO sets; 0: HELLO sets none */
 };

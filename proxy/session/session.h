@@ -157,7 +157,7 @@ static inline int session_db(const struct session *s)
 /* Records whether Redis serves the connection without a login. On a new link, this is unknown.
  * Changes nothing for a client that has logged in. */
 void session_set_admission(struct session *s, enum session_login admission);
-/* Marks a connection as logged in, because the hasp that handed it over had logged it in. The
+/* Marks a connection as logged in, because it logged in before another hasp handed it over. The
  * texts of the user and the password must be set. */
 void session_set_logged_in(struct session *s);
 
