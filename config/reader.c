@@ -72,7 +72,7 @@ static void reader_take_header(struct reader_state *r, char *s)
 	r->after_option = false;
 	if (!end) {
 		reader_fault(r, "a section's name has no ']'; expected [NAME]");
-		/* Take the line as a header: the lines below belong to that section. */
+		/* Even a faulty header begins a section, to which the lines below belong. */
 		end = s + strcspn(s, ";#");
 		*end = '\0';
 	}

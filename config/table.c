@@ -512,7 +512,7 @@ const struct option table_options[] = {
 	  .help = "Which connections count as one owner if a command has no AS." },
 	{ SECTION_VERBS, "reentrant", OPTION_ENUM, IN_VERBS(reentrant),
 	  .def = "count", .choices = VERBS_REENTRANT_MODES, .reloadable = true,
-	  .help = "Whether owners can lock again: count holds like Redisson, refresh like go-zero, or no." },
+	  .help = "Whether an owner can take its lock again: count (as with Redisson), refresh (go-zero) or no." },
 	{ SECTION_VERBS, "lease", OPTION_DURATION, IN_VERBS(lease_ms),
 	  .def = "30s", .min = MS, .max = LONGEST, .reloadable = true,
 	  .help = "Lease of a LOCK without PX or EX, which hasp renews while its owner is connected." },

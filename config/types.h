@@ -106,7 +106,8 @@ struct server_tls {
 /* The events of an enforced section that hasp logs. */
 struct event_settings {
 	enum switch_mode log_events;
-	int64_t log_held_ms; /* log a lock that was held so long; 0: never, as in guards */
+	int64_t log_held_ms; /* hasp logs a lock that was held for at least this long; 0: never.
+	                      * Guards always have 0 */
 	int64_t log_waited_ms; /* log a wait that was so long; 0: never */
 };
 

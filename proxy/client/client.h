@@ -5,7 +5,7 @@
  * replies in order. Clients share links; a command may need a link of the client's own.
  *
  *                                  requests.c
- *   socket --> scratch or `in` --> request scan --> only to be passed ------------------.
+ *   socket --> scratch or `in` --> request scan --> passed as it is --------------------.
  *                                      |                                                v
  *                                      `--> policy/dispatch --PASS--------> route.c, send.c
  *                                                |                                      |
@@ -17,12 +17,12 @@
  *                  |                                             v               |
  *                  `--what the reply means for session and locks-`---answered----'
  *
- * (a) Most requests have only to be passed: hasp counts them, and sends a run of them in one
- * piece. (b) hasp keeps other requests until they are whole, and decides about each once. A
- * long request that no rule concerns streams through. (c) A rewritten or guarded request stays
- * at the head of `in`, and the client is parked, until the request is answered: hasp may have
- * to send it again, and later requests must wait. (d) Replies go to the client as they come;
- * the link's FIFO says which of them hasp must read, too.
+ * (a) Most requests are passed as they are: hasp counts them, and sends a run of them in one
+ * piece. (b) hasp keeps other requests until they are whole, and decides about each once. Only
+ * a long request without a rule is sent on while it still arrives. (c) A rewritten or guarded
+ * request stays at the head of `in`, and the client is parked, until the request is answered:
+ * hasp may have to send it again, and later requests must wait. (d) Replies go to the client as
+ * they come; the link's FIFO says which of them hasp itself must read as well.
  */
 #ifndef HASP_CLIENT_CLIENT_H
 #define HASP_CLIENT_CLIENT_H

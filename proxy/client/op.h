@@ -102,8 +102,8 @@ struct op_action {
 	bool drops_head; /* first of all, the link discards the reply that is due next */
 	bool eval; /* AGAIN, NEXT: Redis lacks the script, so send its text */
 	bool carried_out; /* END: EXEC's reply reports the locks as taken */
-	struct slice answer; /* in the request, op_out.own or a constant; empty: op_out.text is
-	                      * the answer */
+	struct slice answer; /* points into the request, into op_out.own or to a constant.
+	                      * Empty: the answer is op_out.text */
 	struct resp_reply reply; /* ANSWER, END: the command's reply */
 	struct slice captured; /* END: the reply's bytes, if it is EXEC's */
 };

@@ -48,7 +48,7 @@ void cluster_free(struct cluster *c);
 /* Makes links of `env` virtual: they lead to sessions. */
 void cluster_serve(struct cluster *c, struct link_env *env);
 /* Makes the front: a node that stands for the whole cluster, and that clients use. The front
- * has only a pool, whose links are virtual. `links`: as for nodes. */
+ * has only a pool of virtual links. `links`: the environment of links, as every node has. */
 struct node *cluster_front_new(struct cluster *c, const struct link_env *links);
 void cluster_front_stop(struct node *n); /* closes the links of the front's pool */
 void cluster_front_free(struct node *n);

@@ -10,7 +10,7 @@
 #include "base/fatal.h"
 #include "cluster/session_internal.h"
 
-/* Bounds of the limit of requests in flight: the longer the replies, the lower the limit. */
+/* The limit of requests in flight is between these: the longer the replies, the lower. */
 #define ENTRIES_MAX ((size_t)4096)
 #define ENTRIES_MIN ((size_t)16)
 /* Bytes of a reply that hasp expects until it knows how long replies are. */
@@ -292,7 +292,7 @@ static void refuse_gathered(struct cluster_session *s)
 	session_set_flow(s, FLOW_STREAMING);
 }
 
-/* Keeps more of a request that is gathered. Returns how many bytes it has taken. */
+/* Adds to the request that hasp is gathering. Returns how many bytes it has taken. */
 static size_t gather_on(struct cluster_session *s, const char *p, size_t n)
 {
 	struct request_scan scan = s->scan;

@@ -479,8 +479,8 @@ static enum route route_of_script(struct slice subcommand)
 {
 	if (args_option(subcommand, "debug"))
 		return ROUTE_STICKY;
-	/* Redis does not read the link of a running script, and refuses SELECT on the others.
-	 */
+	/* While a script runs, Redis does not read the link that sent the script, and refuses
+	 * SELECT on other links. */
 	return args_option(subcommand, "kill") ? ROUTE_BARE : ROUTE_SHARED;
 }
 

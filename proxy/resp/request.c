@@ -84,7 +84,7 @@ static inline struct header scan_tiny_header(const char *p, size_t n, char type)
 {
 	size_t first, second;
 
-	/* Only digits may come before the CR, above all no NUL, which would hide the CR. */
+	/* Only digits may come before the CR. A NUL there would hide the CR. */
 	if (n < 5 || p[0] != type)
 		return (struct header){ 0, 0 };
 	first = (unsigned char)p[1] - (size_t)'0';

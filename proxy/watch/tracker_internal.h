@@ -113,8 +113,8 @@ struct lock_sums {
 	uint64_t tries[WAYS]; /* number of refused tries, by enum lock_way */
 	uint64_t n[SEEN_EVENTS];
 	bool likes_left; /* in a finding: clients also let locks with similar names expire */
-	double least_left; /* least time to the expiry, in seconds, at a release that was not
-	                    * SEEN_NARROW; 0: no such release */
+	double least_left; /* the least time, in seconds, that a lock had left when it was
+	                    * released, without the narrow releases; 0: no release */
 	double lapsed_longest; /* most seconds from taking a lock to SEEN_LAPSED, SEEN_SEIZED */
 	double expiry_later_longest; /* most seconds from taking a lock to SEEN_EXPIRY_LATER */
 	int64_t lease_ms_min, lease_ms_max; /* extreme expiries that clients set; 0: none */

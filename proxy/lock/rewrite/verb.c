@@ -334,8 +334,8 @@ static void write_lock(struct buf *out, const struct verbs *verbs, const struct 
 	call->success = LOCK_IF_POSITIVE;
 	call->value = call->owner;
 	call->ticket = opts->ticket;
-	/* A try that may wait is never short: Redis could answer it with `+BUSY`, and then a
-	 * later client's try could enter the queue before the full one arrives. */
+	/* A try that may wait is always a full call. Between a short call, answered by `+BUSY`,
+	 * and the full call, a later client's try could enter the queue. */
 	call->is_short = opts->may_be_short && !call->wait_ms;
 	if (call->is_short) {
 		write_short_lock(out, verbs, a, opts, call);

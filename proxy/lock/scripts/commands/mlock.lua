@@ -190,7 +190,7 @@ if not busy then
 	return fence
 end
 
--- A try that waits for a lock has none of the later locks.
+-- A try that waits for a lock must have none of the later locks in KEYS.
 undo_from(busy + 1)
 for i = 1, busy - 1 do
 	if what[i] == 'free' then

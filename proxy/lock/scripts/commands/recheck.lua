@@ -16,7 +16,7 @@ if #argv > n then
 	local now = call('TIME')
 	now_ms = now[1] * 1000 + math.floor(now[2] / 1000)
 end
--- Returns for how many ms more all places of a semaphore are taken.
+-- Returns the ms until a place of the semaphore becomes free; -2: there is one now.
 local function taken_ms(lock, limit)
 	local taken = redis.pcall('ZCARD', lock)
 	if type(taken) ~= 'number' or taken < tonumber(limit) then

@@ -132,7 +132,7 @@ local function may_take_rw(lock, record, side, token, kind)
 	end
 	local reads = live_reads(lock, token, holds)
 	if holds and reads == 0 then
-		-- The time of the owner's holds is over, so its count begins again.
+		-- The leases of the owner's holds are over, so the owner's count begins again.
 		redis.call('HDEL', lock, token)
 		redis.pcall('HDEL', record, token)
 	end
