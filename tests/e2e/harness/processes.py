@@ -186,7 +186,7 @@ class RedisServer(Process):
             if "--cluster-enabled" in self.options:
                 # By default, the bus uses the port plus 10,000, which may be in use or above 65,535.
                 listens += ("--cluster-port", bus)
-            self.spawn(self.program, *listens, "--bind", self.host,
+            self.spawn(self.program, *listens, *self.further_listeners(), "--bind", self.host,
                        "--unixsocket", self.unix, "--save", "", "--appendonly", "no",
                        "--enable-debug-command", "local",
                        "--dir", self.dir, *self.options)
@@ -195,6 +195,11 @@ class RedisServer(Process):
                 self.port, self.bus = port, bus
                 return
         raise RuntimeError(f"redis-server does not start:\n{self.log}")
+
+    def further_listeners(self):
+        """Returns options for other ports. start() calls this for each try: if another process has
+        taken a port in the meantime, the next try uses others."""
+        return ()
 
     def ready(self):
         if not self.unix.exists():  # looking for the file is cheaper than connecting

@@ -111,11 +111,15 @@ class TlsRedis(RedisServer):
     """A Redis that also listens for TLS, at tls_address. `clients`: whether clients need
     certificates."""
 
+    tls_port = None
+
     def __init__(self, authority, certificate, *options, clients="no"):
-        self.tls_port = free_port("127.0.0.1")
-        super().__init__("--tls-port", self.tls_port, "--tls-cert-file", certificate.cert,
-                         "--tls-key-file", certificate.key, "--tls-ca-cert-file", authority.cert,
-                         "--tls-auth-clients", clients, *options)
+        super().__init__("--tls-cert-file", certificate.cert, "--tls-key-file", certificate.key,
+                         "--tls-ca-cert-file", authority.cert, "--tls-auth-clients", clients, *options)
+
+    def further_listeners(self):
+        self.tls_port = self.tls_port if self.port else free_port(self.host)
+        return "--tls-port", self.tls_port
 
     @property
     def tls_address(self):
