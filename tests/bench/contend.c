@@ -4,7 +4,7 @@
  * they have it), and want it again at once.
  *
  *   contend HOST PORT CLIENTS SECONDS HOLD verb|set|poll|retake|redisson
- *   contend HOST PORT 2 SECONDS HOLD pass
+ *   contend HOST PORT 2 SECONDS HOLD pass [PORT]
  *
  *   verb      LOCK key WAIT 60000, UNLOCK key: through hasp
  *   set       SET key value NX PX 30000, DEL key: through hasp, under a rule with `wait`
@@ -15,7 +15,8 @@
  *             subscribes, tries again, then waits for the message of a release or the end
  *             of the lease before the next try. Stays subscribed, which Redisson does not:
  *             that spares it two commands each time.
- *   pass      two clients pass a lock on, as with `verb`; a PING while one waits
+ *   pass      two clients pass a lock on, as with `verb`; a PING while one waits. With another
+ *             PORT the second client uses the hasp there
  *
  * Clients that wait in line when the time is over get the lock once more. Prints
  *
@@ -48,6 +49,7 @@
 #include "tests/bench/talk.h"
 
 #define KEY "bench:contended"
+#define RULE_KEY "rule:contended" /* has a [lock] rule, so LOCK would get an error */
 #define CHANNEL "redisson_lock__channel:{" KEY "}"
 #define LEASE "30000"
 #define WAIT "60000"
@@ -105,7 +107,7 @@ struct client {
 struct load {
 	enum how how;
 	uint64_t hold_ns;
-	struct addrinfo *to;
+	struct addrinfo *to, *other; /* `other`: for the second client; NULL: `to` */
 	int epoll, timer;
 	struct client *clients;
 	int nclients, nactive; /* `nactive`: those that are not done yet */
@@ -166,6 +168,8 @@ static void write_requests(const struct load *load, struct client *c, int n)
 	/* As long as a UUID and a thread's number. */
 	snprintf(name, sizeof(name), "3d7a1f5e-0c2b-4a6d-9e8f-%012d:1", n);
 	token = slice_str(name);
+	if (load->how == SET)
+		key = SLICE_LIT(RULE_KEY);
 	switch (load->how) {
 	case VERB:
 	case PASS:
@@ -505,7 +509,9 @@ static void client_init(struct load *load, struct client *c, int n)
 {
 	struct epoll_event e = { .events = EPOLLIN, .data.ptr = &c->commands };
 
-	c->commands = (struct conn){ .fd = connect_to(load->to), .client = c };
+	const struct addrinfo *to = n == 1 && load->other ? load->other : load->to;
+
+	c->commands = (struct conn){ .fd = connect_to(to), .client = c };
 	c->messages = (struct conn){ .fd = -1, .client = c };
 	list_init(&c->sleeping);
 	write_requests(load, c, n);
@@ -535,20 +541,22 @@ int main(int argc, char **argv)
 	struct addrinfo hints = { .ai_socktype = SOCK_STREAM };
 	struct epoll_event e = { .events = EPOLLIN | EPOLLET };
 	struct load load = { .last = NULL };
-	int how = argc == 7 ? how_of(argv[6]) : -1, error;
+	int how = argc == 7 || argc == 8 ? how_of(argv[6]) : -1, error;
 	double seconds;
 
 	if (how < 0 || (load.nclients = atoi(argv[3])) <= 0 || (seconds = atof(argv[4])) <= 0 ||
-	    (how == PASS && load.nclients != 2)) {
+	    (how == PASS && load.nclients != 2) || (how != PASS && argc == 8)) {
 		fputs("usage: contend HOST PORT CLIENTS SECONDS HOLD "
 		      "verb|set|poll|retake|redisson\n"
-		      "       contend HOST PORT 2 SECONDS HOLD pass\n",
+		      "       contend HOST PORT 2 SECONDS HOLD pass [PORT]\n",
 		      stderr);
 		return 2;
 	}
 	load.how = (enum how)how;
 	load.hold_ns = strtoull(argv[5], NULL, 10) * 1000;
 	error = getaddrinfo(argv[1], argv[2], &hints, &load.to);
+	if (!error && argc == 8)
+		error = getaddrinfo(argv[1], argv[7], &hints, &load.other);
 	if (error)
 		fail(argv[1], gai_strerror(error));
 	load.epoll = epoll_create1(EPOLL_CLOEXEC);
@@ -571,6 +579,8 @@ int main(int argc, char **argv)
 	free((char *)load.acquire_sha.p);
 	free((char *)load.release_sha.p);
 	freeaddrinfo(load.to);
+	if (load.other)
+		freeaddrinfo(load.other);
 	free(load.clients);
 	return 0;
 }

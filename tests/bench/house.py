@@ -36,14 +36,17 @@ class House:
         self.redis = RedisServer("--maxclients", str(max_clients))
         host, port = self.redis.address
         try:
-            self.hasp = Hasp(config.format(upstream=f"{host}:{port}", **settings),
-                             binary=program("hasp"))
+            self.config = config.format(upstream=f"{host}:{port}", **settings)
+            self.hasp = self.another_hasp()
         except BaseException:
             self._remove_redis()
             raise
         # Only now does hasp know which commands may share a link.
         until(lambda: "upstream_up" in self.hasp.log, "hasp to know Redis")
         self.client = self.redis.client()
+
+    def another_hasp(self):
+        return Hasp(self.config, binary=program("hasp"))
 
     def _remove_redis(self):
         self.redis.stop()
