@@ -7,6 +7,7 @@
 #include "tests/sim/models.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "tests/sim/app.h"
@@ -18,6 +19,8 @@
 #define COMMANDS_LEAST 100
 #define COMMANDS_MOST 400
 #define VALUE_MOST 4000
+/* The most SETs that a client remembers of those whose connections were cut. */
+#define CUTS_MOST 8
 
 static struct plain {
 	struct app client;
@@ -26,9 +29,10 @@ static struct plain {
 	bool is_known; /* Redis has confirmed `value` */
 	bool reads;
 	bool writes; /* a SET is not answered yet */
-	int cut_value; /* the value of a SET whose connection was cut before the answer: Redis
-	                * may run that SET after the next connection's, as without hasp. 0: none
-	                */
+	int cut[CUTS_MOST]; /* values of SETs whose connections were cut before the answer:
+	                     * Redis may run them after those of later connections, as without
+	                     * hasp. 0: none */
+	size_t ncuts; /* how often a SET was cut */
 	size_t nleft; /* replies to the pipeline that are still due; 0: no pipeline */
 	char stored[16]; /* beginning of the last value that the pipeline has stored */
 } clients[CLIENTS];
@@ -97,10 +101,22 @@ static void on_pipelined(struct plain *p, const redisReply *r)
 		app_think(&p->client, chance_delay(0, THINK_MOST));
 }
 
+/* True if `value` is from a SET that was cut, which can run only once. */
+static bool is_cut(struct plain *p, int value)
+{
+	for (size_t i = 0; i < CUTS_MOST; i++) {
+		if (p->cut[i] != value)
+			continue;
+		p->cut[i] = 0;
+		return true;
+	}
+	return false;
+}
+
 static void on_reply(struct app *c, const redisReply *r)
 {
 	struct plain *p = container_of(c, struct plain, client);
-	char expected[16], cut[16];
+	char expected[16];
 
 	if (p->nleft) {
 		on_pipelined(p, r);
@@ -108,15 +124,13 @@ static void on_reply(struct app *c, const redisReply *r)
 	}
 	p->writes = false;
 	snprintf(expected, sizeof(expected), "%d", p->value);
-	snprintf(cut, sizeof(cut), "%d", p->cut_value);
 	if (r->type == REDIS_REPLY_ERROR)
 		p->is_known = false;
 	else if (!p->reads)
 		p->is_known = true;
-	else if (r->type == REDIS_REPLY_STRING && p->cut_value && strcmp(r->str, cut) == 0) {
+	else if (r->type == REDIS_REPLY_STRING && is_cut(p, atoi(r->str)))
 		p->is_known = false;
-		p->cut_value = 0;
-	} else if (r->type == REDIS_REPLY_STRING && strcmp(r->str, expected) != 0)
+	else if (r->type == REDIS_REPLY_STRING && strcmp(r->str, expected) != 0)
 		history_fail("%s reads %s, but wrote %s", c->machine.name, r->str, expected);
 	app_think(c, chance_delay(0, THINK_MOST));
 }
@@ -126,7 +140,7 @@ static void on_lost(struct app *c)
 	struct plain *p = container_of(c, struct plain, client);
 
 	if (p->writes)
-		p->cut_value = p->value;
+		p->cut[p->ncuts++ % CUTS_MOST] = p->value;
 	p->writes = p->is_known = false;
 	p->nleft = 0;
 	if (simulation->closing)
