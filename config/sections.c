@@ -25,7 +25,7 @@ static struct named_section *sections_append(void *list, size_t *n, size_t size)
 	struct named_section *s = xcalloc(1, size), **v;
 
 	memcpy(&v, list, sizeof(v));
-	v = xrealloc(v, (*n + 1) * sizeof(*v));
+	v = xrealloc(v, (*n + 1) * sizeof(*v)); /* NOLINT(bugprone-sizeof-expression) */
 	memcpy(list, &v, sizeof(v));
 	s->index = (*n)++;
 	v[s->index] = s;

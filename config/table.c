@@ -182,6 +182,7 @@ static const char *table_check_except(const char *s)
 #define GUARD_STRATEGIES CHOICES({ "lock", STRATEGY_LOCK }, { "check", STRATEGY_CHECK })
 #define RULE_MODES CHOICES({ "enforce", MODE_ENFORCE }, { "observe", MODE_OBSERVE })
 
+/* NOLINTBEGIN(bugprone-macro-parentheses): offsetof() takes no parentheses */
 /* The options of a struct server_tls, but for `tls`. */
 #define SERVER_TLS(section, type, field) \
 	{ section, "tls_ca_cert_file", OPTION_STRING, offsetof(type, field.ca_cert_file), \
@@ -199,6 +200,7 @@ static const char *table_check_except(const char *s)
 	{ section, "tls_verify", OPTION_ENUM, offsetof(type, field.verify), \
 	  .def = "yes", .choices = SWITCHES, .reloadable = true, \
 	  .help = "Whether hasp verifies the servers' certificates; set it to no for tests only." }
+/* NOLINTEND(bugprone-macro-parentheses) */
 
 const struct option table_options[] = {
 	/* [hasp] */

@@ -99,9 +99,11 @@ void cluster_set_limits(struct cluster *c, int64_t failover_wait_ms, size_t outp
 
 /* Goes through the sessions. The body may close any of them; they stay in memory until
  * cluster_reap(). */
+/* NOLINTBEGIN(bugprone-macro-parentheses): `c` is a name, and `s` is declared here */
 #define each_session(c, s)                                                                     \
 	for (struct list todo, *c##_todo = begin_round(c, &todo); c##_todo; c##_todo = NULL)   \
 		for (struct cluster_session * s; (s = next_session(c, &todo));)
+/* NOLINTEND(bugprone-macro-parentheses) */
 
 static struct list *begin_round(struct cluster *c, struct list *todo)
 {

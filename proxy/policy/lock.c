@@ -27,6 +27,7 @@ static const struct decision defer = { .verdict = DISPATCH_DEFER };
  * with only_if_free acquires a lock only if it has no waiters. */
 static size_t next_waited(const struct context *x, const struct lock_call *call, size_t i)
 {
+	/* cppcheck-suppress ctuuninitvar; rewrite_lock() sets *call */
 	if (call->hand_off || call->only_if_free)
 		return x->keys.n;
 	while (i < x->keys.n && !lock_is_waited_for(x, i))

@@ -503,6 +503,7 @@ enum rewrite_result rewrite_lock(struct buf *out, const struct command *c,
                                  size_t nkeys, const struct rewrite_opts *opts,
                                  struct lock_call *call)
 {
+	/* cppcheck-suppress ctuuninitvar; sets *call below */
 	struct rewrite rw = { out, c, req, keys, nkeys, opts, call };
 
 	*call = (struct lock_call){ .effect = LOCK_EFFECT_NONE, .success = LOCK_IF_NO_ERROR };
