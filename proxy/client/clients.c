@@ -39,7 +39,7 @@ static void on_readable(struct stream *s)
 	struct client *c = client_of(container_of(s, struct client, stream));
 
 	clients_run(c->env);
-	if (stream_is_open(s) && (!s->paused || s->error))
+	if (!client_is_dead(c))
 		requests_on_readable(s);
 }
 
