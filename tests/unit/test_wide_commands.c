@@ -15,6 +15,7 @@
 
 #define MANY 200000
 #define RATIO_MAX 15
+#define RUNS 3 /* more, up to RUNS_MAX, if the ratio is too great */
 #define RUNS_MAX 20
 
 static struct slice names[MANY];
@@ -41,17 +42,20 @@ static clock_t cost(void (*fn)(size_t n), size_t n)
 	return clock() - began + 1;
 }
 
+static clock_t less(clock_t a, clock_t b)
+{
+	return a < b ? a : b;
+}
+
 /* True if fn(many) takes less than RATIO_MAX times the time of fn(few). Compares the least
  * times of some runs, because other processes slow down single ones. */
 static bool cost_is_alike(void (*fn)(size_t n), size_t many, size_t few)
 {
-	clock_t of_many = cost(fn, many), of_few = cost(fn, few), took;
+	clock_t of_many = cost(fn, many), of_few = cost(fn, few);
 
-	for (int i = 0; i < RUNS_MAX && of_many / of_few >= RATIO_MAX; i++) {
-		took = cost(fn, many);
-		of_many = took < of_many ? took : of_many;
-		took = cost(fn, few);
-		of_few = took < of_few ? took : of_few;
+	for (int i = 1; i < RUNS || (i < RUNS_MAX && of_many / of_few >= RATIO_MAX); i++) {
+		of_many = less(of_many, cost(fn, many));
+		of_few = less(of_few, cost(fn, few));
 	}
 	return of_many / of_few < RATIO_MAX;
 }

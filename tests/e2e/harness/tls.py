@@ -118,7 +118,8 @@ class TlsRedis(RedisServer):
                          "--tls-ca-cert-file", authority.cert, "--tls-auth-clients", clients, *options)
 
     def further_listeners(self):
-        self.tls_port = self.tls_port if self.port else free_port(self.host)
+        if not self.port:  # at a restart, the server keeps its ports
+            self.tls_port = free_port(self.host)
         return "--tls-port", self.tls_port
 
     @property
