@@ -47,7 +47,7 @@ void match_section(struct matcher *m, struct slice key, const struct rule **rule
 /* Like match_guard(), but also NULL if the guard only observes. */
 const struct guard *match_enforced_guard(struct matcher *m, struct slice key);
 
-/* What a key's first byte allows: the key may have a rule, have a guard, or be hasp's own. */
+/* By its first byte, a key may have a rule, may have a guard, or may be hasp's own. */
 enum match_flag { MATCH_RULE = 1 << 0, MATCH_GUARD = 1 << 1, MATCH_MAY_BE_OWN = 1 << 2 };
 static inline unsigned match_possible(const struct config *c, struct slice key)
 {

@@ -108,7 +108,7 @@ struct event_settings {
 	enum switch_mode log_events;
 	int64_t log_held_ms; /* hasp logs a lock that was held for at least this long; 0: never.
 	                      * Guards always have 0 */
-	int64_t log_waited_ms; /* log a wait that was so long; 0: never */
+	int64_t log_waited_ms; /* hasp logs a wait that was at least this long; 0: never */
 };
 
 /* One [lock NAME] section. */

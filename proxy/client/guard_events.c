@@ -55,7 +55,8 @@ static void log_guard_event(struct client *c, const struct guard_op_key *k, enum
 		facts->holder = buf_slice(&holder);
 		facts->held = now - other->since;
 	}
-	/* Ask no worker: hasp knows the holder, or the client holds it now, or nobody does. */
+	/* No worker need be asked if hasp knows the holder, if the client itself holds the
+	 * guard now, or if the key is only checked and has no holder. */
 	if (other || e == LOCK_EVENT_WAITED_LONG || k->entry->checked) {
 		event_log(event.stats, e, facts, event.suppressed);
 	} else {

@@ -92,7 +92,7 @@ void partial_refuse(struct client *c, struct cursor *k)
 
 /* --- requests that stream --------------------------------------------------------------- */
 
-/* True if the request is so long that hasp does not wait for all of it, if it need not. */
+/* True if the request is long enough for hasp to send it on before its end has arrived. */
 static bool is_long(const struct client *c, size_t held)
 {
 	bool shared = c->env->policy.config->pooling == POOLING_SHARED && !c->pinned;

@@ -23,7 +23,7 @@
 
 /* --- requests that have only to be passed ------------------------------------------------- */
 
-/* Which requests hasp may send over the client's link without a decision. */
+/* The requests that hasp may send over the client's link without a decision. */
 enum plain { PLAIN_NONE, PLAIN_STATELESS, PLAIN_ANY };
 
 static enum plain takes_plain(const struct client *c)
@@ -438,9 +438,9 @@ static void on_input(struct client *c, char *p, size_t n)
 		client_notice_memory(c);
 }
 
-/* Handles the end of the client's input. hasp keeps the client until its replies have come,
- * because they show whether there is a lock to release, and because a client that has only shut
- * down its sending side still reads them. */
+/* Handles the end of the client's input. hasp keeps the client until its replies have come:
+ * they show whether there is a lock to release. Besides, a client that has only shut down its
+ * sending side still reads them. */
 static void on_eof(struct client *c)
 {
 	c->eof = true;

@@ -348,7 +348,7 @@ void route_follow_node(struct client *c)
 
 bool route_has_another(struct client *c, enum link_end end)
 {
-	/* The client has a link of its own, and waited in vain for one of the pool. */
+	/* The client has a link of its own, and waited for a shared one, which failed. */
 	if (c->user.link)
 		c->next_link = NEXT_OWN;
 	else if (end == LINK_REFUSED && c->next_link == NEXT_MAY_BE_BARE)

@@ -203,7 +203,7 @@ void redirection_later(struct cluster_part *p, const char *why);
  * after it, if they might otherwise see a state in which this part has not run. */
 void redirection_again(struct cluster_part *p, bool is_named, const char *why);
 /* Call this when `n` has answered hasp's question number `question`, and the map contains the
- * answer: sends parts again that `n` has redirected, or answers them by the error of `n`.
+ * answer. Sends the parts again that `n` has redirected, or answers them by the error of `n`.
  * `was_down`: `n` recently reported that the cluster is down. */
 void redirection_answered(struct cluster_session *s, const struct node *n, uint64_t question,
                           bool was_down);

@@ -140,10 +140,10 @@ static bool is_client_reply(const struct command *c, const struct resp_view *req
 	       args_option(req->argv[1], "REPLY");
 }
 
-/* True if hasp must ask the node, because only the node knows the wording of the answer: after
- * a wrong name or wrong arguments, to PING and EXEC, and in errors that name the subcommand.
- * False if the command could change the connection, because the client's subscriptions may have
- * ended when the node runs it. */
+/* True if only the node knows the wording of the answer, so that hasp must ask it: after a
+ * wrong name or wrong arguments, to PING and EXEC, and in errors that name the subcommand. hasp
+ * does not ask for CLIENT REPLY, which would change the connection if the client's
+ * subscriptions have ended when the node runs it. */
 static bool is_worded_by_redis(const struct command *c, const struct resp_view *req)
 {
 	if (!command_arity_ok(c, req->argc) || strcmp(c->name, "ping") == 0 ||

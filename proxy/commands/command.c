@@ -199,7 +199,7 @@ static void collect_range(struct collect *keys, const struct command *c, size_t 
 }
 
 /* Collects the keys after argv[at], which is their number: every `step`-th argument. Collects
- * none if Redis will refuse the number, or if the number exceeds that of the arguments. */
+ * none if Redis will refuse the number, or if fewer arguments follow. */
 static void collect_counted(struct collect *keys, const struct resp_view *req, size_t at,
                             size_t step)
 {

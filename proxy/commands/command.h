@@ -193,8 +193,9 @@ void commands_free(struct commands *t); /* NULL is allowed */
 /* Sets the name in lower case. Returns false if `name` is empty, too long, or has a NUL. */
 bool command_set_name(struct command *c, struct slice name) __attribute__((warn_unused_result));
 
-/* Adds a command as COMMAND describes it, or replaces its description. If the command is in the
- * table, its facts stay, and its arity stays if that of `c` is 0. Ignores invalid names. */
+/* Adds a command as COMMAND describes it, or replaces its description. If the table has the
+ * command, the facts stay there, and the arity stays if c->arity is 0. Ignores invalid names.
+ */
 void commands_put(struct commands *t, const struct command *c);
 
 /* Call this when the server has listed its commands: from then on, commands that the table

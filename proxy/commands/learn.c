@@ -164,7 +164,7 @@ static const redisReply *find_keys_of(const redisReply *spec, bool counted)
 	return spec_of(field(spec, "find_keys"), counted ? "keynum" : "range");
 }
 
-/* Returns the argv index of the first key of `spec`; if `counted`, that of the number of keys.
+/* Returns the argv index of the first key of `spec`; if `counted`, of the number of keys.
  * Returns 0 if `spec` describes the keys in another way. */
 static int16_t index_of(const redisReply *spec, bool counted)
 {

@@ -43,7 +43,8 @@ struct tls_settings {
  * `why`. Contexts may be used from any thread. */
 struct tls_context *tls_context_new(const struct tls_settings *s, struct buf *why);
 /* Lets `c` resume the sessions of `old`, if both have the same settings and the same bytes in
- * their certificate files: a client that new files reject must not return by an old session.
+ * their certificate files. Otherwise a client that new files reject could return by an old
+ * session.
  * `c` is a server's, and has accepted no client yet. */
 void tls_context_keep_sessions(struct tls_context *c, struct tls_context *old);
 struct tls_context *tls_context_ref(struct tls_context *c); /* NULL is allowed */

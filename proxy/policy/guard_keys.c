@@ -140,7 +140,7 @@ enum guard_use guard_key_use(const struct context *x, const struct guard *g, siz
 }
 
 /* True if the connection may have read the key, whose guard has strategy = check, and not
- * written it since. While any reply is due, the result is true: it may be that of a read. */
+ * written it since. While any reply is due, the result is true: a read may be among them. */
 static bool may_be_read(const struct context *x, struct slice key)
 {
 	const struct read_set_entry *e = read_set_find(x->env->read_sets, context_read_set(x),

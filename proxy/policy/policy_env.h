@@ -30,7 +30,7 @@ struct waiters;
  * lock. */
 #define OWN_TOKENS_MAX 64
 
-/* What a worker's decisions depend on; the worker owns the struct. */
+/* The state that a worker's decisions depend on. The worker owns the struct. */
 struct policy_env {
 	struct config *config; /* the configuration in force */
 	struct matcher *matcher; /* the patterns of `config` */

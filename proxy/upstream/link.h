@@ -228,10 +228,10 @@ void link_end(struct link *l, const char *reason);
 void link_peer_grew(struct link *l);
 /* Gives the peer more of the sent bytes. */
 void link_peer_ready(struct link *l);
-/* Withdraws the last request of a link to a peer. If the peer has not sent the request to a
- * node yet, or the node refuses it, the peer never sends it again: the reply is `error`, which
- * must live as long as the link. The reply comes later. Does nothing on other links, because
- * they have sent the request. */
+/* Withdraws the last request of a link to a peer. If no node has got the request yet, or the
+ * node refuses it, the peer sends it to no other node. Then the reply, which comes later, is
+ * `error`, which must live as long as the link. Does nothing on other links, because they have
+ * sent the request. */
 void link_withdraw(struct link *l, struct slice error);
 
 /* Sets how many seconds from now a link that is not connected yet may take to connect, instead

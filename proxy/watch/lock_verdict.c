@@ -202,9 +202,9 @@ static void judge_expiry(struct lock_verdict *v, const struct lock_sums *l)
 		v->longest = (double)l->lease_ms_min / 1e3;
 }
 
-/* True if the connections of a pool share a trait, such as their name. Of the releases by other
- * connections than the holder's, `n` came from connections with the holder's trait: these must
- * be the majority, or at least v->hopped. Harmful events must explain the others. */
+/* True if the connections of a pool share a trait, such as their name. `n`: how many
+ * releases by other connections than the holder's came from a connection with its trait. They
+ * must be the majority, or at least v->hopped; harmful events must explain the others. */
 static bool fits(const struct lock_verdict *v, const struct lock_sums *l, uint64_t n)
 {
 	uint64_t harm = extra_deletes(l) + v->late + v->unreleased + l->n[SEEN_VOIDS];

@@ -680,9 +680,9 @@ static bool is_foreign(const struct held_lock *h, const struct held_lock *there)
 	       there->state == HOLD_HELD;
 }
 
-/* True if the client's DEL comes late: it removes the lock `h`, whose holder has another
- * address and name, but was meant for a lock that a connection with the client's address or
- * name has lost. Each lost lock explains one DEL. */
+/* True if the client's DEL comes late. It removes the lock `h`, whose holder has another
+ * address and name. It was meant for a lock that a connection with the client's address or name
+ * has lost. Each lost lock explains one DEL. */
 static bool comes_late(const struct tracker_act *a, const struct held_lock *h)
 {
 	const struct tracker_client *c = a->client;

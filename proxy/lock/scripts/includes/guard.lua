@@ -93,8 +93,8 @@ local function guarded_call()
 	return n, 6 + 3 * n
 end
 
--- Writes the guards of the guarded keys with these numbers again; the owner has these guards.
--- `ticket`: of a try that has not read under them yet; nil: the owner has read under them.
+-- Writes the guards of the guarded keys with these numbers again. The owner has these guards.
+-- `ticket` belongs to a try that has not read under the guards yet; nil: the owner has read.
 -- include guarded_key
 local function set_guards(numbers, ticket)
 	for _, i in ipairs(numbers) do
