@@ -13,8 +13,7 @@ bool args_integer(struct slice s, int64_t *v)
 	}
 	if (i == s.n || s.p[i] < '1' || s.p[i] > '9')
 		return false;
-	/* Compute the negative number first: int64_t has one more of these than positive ones.
-	 */
+	/* Compute the negative number: int64_t has one more of these than positive ones. */
 	for (; i < s.n; i++) {
 		int digit = s.p[i] - '0';
 

@@ -194,8 +194,7 @@ void commands_free(struct commands *t); /* NULL is allowed */
 bool command_set_name(struct command *c, struct slice name) __attribute__((warn_unused_result));
 
 /* Adds a command as COMMAND describes it, or replaces its description. If the table has the
- * command, the facts stay there, and the arity stays if c->arity is 0. Ignores invalid names.
- */
+ * command, the facts stay, and the arity stays if c->arity is 0. Ignores invalid names. */
 void commands_put(struct commands *t, const struct command *c);
 
 /* Call this when the server has listed its commands: from then on, commands that the table

@@ -10,8 +10,7 @@
 
 /* Initializes the fields that belong to policy; the worker sets the rest. */
 void policy_init(struct policy_env *env);
-/* Frees the fields that belong to policy (`config` is the worker's). All clients must be gone.
- */
+/* Frees the fields that belong to policy, not `config`. All clients must be gone. */
 void policy_fini(struct policy_env *env);
 
 /* Ends a turn of the worker's loop: starts the watches that the next turn needs, and frees the

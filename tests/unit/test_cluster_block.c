@@ -114,8 +114,7 @@ TEST(watched_keys_decide_the_node)
 	assert_node_got_nothing(f, 0);
 }
 
-/* Node 1 redirects the first command of a transaction, and hasp discards the transaction there.
- */
+/* Node 1 redirects a transaction's first command, so hasp discards the transaction there. */
 static void transaction_is_redirected(struct cluster_fixture *f)
 {
 	client_sends(f, MULTI GET_FOO, 2);
