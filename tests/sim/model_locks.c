@@ -599,6 +599,7 @@ MODEL(sides, "read-write locks: LOCK with SHARED and EXCLUSIVE",
 		.nhasps = 2, \
 		.nworkers = 2, \
 		.nquorum = nquorum_, \
+		.votes_late = nquorum_ == 5, \
 		.needs_data = true, \
 		.begin = begin_##which, \
 		.who_hangs = who_hangs, \

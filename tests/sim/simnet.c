@@ -235,6 +235,8 @@ static void send_piece(struct sock *to, enum piece_kind kind, struct slice bytes
 	struct piece *p = xcalloc(1, sizeof(*p));
 	int64_t at = world_now() + chance_delay(DELAY_LEAST, DELAY_MOST);
 
+	if (to->peer && to->peer->machine->late_most)
+		at += chance_between(0, to->peer->machine->late_most);
 	p->arrival.run = on_arrival;
 	p->to = to;
 	p->kind = kind;

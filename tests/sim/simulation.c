@@ -11,6 +11,8 @@
 #define REST_SECONDS 30
 #define HASP_PORT 6400
 #define CONNECT_US (300 * MS)
+#define VOTE_LATE_MOST SECOND /* the model's time-out of a vote */
+#define FOREVER (3600 * SECOND)
 
 struct simulation_totals simulation_totals;
 
@@ -29,6 +31,7 @@ int simulation_port(const struct simulation *s, size_t number)
 static void begin(struct simulation *s, uint64_t seed, const struct model *model)
 {
 	char name[16];
+	bool late;
 
 	world_begin(seed);
 	simnet_begin();
@@ -42,6 +45,9 @@ static void begin(struct simulation *s, uint64_t seed, const struct model *model
 		/* The servers' clocks need not agree. */
 		s->quorum[i].machine.date_offset = chance_between(-2000, 2000) * MS;
 	}
+	late = model->votes_late && chance_one_in(2);
+	for (size_t i = 0; i < s->nquorum && late; i++)
+		s->quorum[i].machine.late_most = chance_between(0, VOTE_LATE_MOST);
 	s->model = model;
 	s->nhasps = model->nhasps;
 	for (size_t i = 0; i < s->nhasps; i++) {
@@ -53,7 +59,7 @@ static void begin(struct simulation *s, uint64_t seed, const struct model *model
 		/* hasp refuses locks until a majority counts. */
 		if (model->nquorum)
 			machine_disturb(&s->hasps[i].machine,
-			                QUORUM_RESTART_DELAY + CONNECT_US);
+			                late ? FOREVER : QUORUM_RESTART_DELAY + CONNECT_US);
 	}
 	model->begin(s);
 }

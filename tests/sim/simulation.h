@@ -40,6 +40,7 @@ struct model {
 	const char *ini; /* sections of its hasps' files besides [hasp] and [upstream] */
 	size_t nhasps, nworkers;
 	size_t nquorum; /* servers of a quorum besides Redis; 0: no quorum */
+	bool votes_late; /* in some seeds, its servers are so far away that votes come late */
 	bool needs_data; /* Redis never loses its data */
 	void (*begin)(struct simulation *s);
 	/* Names a client that has not left; NULL: all have. */

@@ -30,6 +30,7 @@ struct machine {
 	int64_t longest_pause; /* the longest pause, in us */
 	int64_t date_offset; /* offset of the machine's date from the world's */
 	int64_t died_at; /* world_now(): the hasp on it ended; -1: never */
+	int64_t late_most; /* what it sends arrives up to so many us later; 0: in time */
 	int64_t disturbed_until; /* world_now(): until then a fault may have effects on it */
 };
 
