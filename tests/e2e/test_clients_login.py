@@ -354,21 +354,23 @@ def served_past(hasp):
 
 def test_one_client_with_many_logins_leaves_few_links(share_hasp, plain):
     with served(share_hasp()) as one:
+        others = len(clients(plain))    # of hasps that served earlier tests
         for n in range(200):
             assert pipeline(one, ("AUTH", "default", f"p{n}"), ("GET", "k")) == [OK, NIL]
             assert one.call("GET", "k") == NIL
-            assert len(clients(plain)) < 30
+            assert len(clients(plain)) < others + 30
 
 
 def test_clients_with_more_logins_than_there_are_links_are_all_served(share_hasp, plain, pooling):
     hasp = share_hasp()
+    others = len(clients(plain))    # of hasps that served earlier tests
     connections = [served(hasp, "AUTH", "default", f"p{n}") for n in range(100)]
     for n, connection in enumerate(connections):
         assert connection.call("SET", f"k{n}", n) == OK
-    assert len(clients(plain)) < 130
+    assert len(clients(plain)) < others + 130
     for connection in connections:
         connection.close()
-    until(lambda: len(clients(plain)) < 100, "the clients' own links to close")
+    until(lambda: len(clients(plain)) < others + 100, "the clients' own links to close")
 
 
 def test_name_is_seen_in_client_list(share_hasp, plain):
@@ -378,7 +380,8 @@ def test_name_is_seen_in_client_list(share_hasp, plain):
             assert connection.call("CLIENT", "SETNAME", name) == OK
             for _ in range(3):
                 assert connection.call("SET", "k", "v") == OK
-            assert len(clients(plain, name=name)) == 1
+            # A hasp that served an earlier test may remove the name of that test's client late.
+            until(lambda name=name: len(clients(plain, name=name)) == 1, f"one link with the name {name}")
             assert connection.call("CLIENT", "GETNAME") == bulk(name)
 
 

@@ -119,12 +119,15 @@ class Gauge:
         return self.connection.call("DEBUG", "DIGEST")
 
     def reset(self):
-        """Empties the server, and waits until the clients of the last run have left."""
+        """Empties the server, and waits until the clients of the last run have left. If they stay,
+        closes their connections, and returns a text that says so."""
         for args in (("FLUSHALL",), ("SCRIPT", "FLUSH"), ("FUNCTION", "FLUSH")):
             self.connection.call(*args)
         deadline = time.monotonic() + TIMEOUT
         while self._leftovers():
             if time.monotonic() > deadline:
+                for kind in ("normal", "pubsub"):
+                    self.connection.call("CLIENT", "KILL", "TYPE", kind, "SKIPME", "yes")
                 return "a client that hung up is still blocked, tracked or subscribed in Redis"
             time.sleep(0.002)
         return None
