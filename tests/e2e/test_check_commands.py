@@ -174,6 +174,7 @@ def absent():
 
 
 def is_guarded(hasp):
+    hasp.is_up()
     with hasp.connect() as one, hasp.connect() as other:
         return one.call("GET", "stock:1") == b"$-1\r\n" and other.call("GET", "stock:1").startswith(b"-LOCKED ")
 

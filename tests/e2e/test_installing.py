@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """`make install` installs all files, and they work where they are."""
 
+import os
 import pathlib
 import re
 import shlex
@@ -58,17 +59,26 @@ def units(installed, tmp_path):
     return sorted(tmp_path.iterdir())
 
 
-def analyze(*args):
-    return subprocess.run(["systemd-analyze", "--no-pager", *map(str, args)], stdin=subprocess.DEVNULL,
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=120, check=False)
+@pytest.fixture
+def analyze(tmp_path_factory):
+    """Runs systemd-analyze. It makes a directory in /run; as an ordinary user, in $XDG_RUNTIME_DIR."""
+    home = str(tmp_path_factory.mktemp("home"))
+    who = ["--user"] if os.geteuid() else []
+
+    def run(*args):
+        return subprocess.run(["systemd-analyze", "--no-pager", *who, *map(str, args)], stdin=subprocess.DEVNULL,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=120,
+                              check=False, env={**os.environ, "HOME": home, "XDG_RUNTIME_DIR": home})
+
+    return run
 
 
-def test_systemd_has_nothing_to_say_against_the_units(units):
+def test_systemd_has_nothing_to_say_against_the_units(analyze, units):
     done = analyze("verify", "--man=no", *units)
     assert (done.returncode, done.stdout) == (0, "")
 
 
-def test_service_is_confined(units):
+def test_service_is_confined(analyze, units):
     """systemd rates an unconfined service 10. hasp needs the network and its clients' uids."""
     done = analyze("security", "--offline=yes", "--threshold=16", units[0])
     assert done.returncode == 0, done.stdout

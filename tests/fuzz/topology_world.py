@@ -159,8 +159,8 @@ class World:
         self.unless(lambda outages: self.may_lose(keys, since, at, outages), "wrong reply", text)
 
     def closed(self, at):
-        """Judges the end of a subscriber's connection."""
-        self.unless(lambda outages: self.in_outage(outages, at, at), "error", f"a subscriber was closed at {at:.3f}")
+        """Judges the end of a subscriber's connection, which the campaign sees a little later."""
+        self.unless(lambda outages: self.in_outage(outages, at - SETTLE, at), "error", f"a subscriber was closed at {at:.3f}")
 
     def told(self, sent, answered, reply, what):
         """Judges an error, or a connection that was closed. Returns true if `reply` is one of
