@@ -87,6 +87,12 @@ def test_sockets_for_another_process_are_none(redis_server, tmp_path):
         hasp.restart()
 
 
+def test_number_of_sockets_that_is_no_number_is_none(redis_server, tmp_path):
+    path = config(tmp_path / "hasp.ini", redis_server)
+    with Service(path, tmp_path / "log", count="2x").serves() as hasp:
+        hasp.restart()
+
+
 def test_restarts_are_not_noticed_by_clients_that_connect(redis_server, plain, tmp_path):
     """hasp restarts ten times. While no hasp runs, a client's connection waits in systemd's
     socket."""

@@ -8,6 +8,7 @@ import signal
 
 import pytest
 from harness import Connection, encode, until
+from harness.enforced import totals
 from harness.guards import GUARD, KEY, QUEUE, guard, held, is_locked, is_lost, named, stands, transact
 from harness.info import is_ready
 from harness.marks import covers
@@ -24,6 +25,15 @@ def test_reader_is_alone_until_it_has_written(share_hasp, plain):
         assert other.read() == bulk("6")
         assert other.call("SET", KEY, 7) == OK
     assert plain.keys() == [KEY]
+
+
+def test_refused_read_counts_for_the_guard_that_refused_it(start_hasp):
+    other = "[guard other]\npattern = other:*\nacquire_on = MGET\nwait = 0\n"
+    hasp = start_hasp(guard(wait=0) + "\n" + other)
+    with hasp.connect() as one, hasp.connect() as two:
+        assert one.call("GET", KEY) == NIL
+        assert is_locked(two.call("MGET", "other:1", KEY))
+        assert [totals(hasp, f"guard={name}")["refused"] for name in ("other", "stock")] == [0, 1]
 
 
 def test_writer_that_was_paused_past_its_lease_is_refused(share_hasp, plain):

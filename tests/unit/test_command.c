@@ -166,14 +166,17 @@ static void *read_reply(const char *text)
 TEST(test_what_is_no_flag_is_passed_over)
 {
 	redisReply *reply = read_reply("*2\r\n"
-	                               "*6\r\n$5\r\nmod.a\r\n:-2\r\n*3\r\n:7\r\n$-1\r\n"
-	                               "+write\r\n:1\r\n:1\r\n:1\r\n"
+	                               "*6\r\n$5\r\nmod.a\r\n:-2\r\n*4\r\n:7\r\n$-1\r\n"
+	                               "+write\r\n+module\r\n:1\r\n:1\r\n:1\r\n"
 	                               "*6\r\n$5\r\nmod.b\r\n:-2\r\n*1\r\n+nonsense\r\n"
 	                               ":1\r\n:1\r\n:1\r\n");
 
 	assert_int_equal(learn_commands(*state, reply), 2);
 	assert_true(commands_get(*state, SLICE_LIT("mod.a"))->flags & COMMAND_WRITE);
 	assert_false(commands_get(*state, SLICE_LIT("mod.b"))->flags & COMMAND_WRITE);
+	/* A module's errors may be any text. */
+	assert_true(command_may_forge(commands_get(*state, SLICE_LIT("mod.a"))));
+	assert_false(command_may_forge(commands_get(*state, SLICE_LIT("mod.b"))));
 	freeReplyObject(reply);
 }
 

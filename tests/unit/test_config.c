@@ -291,6 +291,20 @@ TEST(a_restart_is_needed_for_what_cannot_change)
 	config_unref(b);
 }
 
+TEST(a_restart_is_needed_for_what_was_not_set)
+{
+	struct config *a = load("[hasp]\nlisten = a:1\n");
+	struct config *b = load("[hasp]\nlisten = a:1\n[http]\nlisten = a:2\n");
+	struct buf out = BUF_INIT;
+
+	assert_int_equal(config_needs_restart(a, b, &out), 1);
+	buf_append(&out, SLICE_LIT("\0"));
+	assert_string_equal(buf_head(&out), "'listen' in [http]: none -> a:2\n");
+	buf_release(&out);
+	config_unref(a);
+	config_unref(b);
+}
+
 static void add_section(void *arg, const char *section, const struct option *o,
                         const void *base)
 {

@@ -154,6 +154,24 @@ TEST(the_latest_value_counts)
 	assert_value(f, 0, "w");
 }
 
+/* SET ... KEEPTTL */
+TEST(a_value_that_keeps_the_expiry_is_held_as_long_as_the_earlier_one)
+{
+	struct hold_fixture *f = *state;
+	struct lock_call call = { .effect = LOCK_EFFECT_TAKES,
+		                  .kind = LOCK_KIND_VALUE,
+		                  .success = LOCK_IF_OK,
+		                  .key = SLICE_LIT("lock"),
+		                  .value = SLICE_LIT("w"),
+		                  .leased = true };
+
+	HOLD_ANSWER(f, take(f, &rule_by_value), "+OK\r\n");
+	HOLD_ANSWER(f, sent_call(f, &rule_by_value, &call), "+OK\r\n");
+	assert_value(f, 0, "w");
+	assert_true(hold_owner_has_any(&f->owner, HOLD_NOW + 29.9));
+	assert_false(hold_owner_has_any(&f->owner, HOLD_NOW + 30));
+}
+
 TEST(a_value_of_more_than_4_kb_is_not_remembered)
 {
 	static char value[4097];
@@ -208,18 +226,15 @@ TEST(a_lock_that_redis_does_not_have_is_not_held)
 	}
 }
 
-/* Redis' clock dates the grant only to within a round trip: it may seem older than the
- * release. */
-TEST(a_lock_that_was_handed_off_is_held_when_its_release_is_answered)
+static void assert_held_after_late_release(struct hold_fixture *f, const struct rule *rule)
 {
-	struct hold_fixture *f = *state;
 	struct lock_call drops = { .effect = LOCK_EFFECT_DROPS,
 		                   .success = LOCK_IF_ONE,
 		                   .single_key = true,
 		                   .key = SLICE_LIT("lock") };
 	struct resp_reply granted = { .type = '+' };
-	struct lock_request *taken = pending_take(f, &rule_by_value, "worker-1");
-	struct pending_request *release = sent_call(f, &rule_by_value, &drops);
+	struct lock_request *taken = pending_take(f, rule, "worker-1");
+	struct pending_request *release = sent_call(f, rule, &drops);
 	struct hold_owner other;
 
 	hold_owner_init(&other);
@@ -228,8 +243,20 @@ TEST(a_lock_that_was_handed_off_is_held_when_its_release_is_answered)
 	hold_apply(f->holds, &other, taken, 0, &granted);
 	HOLD_ANSWER(f, release, ":1\r\n");
 	assert_int_equal(other.n, 1);
-	HOLD_ANSWER(f, sent_call(f, &rule_by_value, &drops), ":1\r\n");
+	HOLD_ANSWER(f, sent_call(f, rule, &drops), ":1\r\n");
 	assert_int_equal(other.n, 0);
+}
+
+/* Redis' clock dates the grant only to within a round trip: it may seem older than the
+ * release. */
+TEST(a_lock_that_was_handed_off_is_held_when_its_release_is_answered)
+{
+	assert_held_after_late_release(*state, &rule_by_value);
+}
+
+TEST(so_is_one_that_another_connection_of_the_owner_has_taken)
+{
+	assert_held_after_late_release(*state, &rule_by_address);
 }
 
 TEST(the_connection_s_end_releases_what_its_rule_says)

@@ -127,6 +127,7 @@ TEST(totals_are_written_as_rates_per_second)
 	http_history_sample(f->history, START);
 	counts.commands[COMMAND_PASSED] += 10;
 	counts.commands[COMMAND_REFUSED] += 1;
+	counts.limits[0] += 100; /* counts no commands */
 	metrics_count(&f->lock->n[STAT_ACQUIRED], 3);
 	metrics_count(&f->guard->n[STAT_ACQUIRED], 4);
 	metrics_count(&f->lock->n[STAT_WAITED], 5);

@@ -499,6 +499,7 @@ TEST(a_reply_is_like_the_last_one_by_its_whole_header)
 {
 	assert_passed(SLICE_LIT("$3\r\nabc\r\n$34\r\nabcdefghijklmnopqrstuvwxyz01234567\r\n"),
 	              9, 2, 50);
+	assert_passed(SLICE_LIT("$1\r\na\r\n$10\r\n\r\n34567890\r\n"), 9, 2, 24);
 	assert_passed(SLICE_LIT(":1\r\n:12345678\r\n:1\r\n:2\r\n:12\r\n"), 9, 5, 28);
 	assert_passed(SLICE_LIT("$3\r\nabc\r\n-ERR no\r\n$3\r\nabc\r\n"), 9, 1, 9);
 	assert_passed(SLICE_LIT("$3\r\nabc\r\n*3\r\n:1\r\n:2\r\n:3\r\n"), 9, 1, 9);

@@ -311,7 +311,7 @@ TEST(double_quotes_hold_spaces_and_escapes)
 {
 	ARGS("SET \"a b\" \"\"\r\n", S("SET"), S("a b"), S(""));
 	ARGS("\"\\n\\r\\t\\b\\a\\\\\\\"\\q\"\n", S("\n\r\t\b\a\\\"q"));
-	ARGS("\"\\x00\\xfF\\x4a\"\n", S("\0\xff\x4a"));
+	ARGS("\"\\x00\\xfF\\x4a\\x39\"\n", S("\0\xff\x4a\x39"));
 	ARGS("\"\\x4\\xg0\\x\"\n", S("x4xg0x"));
 	ARGS("\"it's\"\n", S("it's"));
 	ARGS("a\"b c\"\n", S("ab c"));

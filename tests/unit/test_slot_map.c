@@ -195,6 +195,8 @@ TEST(a_cluster_has_no_more_than_a_thousand_primaries)
 	assert_int_equal(read_many(1000, false), 0);
 	assert_int_equal(map.nnodes, 1000);
 	assert_served(999, "h:1000");
+	/* Of so many nodes, one that is not named is gone with its slots. */
+	assert_served(1000, "nobody");
 }
 
 TEST(each_slot_may_be_a_range)
@@ -292,6 +294,20 @@ TEST(nodes_that_get_slots_are_named_as_clients_are_told)
 	assert_int_equal(read_slots("*1\r\n*3\r\n:0\r\n:16383\r\n*2\r\n$-1\r\n:1000\r\n"), 0);
 	slot_map_read_migrating(&map, nodes, "asked.lan");
 	assert_string_equal(named[nnamed - 1], "asked.lan:5");
+}
+
+/* Behind the host name, Redis 7.2 lists other properties; a host name may be missing. */
+TEST(a_property_of_a_node_is_no_host_name)
+{
+	static const char nodes[] = "0123 1.1.1.1:1000@11000,shard-id=9f myself,master - 0 0 1 "
+				    "connected [7->-4567]\n"
+				    "4567 2.2.2.2:5@15,shard-id=9e master - 0 0 2 connected\n";
+
+	assert_int_equal(read_slots("*1\r\n*3\r\n:0\r\n:16383\r\n*2\r\n"
+	                            "$11\r\nshard-id=9f\r\n:1000\r\n"),
+	                 0);
+	slot_map_read_migrating(&map, nodes, "x");
+	assert_string_equal(named[1], "2.2.2.2:5");
 }
 
 TEST(what_is_no_list_of_nodes_adds_nothing)

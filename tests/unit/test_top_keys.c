@@ -157,6 +157,21 @@ TEST(what_one_table_may_have_missed_is_told)
 	free(c);
 }
 
+TEST(what_an_earlier_table_has_missed_of_a_key_is_told)
+{
+	struct counted *c = calloc(1, sizeof(*c));
+	struct top_keys *t = *state;
+
+	for (size_t i = 0; i < 10 * (size_t)TOP_KEYS; i++)
+		add(t, c, 1000 + i % TOP_KEYS, 0, 1);
+	add(t, c, 1, 0, 1); /* replaces a key that was counted ten times */
+	add(t, c, 1, 0, TOP_KEYS_SECONDS + 1);
+	top_keys_each(t, TOP_KEYS_SECONDS + 1, on_key, c);
+	assert_int_equal(c->told[1][0], 2);
+	assert_int_equal(c->missed[1], 10);
+	free(c);
+}
+
 static uint64_t n_of(struct top_keys *t, size_t key, double now)
 {
 	struct counted *c = calloc(1, sizeof(*c));

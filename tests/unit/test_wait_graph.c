@@ -70,6 +70,26 @@ TEST(test_a_wait_is_found_by_each_of_its_owners)
 	graph_wait_release(found[0]);
 }
 
+/* The caller's texts may end before the wait. */
+TEST(test_a_wait_has_copies_of_its_texts)
+{
+	char key[] = "lock", shown[] = "LOCK", user[] = "alice", owner[] = "a";
+	struct wait_facts facts = { .kind = 'r',
+		                    .key = slice_str(key),
+		                    .shown = slice_str(shown),
+		                    .user = slice_str(user),
+		                    .owners = { slice_str(owner) },
+		                    .nowners = 1 };
+	struct graph_wait *w = wait_graph_add(*state, &facts);
+
+	*key = *shown = *user = *owner = 'x';
+	assert_true(slice_eq(w->facts.key, slice_str("lock")));
+	assert_true(slice_eq(w->facts.shown, slice_str("LOCK")));
+	assert_true(slice_eq(w->facts.user, slice_str("alice")));
+	assert_true(slice_eq(w->facts.owners[0], slice_str("a")));
+	end(*state, w);
+}
+
 TEST(test_no_more_waits_are_told_than_were_asked_for)
 {
 	struct graph_wait *w[3], *found[2];
