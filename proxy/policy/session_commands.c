@@ -6,6 +6,7 @@
  */
 #include "policy/dispatch.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -69,11 +70,10 @@ static void set_login(struct pending_request *r, struct slice user, struct slice
 static struct decision on_select(struct context *x)
 {
 	struct pending_request *r = pending_new(PENDING_SELECT);
-	struct slice s = arg(x, 1);
+	int64_t n;
 
-	/* Redis checks the number, and the session applies it only after the reply +OK. */
-	for (size_t i = 0; i < s.n && i < 9; i++)
-		r->db = r->db * 10 + (s.p[i] - '0');
+	/* Redis refuses what is no such number, and the session applies it only after +OK. */
+	r->db = args_integer(arg(x, 1), &n) && n >= 0 && n <= INT_MAX ? (int)n : -1;
 	return await_session(x, r);
 }
 

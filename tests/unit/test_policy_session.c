@@ -3,6 +3,7 @@
  * Tests of decisions about commands that change a connection's state, and commands that block:
  * the link that a command needs, and whether hasp may pass it before it is whole.
  */
+#include <limits.h>
 #include <string.h>
 
 #include "commands/learn.h"
@@ -34,7 +35,23 @@ static struct pending_request *assert_awaited(struct policy_fixture *f, const ch
 
 TEST(select_is_awaited_with_its_database)
 {
-	assert_int_equal(assert_awaited(*state, "SELECT 12", PENDING_SELECT)->db, 12);
+	static const struct {
+		const char *words;
+		int db; /* -1: not known */
+	} rows[] = {
+		{ "SELECT 0", 0 },
+		{ "SELECT 12", 12 },
+		{ "SELECT 2147483647", INT_MAX },
+		{ "SELECT 2147483648", -1 },
+		{ "SELECT 9999999999", -1 },
+		{ "SELECT -1", -1 },
+		{ "SELECT zzzzzzzzz", -1 },
+		{ "SELECT 1x", -1 },
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++)
+		assert_int_equal(assert_awaited(*state, rows[i].words, PENDING_SELECT)->db,
+		                 rows[i].db);
 }
 
 TEST(auth_is_awaited_with_its_user_and_password)
