@@ -8,6 +8,7 @@
 
 #include "base/buf.h"
 #include "resp/request.h"
+#include "resp/write.h"
 #include "tests/unit/testing.h"
 
 #define S(literal) SLICE_LIT(literal)
@@ -110,6 +111,33 @@ TEST(the_usual_request_is_scanned_the_short_way)
 		assert_int_equal(scan_simple(slice_of(request.p, n), 3), 0);
 	/* request_scan_simple() does not make room for more arguments. */
 	assert_int_equal(scan_simple(request, 2), 0);
+}
+
+/* Scans an ECHO with an argument of so many bytes as scan_simple() does. Returns true if that
+ * scans the whole request. */
+static bool echo_is_simple(size_t nbytes)
+{
+	char *text = calloc(1, nbytes);
+	const struct slice argv[] = { S("ECHO"), slice_of(text, nbytes) };
+	struct buf request = BUF_INIT;
+	size_t used;
+
+	assert_non_null(text);
+	resp_write_request(&request, argv, 2);
+	used = scan_simple(buf_slice(&request), 2);
+	assert_true(used == 0 || used == buf_len(&request));
+	buf_release(&request);
+	free(text);
+	return used > 0;
+}
+
+TEST(arguments_of_up_to_five_digits_are_scanned_the_short_way)
+{
+	static const size_t sizes[] = { 99, 100, 999, 1000, 9999, 10000, 99999 };
+
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++)
+		assert_true(echo_is_simple(sizes[i]));
+	assert_false(echo_is_simple(100000));
 }
 
 TEST(the_rest_of_a_request_is_scanned_when_its_name_is_known)
