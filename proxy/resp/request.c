@@ -282,17 +282,15 @@ static enum resp_result scan_count(struct request_scan *s, const char *p, size_t
 	return RESP_MORE;
 }
 
-/* Skips the rest of an argument. Returns false if it continues after these bytes. */
-static bool skip_bulk(struct request_scan *s, size_t n, size_t *at)
+/* Skips the rest of an argument, or as much of it as there is. */
+static void skip_bulk(struct request_scan *s, size_t n, size_t *at)
 {
 	size_t take = s->skip < n - *at ? (size_t)s->skip : n - *at;
 
 	*at += take;
 	s->skip -= take;
-	if (s->skip)
-		return false;
-	s->state = s->left ? AT_BULK : AT_START;
-	return true;
+	if (s->skip == 0)
+		s->state = s->left ? AT_BULK : AT_START;
 }
 
 /* Reads the header of an argument at p[*at]. */
@@ -322,8 +320,8 @@ static enum resp_result scan_bulks(struct request_scan *s, const char *p, size_t
 	enum resp_result r;
 
 	for (;;) {
-		if (s->state == IN_BULK && !skip_bulk(s, n, at))
-			return RESP_MORE;
+		if (s->state == IN_BULK)
+			skip_bulk(s, n, at);
 		if (s->state == AT_START)
 			return RESP_OK;
 		if (*at == n)
