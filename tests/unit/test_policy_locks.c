@@ -7,7 +7,9 @@
 #include <string.h>
 
 #include "policy/lock.h"
+#include "policy/policy.h"
 #include "tests/unit/inifile.h"
+#include "tests/unit/log_fixture.h"
 #include "tests/unit/policy_fixture.h"
 #include "tests/unit/testing.h"
 #include "watch/command_sample.h"
@@ -241,6 +243,39 @@ TEST(by_value_the_owner_is_what_this_connection_stored)
 	            "del 3 lock:a lock:a hasp:fence:{lock:a} \"\" DEL 1 mine \"\" \"\"\n");
 	assert_call(f, "DEL lock:b",
 	            "del 3 lock:b lock:b hasp:fence:{lock:b} \"\" DEL 1 \"\" \"\" foreign\n");
+}
+
+/* Returns whether hasp has noted that the connection reads `key`. */
+static bool is_read_noted(struct policy_fixture *f, const char *key)
+{
+	return seen_values_read_at(f->locks->holds.seen, 0, slice_str(key)) >= 0;
+}
+
+/* If the connection then reads the lock, hasp's log hints at owner = value. */
+TEST(after_a_refused_release_reads_of_the_lock_are_noted)
+{
+	struct policy_fixture *f = *state;
+	struct pending_request *r;
+	int64_t n;
+
+	log_fixture_open();
+	policy_use(f, RULE);
+	run(f, "GET lock:a", "$5\r\nyours\r\n");
+	r = sent_command(f, "DEL lock:a");
+	assert_true(lock_request_refused(r->lock_request, SLICE_LIT("+REFUSED 0 1 other"), &n));
+	answered(f, r, ":0\r\n");
+	policy_end_turn(&f->env);
+	assert_logged("event=delete_refused");
+	assert_false(is_read_noted(f, "lock:a"));
+	run(f, "GET lock:a", "$5\r\nyours\r\n");
+	run(f, "GET other", "$5\r\nyours\r\n");
+	assert_true(is_read_noted(f, "lock:a"));
+	assert_false(is_read_noted(f, "other"));
+	/* With owner = value, hasp keeps the value, and needs no hint. */
+	policy_use(f, RULE "owner = value\n");
+	run(f, "GET lock:b", "$5\r\nyours\r\n");
+	assert_false(is_read_noted(f, "lock:b"));
+	log_fixture_close();
 }
 
 /* With a pool, one connection may release a lock that another one has taken. */
