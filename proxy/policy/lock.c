@@ -110,8 +110,6 @@ static void find_own_of_verb(struct context *x)
 	size_t first = 1;
 
 	x->opts.nown = 0;
-	if (context_holds(x)->n == 0)
-		return;
 	if (x->what->verb == VERB_MLOCK) {
 		first = 2;
 		if (req->argc < 2 || !args_integer(req->argv[1], &n) || n > MLOCK_KEYS_MAX)
