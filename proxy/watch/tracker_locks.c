@@ -163,7 +163,7 @@ void tracker_hold_end(struct tracker *d, struct held_lock *h, double now)
 	case HOLD_REMOVED:
 		if (!h->stolen)
 			sum_up_hold(h, h->ended);
-		else if (!h->compares && h->client && !h->client->is_closing)
+		else if (!h->compares && !h->client->is_closing)
 			l->n[h->stolen == STOLEN_BY_SET ? SEEN_YIELDED : SEEN_UNRELEASED]++;
 		break;
 	}
