@@ -10,6 +10,7 @@
 #include "tests/unit/heap.h"
 #include "tests/unit/testing.h"
 #include "watch/discovery.h"
+#include "watch/tracker_internal.h"
 
 #define CLIENTS 4
 #define SMALL_MEMORY ((size_t)1 << 20)
@@ -254,6 +255,25 @@ TEST(those_of_one_address_that_take_locks_over_are_no_pool)
 	assert_told(f, "Question: does the application take an error for a refusal?");
 	assert_told(f, "hasp would keep it for as long as max_hold says");
 	assert_told(f, "\n;[lock a]\n;pattern = lock:a\n;owner = connection\n");
+}
+
+/* Neither holder has left its lock to the other client on purpose. */
+TEST(a_holder_that_looked_or_left_has_not_yielded_its_lock)
+{
+	struct fixture *f = *state;
+
+	let_it_pass(f, "ends");
+	tracker_wrote(by(f, 1, "lock:a"), value(f, "later"), 0, false);
+	close_client(f, 0);
+	release(f, 1, "lock:a");
+	tracker_took(by(f, 2, "lock:a"), WAY_SETNX, 0, value(f, "third"));
+	tracker_read(by(f, 2, "lock:a"), READ_GET);
+	tracker_read(by(f, 1, "lock:a"), READ_GET);
+	tracker_wrote(by(f, 1, "lock:a"), value(f, "fourth"), 0, false);
+	release(f, 1, "lock:a");
+	tracker_took(by(f, 2, "lock:a"), WAY_SETNX, 0, value(f, "last"));
+	assert_told(f, "2 times a client took the lock over");
+	assert_not_told(f, "never released a lock that was taken over");
 }
 
 static void swap(struct fixture *f, size_t client, const char *key, bool was_there)
@@ -781,6 +801,20 @@ TEST(so_are_those_of_clients_that_wait_for_each_other)
 	tracker_refused(by(f, 0, "lock:b"), WAY_SET_NX);
 	assert_not_told(f, "the other way round");
 	tracker_refused(by(f, 1, "lock:a"), WAY_SET_NX);
+	release(f, 0, "lock:a");
+	release(f, 1, "lock:b");
+	assert_told(f, "1 time a client that had one lock asked for another one");
+}
+
+TEST(so_are_those_of_clients_that_wait_by_GETSET)
+{
+	struct fixture *f = *state;
+
+	swap(f, 0, "lock:a", false);
+	swap(f, 1, "lock:b", false);
+	swap(f, 0, "lock:b", true);
+	assert_not_told(f, "the other way round");
+	swap(f, 1, "lock:a", true);
 	release(f, 0, "lock:a");
 	release(f, 1, "lock:b");
 	assert_told(f, "1 time a client that had one lock asked for another one");
@@ -1437,6 +1471,47 @@ TEST(connections_of_one_address_work_under_each_other_s_locks)
 	            "held a lock");
 }
 
+TEST(a_guard_is_proposed_where_one_write_in_ten_is_outside_such_locks)
+{
+	struct fixture *f = *state;
+
+	read_value(f, 1);
+	write_value(f, 1, "10");
+	take(f, 1, "lock:8");
+	release(f, 1, "lock:8");
+	take(f, 0, "lock:7");
+	read_value(f, 1);
+	write_value(f, 3, "9");
+	write_value(f, 1, "9");
+	for (size_t i = 0; i < 8; i++) {
+		read_value(f, 1);
+		write_value(f, 1, "8");
+	}
+	assert_told(f, "1 write overwrote what another connection had written since the read");
+	assert_told(f, "read and written back 10 times");
+	assert_not_told(f, "nearly all writes came while a connection");
+	read_value(f, 1);
+	write_value(f, 1, "7");
+	assert_told(f, "nearly all writes came while a connection");
+}
+
+TEST(connections_that_rarely_read_twice_have_one_user)
+{
+	struct fixture *f = *state;
+
+	read_value(f, 0);
+	for (size_t i = 0; i < 10; i++) {
+		read_value(f, 0);
+		write_value(f, 0, "9");
+	}
+	assert_told(f, "no update was lost");
+	assert_not_told(f, "several users share a connection");
+	read_value(f, 0);
+	read_value(f, 0);
+	write_value(f, 0, "9");
+	assert_told(f, "if several users share a connection");
+}
+
 /* --- patterns ----------------------------------------------------------------------------- */
 
 static void use_lock(struct fixture *f, const char *key)
@@ -1727,6 +1802,22 @@ TEST(what_was_cleared_is_forgotten_but_for_the_clients)
 	tracker_deleted(by(f, 0, "lock:held"), TRACKER_GONE);
 	use_lock(f, "lock:again");
 	assert_told(f, "[lock again]");
+}
+
+/* If the hash were known, a client could choose keys that collide. */
+TEST(each_map_of_keys_is_hashed_by_the_secret_also_after_a_clear)
+{
+	struct fixture *f = *state;
+	struct map plain = { 0 };
+	struct slice key = SLICE_LIT("stock:*");
+
+	for (int i = 0; i < 2; i++) {
+		assert_int_not_equal(map_hash(&f->tracker->keys, key), map_hash(&plain, key));
+		assert_int_not_equal(map_hash(&f->tracker->key_patterns, key),
+		                     map_hash(&plain, key));
+		assert_int_not_equal(map_hash(&f->tracker->places, key), map_hash(&plain, key));
+		tracker_clear(f->tracker, f->now);
+	}
 }
 
 /* --- memory ------------------------------------------------------------------------------- */
