@@ -419,6 +419,25 @@ TEST(del_after_the_lease_is_no_theft_until_another_has_it)
 	end(&f);
 }
 
+TEST(lines_over_the_limit_are_suppressed_as_a_whole)
+{
+	struct fixture f;
+	const char *lines;
+	size_t n = 0;
+
+	begin(&f, ROOMY);
+	for (int i = 0; i < 12; i++) {
+		take(&f, 'A', 10);
+		f.now += 0.02;
+		drop(&f, 'A', TRACKER_WAS_GONE);
+	}
+	for (lines = text(&f, &f.told); *lines; lines = strchr(lines, '\n') + 1, n++)
+		assert_memory_equal(lines, "lock_outlived_lease ", 20);
+	assert_in_range(n, 1, 10);
+	assert_has(report(&f), "outlived_lease=12 ");
+	end(&f);
+}
+
 TEST(lock_that_is_still_there_did_not_outlive_its_lease)
 {
 	struct fixture f;
