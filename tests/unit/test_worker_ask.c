@@ -16,6 +16,7 @@
 #include "client/client_internal.h"
 #include "inifile.h"
 #include "tests/unit/testing.h"
+#include "upstream/watcher_internal.h"
 #include "worker/worker_ask.h"
 #include "worker/worker_live.h"
 #include "workers_fixture.h"
@@ -136,6 +137,10 @@ TEST(test_those_that_were_held_for_longest_are_told)
 	assert_true(live.whole);
 	assert_int_equal(live.total, GUARDS);
 	assert_int_equal(live.n, 3);
+	/* Rows that are no longer among the longest held do not stay in the answer. */
+	assert_in_range(buf_len(&answers.v[0].out), 1,
+	                3 * (sizeof(struct live_row) + (size_t)3 * LIVE_TEXT) +
+	                        sizeof(live.total));
 	for (size_t i = 0; i < live.n; i++) {
 		assert_int_equal(live.rows[i].key.n, 2);
 		assert_int_equal(live.rows[i].key.p[0], 'k');
@@ -426,4 +431,17 @@ TEST(test_a_round_passes_a_worker_that_has_ended)
 	worker_answers_fini(&answers);
 	sem_wait(&round_is_over);
 	sem_destroy(&round_is_over);
+}
+
+TEST(test_a_primary_that_is_reported_while_the_workers_end_is_ignored)
+{
+	struct workers *w = *state;
+	struct watcher *watcher = w->shared.watcher;
+
+	for (size_t i = 0; i < WORKERS; i++)
+		worker_stop(w->shared.workers[i]);
+	while (w->shared.running > 0)
+		sched_yield();
+	/* workers_end() delivers the message, after it has freed the workers' servers. */
+	watcher->on_primary(watcher->arg, &(struct found_primary){ .address = "127.0.0.1:1" });
 }
