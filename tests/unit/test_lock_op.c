@@ -4,6 +4,8 @@
  */
 
 #include "client/op.h"
+#include "lock/hold/hold_internal.h"
+#include "lock/queue/queue_internal.h"
 #include "tests/unit/fake_jobs.h"
 #include "tests/unit/hold_fixture.h"
 #include "tests/unit/testing.h"
@@ -14,6 +16,12 @@ static const struct rule rule_with_replicas = { .owner = OWNER_CONNECTION,
 	                                        .lease_ms = 30000,
 	                                        .replicas_ack = 2,
 	                                        .replicas_ack_timeout_ms = 500 };
+
+static double stopped_clock(void *arg)
+{
+	(void)arg;
+	return HOLD_NOW;
+}
 
 /* Output of the last step. */
 static struct op_out out;
@@ -109,6 +117,25 @@ TEST(too_few_replicas_are_an_error)
 
 	assert_int_equal(a.act, OP_DONE);
 	assert_answer(&a, OP_NOREPLICAS);
+	/* The question to the replicas has released the lock. */
+	assert_jobs("");
+}
+
+/* The question to the replicas was about one of the locks only. */
+TEST(if_too_few_replicas_have_one_of_joined_locks_all_are_undone)
+{
+	struct hold_fixture *f = *state;
+	struct pending_request *r = sent_take(f, &rule_with_replicas, "worker-1");
+	struct op_action a;
+
+	r->lock_request = lock_request_join(pending_take(f, &rule_with_replicas, "worker-2"),
+	                                    r->lock_request);
+	a = step(r, &(struct op_event){ .kind = OP_ACKED });
+	assert_int_equal(a.act, OP_DONE);
+	assert_answer(&a, OP_NOREPLICAS);
+	assert_int_equal(fake_jobs_count("3 again dequeue "), 2);
+	assert_int_equal(fake_jobs_count("worker-1"), 1);
+	assert_int_equal(fake_jobs_count("worker-2"), 1);
 }
 
 TEST(a_refused_delete_is_answered_by_the_number_of_keys_that_are_gone)
@@ -125,4 +152,28 @@ TEST(a_refused_delete_is_answered_by_the_number_of_keys_that_are_gone)
 	assert_answer(&a, ":4\r\n");
 	assert_int_equal(on_line_of(r, "+REFUSED\r\n").act, OP_PASS);
 	assert_int_equal(on_line_of(r, "+REFUSED x\r\n").act, OP_CLOSE);
+}
+
+/* Redis may also confirm a late reply: then the client has not waited. */
+TEST(a_grant_counts_as_a_wait_if_the_client_was_in_line)
+{
+	struct pending_request *r = sent_take(*state, &rule_by_connection, "worker-1");
+	struct section_stats stats = { .kind = STATS_LOCK };
+	struct timers timers = { .clock = stopped_clock };
+	struct waiters all = { .timers = &timers };
+	struct waiter waiter = { .all = &all, .began = HOLD_NOW - 2 };
+	struct op_facts f = { .request = r, .db = 3, .waiter = &waiter, .out = &out };
+	const struct op_event granted = { .kind = OP_GRANTED, .fence = 7, .since = HOLD_NOW };
+
+	r->lock_request->stats = &stats;
+	for (int64_t place = 0; place < 2; place++) {
+		struct op_action a;
+		out = (struct op_out){ 0 };
+		waiter.place = place;
+		a = lock_op_step(&f, &granted);
+		assert_int_equal(a.act, OP_ANSWER);
+		assert_answer(&a, "+OK\r\n");
+		assert_int_equal(metrics_counted(&stats.n[STAT_HANDED_OVER]), place);
+	}
+	r->lock_request->stats = NULL;
 }
