@@ -10,6 +10,7 @@
 
 #include "tests/unit/clients_fixture.h"
 #include "tests/unit/inifile.h"
+#include "tests/unit/log_fixture.h"
 #include "tests/unit/testing.h"
 
 GROUP_FIXTURE(ini_make_dir, ini_remove_dir);
@@ -155,6 +156,87 @@ TEST(while_replicas_are_asked_it_is_parked_for_them)
 	read_sets_free(table);
 	freelist_fini(&freelist);
 }
+
+/* --- guards ------------------------------------------------------------------------------- */
+
+TEST(a_refused_write_counts_at_the_key_that_another_owner_guards)
+{
+	struct clients_fixture *f = *state;
+	struct client *c = f->clients[0];
+	struct stats *stats = stats_new(1);
+	struct guarded_key keys[] = {
+		{ .key = SLICE_LIT("a"), .token = SLICE_LIT("token"), .writes = true },
+		{ .key = SLICE_LIT("b"), .token = SLICE_LIT("token"), .writes = true },
+	};
+	struct guarded_command command = { .keys = keys, .n = 2 };
+	struct freelist freelist;
+	struct guard_op *op;
+
+	for (size_t i = 0; i < 2; i++)
+		keys[i].stats = stats_section(stats, STATS_GUARD, i ? "b" : "a", 0);
+	freelist_init(&freelist, GUARD_OP_SINGLE_SIZE);
+	op = guard_op_new(f->env.policy.read_sets, &freelist,
+	                  &context_locks_own(&c->locks, c)->read_set, 0, &command,
+	                  GUARD_OP_SCRIPT, now_s);
+	c->current = pending_new(PENDING_GUARD);
+	c->current->guard_op = op;
+	assert_int_equal(guard_op_step(op, GUARD_EVENT_START), GUARD_STEP_SEND_SCRIPT);
+	assert_true(
+		exchange_on_line(c, SLICE_LIT("-LOCKED 'b' is guarded by another owner\r\n")));
+	assert_int_equal(metrics_counted(&keys[0].stats->n[STAT_WRITES_REFUSED]), 0);
+	assert_int_equal(metrics_counted(&keys[1].stats->n[STAT_WRITES_REFUSED]), 1);
+	guard_op_complete(op, GUARD_OP_FAILED);
+	guard_op_free(op);
+	c->current->guard_op = NULL;
+	pending_free(c->current);
+	c->current = NULL;
+	freelist_fini(&freelist);
+	stats_free(stats);
+}
+
+/* In the place of worker/worker.c: this is the only worker. */
+static void run_round(void *arg, struct round *r)
+{
+	while (!r->step(r, arg))
+		;
+	r->end(r, true);
+}
+
+TEST(the_log_names_the_client_that_has_the_guard_and_not_one_that_has_read_another)
+{
+	struct clients_fixture *f = *state;
+	struct stats *stats = stats_new(1);
+	struct event_to_log event = { .stats = stats_section(stats, STATS_GUARD, "s", 0),
+		                      .event = LOCK_EVENT_WRITE_REFUSED,
+		                      .at = 1000,
+		                      .facts = EVENT_FACTS_INIT };
+
+	f->env.begin_round = run_round;
+	f->env.arg = &f->env;
+	for (size_t i = 0; i < CLIENTS; i++) {
+		struct client *c = f->clients[i];
+		struct guarded_key key = { .key = slice_of(&"ab"[i], 1),
+			                   .token = SLICE_LIT("token"),
+			                   .lease_ms = 5000 };
+		session_set_text(&c->session, TEXT_NAME,
+		                 i ? SLICE_LIT("second") : SLICE_LIT("first"));
+		read_set_entry_read(read_set_add(f->env.policy.read_sets,
+		                                 &context_locks_own(&c->locks, c)->read_set, 0,
+		                                 &key, 1003));
+	}
+	event.facts.key = SLICE_LIT("b");
+	log_fixture_open();
+	holders_log_event(&f->env, &event, SLICE_LIT("another"), true);
+	assert_logged(" second\" held_ms=2000 ");
+	log_fixture_close();
+	for (size_t i = 0; i < CLIENTS; i++) {
+		read_set_end(&f->clients[i]->locks->read_set, 1000, false);
+		read_set_init(&f->clients[i]->locks->read_set);
+	}
+	stats_free(stats);
+}
+
+/* --- the record --------------------------------------------------------------------------- */
 
 /* Hands the client's record to a new one, whose record must be the same. */
 static struct client *take_over(struct clients_fixture *f, const struct client *c)
