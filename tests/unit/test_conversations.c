@@ -2,6 +2,7 @@
  *
  * Tests of whole conversations between a client, hasp and a Redis that the test plays.
  */
+#include <float.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -393,6 +394,79 @@ TEST(a_client_learns_that_redis_cannot_be_reached)
 
 	strcpy(f->node.links.address.host, "/nowhere/at/all");
 	converse(f, steps, 4096);
+}
+
+/* The client's new link leads to no server for as long as hasp waits for a failover. */
+TEST_WITH(a_client_of_a_session_learns_that_no_server_has_come_in_time, clients_set_up_session,
+          clients_tear_down)
+{
+	static const char start[] = "-ERR hasp: upstream there: ";
+	struct clients_fixture *f = *state;
+	struct played_server s;
+	char got[128];
+	ssize_t n = -1;
+
+	strcpy(f->node.links.address.host, "/nowhere/at/all");
+	/* So short that it is over at once: the clock stands still. */
+	f->node.links.failover_wait = DBL_MIN;
+	played_server_init(&s, &f->at);
+	send_pieces(&s, f->fds[0], GET, 4096);
+	for (int i = 0; i < 1000 && n < 0; i++) {
+		n = recv(f->fds[0], got, sizeof(got), MSG_DONTWAIT);
+		if (n < 0)
+			played_server_step(&s);
+	}
+	assert_true(n > (ssize_t)strlen(start));
+	assert_memory_equal(got, start, strlen(start));
+	while (recv(f->fds[0], got, 1, MSG_DONTWAIT) < 0)
+		played_server_step(&s);
+}
+
+/* Redis refuses the shared link, because it requires a login by now. The client gets a link of
+ * its own, Redis' error for its request, and may log in. */
+TEST(a_client_without_a_login_gets_redis_own_error)
+{
+	static const struct step steps[] = {
+		{ CLIENT_SENDS, GET },
+		{ REDIS_GETS, "*1\r\n$8\r\nREPLCONF\r\n" },
+		{ REDIS_SENDS, "-NOAUTH Authentication required.\r\n" },
+		{ REDIS_ENDS, NULL },
+		{ REDIS_GETS, GET },
+		{ REDIS_SENDS, "-NOAUTH no\r\n" },
+		{ CLIENT_GETS, "-NOAUTH no\r\n" },
+		{ CLIENT_SENDS, "AUTH secret\r\n" },
+		{ REDIS_GETS, "AUTH secret\r\n" },
+		{ REDIS_SENDS, "+OK\r\n" },
+		{ CLIENT_GETS, "+OK\r\n" },
+		{ END, NULL },
+	};
+
+	converse(*state, steps, 4096);
+}
+
+/* Redis counts the writes of each connection apart. */
+TEST(wait_covers_the_writes_of_a_transaction_on_another_link)
+{
+	struct clients_fixture *f = *state;
+	struct played_server own, shared;
+
+	played_server_init(&own, &f->at);
+	played_server_init(&shared, &f->at);
+	send_pieces(&own, f->fds[0], "MULTI\r\n" SET "EXEC\r\n", 4096);
+	played_server_accept(&own);
+	played_server_expect(&own, "MULTI\r\n" SET "EXEC\r\n");
+	played_server_send(&own, "+OK\r\n" QUEUED "*1\r\n+OK\r\n");
+	assert_client_gets(&own, f->fds[0], "+OK\r\n" QUEUED "*1\r\n+OK\r\n");
+	played_server_accept(&shared);
+	played_server_expect(&shared, "*1\r\n$8\r\nREPLCONF\r\n");
+	played_server_send(&shared, "+OK\r\n");
+	assert_true(f->clients[0]->shared);
+	send_pieces(&own, f->fds[0], "WAIT 1 0\r\n", 4096);
+	played_server_expect(&shared, "PING\r\nWAIT 1 0\r\n");
+	played_server_send(&shared, "+PONG\r\n:1\r\n");
+	assert_client_gets(&shared, f->fds[0], ":1\r\n");
+	played_server_fini(&own);
+	played_server_fini(&shared);
 }
 
 /* Sends `n` bytes from one socket, and reads them from the other. */
