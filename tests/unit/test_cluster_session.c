@@ -62,6 +62,21 @@ TEST(of_long_replies_that_wait_the_client_is_told)
 	assert_true(link_user_nbytes(&f->user) >= 20000);
 }
 
+TEST(of_long_parts_that_wait_for_other_nodes_the_client_is_told)
+{
+	struct cluster_fixture *f = *state;
+	char reply[20000 + 32];
+	int n = snprintf(reply, sizeof(reply), "*1\r\n$20000\r\n%020000d\r\n", 0);
+
+	assert_true(n > 20000);
+	client_sends(f, "*3\r\n$4\r\nMGET\r\n$3\r\nfoo\r\n$3\r\nbar\r\n", 1);
+	assert_node_got(f, 0, "*2\r\n$4\r\nMGET\r\n$3\r\nbar\r\n");
+	assert_node_got(f, 1, "*2\r\n$4\r\nMGET\r\n$3\r\nfoo\r\n");
+	node_sends(f, 0, reply);
+	assert_int_equal(f->ncaptured, 1);
+	assert_true(link_user_nbytes(&f->user) >= 20000);
+}
+
 static void send_in_two(struct cluster_fixture *f, size_t node, const char *text, size_t cut)
 {
 	char first[128];
