@@ -395,13 +395,15 @@ def test_a_wait_in_vain_gives_all_back_when_hasp_decides_anew(start_hasp, gates,
 
 
 def test_what_it_has_is_given_back_when_it_is_another_try_now(start_hasp, gates, plain):
-    """The reloaded rules forbid the command; hasp releases the locks before it sends the error."""
+    """The reloaded rules forbid the command; hasp releases the locks before it sends the error, also if
+    Redis has forgotten the script."""
     hasp = is_ready(start_hasp(VERBS, upstream=gates.address), plain)
     with hasp.connect() as one, hasp.connect() as two:
         assert one.call("LOCK", "b") == FENCE
         stand(plain, two, "MLOCK", 3, "a", "b", "lock:c", *LONG, queue=queue_of("b"))
         hasp.reload("[verbs]", rule() + "[verbs]")
         gates.shut(requests=["own"])
+        plain.script_flush()
         assert one.call("UNLOCK", "b") == ONE
         assert two.read().startswith(b"-ERR the key has a [lock] rule")
         assert plain.exists("a", "b") == 0
