@@ -23,13 +23,18 @@ struct node_conn *pubsub_next_node_conn(struct cluster_session *s,
 
 /* --- shard channels at several nodes ------------------------------------------------------ */
 
-/* Appends the acknowledgement `frame` with another number. */
+/* Appends the acknowledgement `frame` with another number. Passes a frame without a number,
+ * which no Redis sends, as it is. */
 static void write_acked(struct slice frame, long long count, struct buf *out)
 {
 	size_t n = frame.n;
 
 	while (n > 0 && frame.p[n - 1] != ':')
 		n--;
+	if (n == 0) {
+		buf_append(out, frame);
+		return;
+	}
 	buf_append(out, slice_of(frame.p, n));
 	buf_printf(out, "%lld\r\n", count);
 }

@@ -202,6 +202,21 @@ TEST(shard_channels_are_at_their_slots_nodes)
 	assert_node_got(f, 1, GET_FOO);
 }
 
+TEST(an_acknowledgement_without_a_number_is_passed_as_it_is)
+{
+	static const char strange[] = "*3\r\n$10\r\nssubscribe\r\n$3\r\nfoo\r\n$1\r\n1\r\n";
+	struct cluster_fixture *f = *state;
+
+	client_sends(f, SSUBSCRIBE_FOO, 0);
+	assert_node_got(f, 1, SSUBSCRIBE_FOO);
+	node_sends(f, 1, strange);
+	assert_client_got(f, strange);
+	client_sends(f, GET_FOO, 0);
+	assert_node_got(f, 1, GET_FOO);
+	node_sends(f, 1, "$-1\r\n");
+	assert_client_got(f, "$-1\r\n");
+}
+
 /* Sends the frames in pieces of every size. */
 static void node_sends_bytes(struct cluster_fixture *f, size_t node, const char *frames)
 {
