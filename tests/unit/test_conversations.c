@@ -12,6 +12,7 @@
 #include "tests/unit/inifile.h"
 #include "tests/unit/played_server.h"
 #include "tests/unit/testing.h"
+#include "upstream/link_internal.h"
 
 GROUP_FIXTURE(ini_make_dir, ini_remove_dir);
 FIXTURE(clients_set_up, clients_tear_down);
@@ -210,6 +211,27 @@ TEST(a_subscriber_takes_the_shared_link_over)
 	};
 
 	converse_in_pieces(state, steps);
+}
+
+/* A watched link gives a reply to the tracker only after the client has it. */
+TEST_WITH(the_link_is_watched_while_the_client_is_subscribed, clients_set_up_session,
+          clients_tear_down)
+{
+	struct clients_fixture *f = *state;
+	const struct client *c = f->clients[0];
+	struct played_server s;
+
+	played_server_init(&s, &f->at);
+	send_pieces(&s, f->fds[0], "SUBSCRIBE a\r\n", 4096);
+	played_server_accept(&s);
+	played_server_expect(&s, "SUBSCRIBE a\r\n");
+	played_server_send(&s, "*3\r\n$9\r\nsubscribe\r\n$1\r\na\r\n:1\r\n");
+	assert_true(c->user.link->watched);
+	send_pieces(&s, f->fds[0], "UNSUBSCRIBE a\r\n", 4096);
+	played_server_expect(&s, "UNSUBSCRIBE a\r\n");
+	played_server_send(&s, "*3\r\n$11\r\nunsubscribe\r\n$1\r\na\r\n:0\r\n");
+	assert_false(c->user.link->watched);
+	played_server_fini(&s);
 }
 
 /* A lost link is an error only for a client that awaits a reply. */
