@@ -419,13 +419,15 @@ static bool send_current(struct client *c, const struct context *x, int64_t wait
 	return true;
 }
 
-/* True for an MLOCK that has the same owner and kind of lock in the present configuration: it
- * keeps its decision, because all its calls belong together. */
-static bool multi_goes_on(struct client *c, struct context *x)
+/* True for a command that keeps its decision, because all its calls belong together: an MLOCK
+ * that has the same owner and kind of lock in the present configuration, and an UNLOCK or
+ * MUNLOCK that has named the acquisition that it gives back. */
+static bool lock_goes_on(struct client *c, struct context *x)
 {
 	const struct lock_request *p = c->current->lock_request;
 
-	if (!lock_request_is_multi(p) || (!parts_are_undone(p) && !lock_multi_stays(x, p)))
+	if (!lock_names_given_back(x, p) &&
+	    (!lock_request_is_multi(p) || (!parts_are_undone(p) && !lock_multi_stays(x, p))))
 		return false;
 	c->decided_in = c->env->policy.generation;
 	return true;
@@ -455,7 +457,7 @@ static bool is_decided_again(struct client *c, struct context *x)
 	struct guard_op *op = c->current->guard_op;
 
 	/* A transaction of hasp's own keeps the decision by which hasp began it. */
-	if (client_is_decided(c) || (op ? op->kind != GUARD_OP_SCRIPT : multi_goes_on(c, x)))
+	if (client_is_decided(c) || (op ? op->kind != GUARD_OP_SCRIPT : lock_goes_on(c, x)))
 		return false;
 	if (op)
 		guard_op_withdraw(op);

@@ -399,6 +399,11 @@ static void write_multi_again(struct context *x, struct lock_request *p, struct 
 	lock_request_set_wait(p, call->wait_ms);
 }
 
+bool lock_names_given_back(const struct context *x, const struct lock_request *p)
+{
+	return p && gives_back(x->what) && lock_request_ticket(p).n;
+}
+
 bool lock_multi_stays(struct context *x, const struct lock_request *p)
 {
 	static const struct mlock_step first = { .place_of = 0 };
@@ -845,9 +850,7 @@ void lock_rewrite(struct context *x, struct pending_request *r, int64_t *wait_ms
 		*wait_ms = call.wait_ms;
 		return;
 	}
-	if (r->lock_request && gives_back(x->what)) {
-		/* The hold may have ended since the first call, so hasp may not find it again.
-		 */
+	if (lock_names_given_back(x, r->lock_request)) {
 		buf_clear(&x->env->given_back);
 		buf_append(&x->env->given_back, lock_request_ticket(r->lock_request));
 		x->opts.given_back = buf_slice(&x->env->given_back);

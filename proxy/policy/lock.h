@@ -40,6 +40,10 @@ struct decision lock_decide_write(struct context *x);
  * long the call may wait in line. */
 void lock_rewrite(struct context *x, struct pending_request *r, int64_t *wait_ms);
 
+/* True for an UNLOCK or MUNLOCK whose earlier call named the acquisition that it gives back. By
+ * now the hold may have ended, and hasp would not find it again. */
+bool lock_names_given_back(const struct context *x, const struct lock_request *p);
+
 /* True if the present configuration gives the MLOCK of `p` the same owner and kind of lock as
  * the configuration under which it began. The MLOCK then keeps its locks and its place in the
  * queue. */
