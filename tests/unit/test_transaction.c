@@ -103,6 +103,10 @@ TEST(a_discarded_transaction_changes_nothing)
 	transaction_discard(&s->txn);
 	assert_false(session_in_multi(s));
 	assert_int_equal(s->nawaited, 0);
+	/* The next transaction does not select a database. */
+	transaction_begin(&s->txn);
+	sent_other(s);
+	assert_null(sent_exec(s));
 	transaction_begin(&s->txn);
 	sent_other(s);
 	assert_null(sent_exec(s));
