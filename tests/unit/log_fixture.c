@@ -45,6 +45,14 @@ void assert_logged(const char *text)
 		fail_msg("no '%s' in '%s'", text, lines);
 }
 
+void assert_not_logged(const char *text)
+{
+	const char *lines = next_lines();
+
+	if (strstr(lines, text))
+		fail_msg("'%s' in '%s'", text, lines);
+}
+
 void assert_nothing_logged(void)
 {
 	assert_string_equal(next_lines(), "");

@@ -11,6 +11,8 @@ void log_fixture_close(void);
 
 /* Fails unless `text` is in one of the lines that were logged since the last call. */
 void assert_logged(const char *text);
+/* Fails if `text` is in one of these lines. */
+void assert_not_logged(const char *text);
 /* Fails if a line was logged since the last call. */
 void assert_nothing_logged(void);
 
