@@ -139,7 +139,12 @@ static bool guest_on_line(void *owner, void *tag, struct slice line)
 
 static void guest_on_drained(void *owner)
 {
-	(void)owner;
+	struct guest *g = owner;
+
+	assert_non_null(g->user.link);
+	g->ndrained++;
+	if (g->closes_on_drained)
+		link_close(g->user.link);
 }
 
 static void guest_on_idle(void *owner)

@@ -19,6 +19,8 @@ struct guest {
 	struct buf bytes;
 	struct buf told;
 	const char *leaves_on; /* the tag whose reply makes it leave; NULL: stays */
+	bool closes_on_drained; /* closes the link */
+	unsigned ndrained;
 	unsigned nidle;
 	unsigned ndown;
 	size_t inflight; /* when the link went down */

@@ -295,6 +295,29 @@ TEST_SHARED(a_link_that_breaks_tells_each_user_what_it_had_in_flight)
 	assert_int_equal(f->guest[2].inflight, 0);
 }
 
+TEST_SHARED(a_user_can_close_a_link_that_is_not_full_any_more)
+{
+	struct link_fixture *f = *state;
+	const size_t total = 4 * 1024 * 1024;
+	char *block = calloc(1, total);
+
+	link_send(f->link, slice_of(block, total));
+	assert_true(link_is_full(f->link));
+	for (size_t i = 0; i < NGUESTS; i++)
+		f->guest[i].ndrained = 0;
+	f->guest[1].closes_on_drained = true;
+	while (f->guest[1].user.link) {
+		(void)server_reads(f, block, total);
+		settle(f);
+	}
+	/* Users after it are not on the link any more. */
+	assert_int_equal(f->guest[0].ndrained, 1);
+	assert_int_equal(f->guest[1].ndrained, 1);
+	assert_int_equal(f->guest[2].ndrained, 0);
+	assert_null(f->guest[2].user.link);
+	free(block);
+}
+
 /* --- logging in --------------------------------------------------------------- */
 
 static const struct link_login alice = {
