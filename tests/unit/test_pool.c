@@ -508,6 +508,24 @@ TEST(a_server_without_reset_is_asked_by_a_new_link)
 	}
 }
 
+TEST(a_check_goes_to_the_server_s_new_address)
+{
+	struct fixture *f = *state;
+
+	(void)join(f, 0, plain);
+	assert_int_equal(newcomer_asks(f), POOL_LATER);
+	serve(f, "+OK\r\n");
+	pool_follow_address(f->pool);
+	links_follow(&f->at.env, NULL);
+	(void)join(f, 2, plain);
+	nready = 0;
+	/* Redis answers on a new connection. */
+	assert_int_equal(newcomer_asks(f), POOL_LATER);
+	serve(f, "+OK\r\n");
+	assert_int_equal(nready, 1);
+	assert_int_equal(ask(f, 1, plain), POOL_READY);
+}
+
 TEST(a_check_whose_link_has_ended_is_made_again)
 {
 	struct fixture *f = *state;
