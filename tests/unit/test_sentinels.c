@@ -189,6 +189,19 @@ TEST(another_primary_has_to_be_named_twice)
 	assert_true(counts(s, "a:1", 8, "newer:1", NULL));
 }
 
+TEST(an_answer_of_the_last_round_confirms_nothing)
+{
+	struct sentinels *s = *state;
+
+	s->epoch = 5;
+	sentinels_begin(s);
+	assert_false(counts(s, "a:1", 6, "evil:1", NULL));
+	assert_false(counts(s, "b:2", 6, "new:1", NULL));
+	sentinels_begin(s);
+	assert_false(counts(s, "a:1", 6, "new:1", NULL));
+	assert_true(counts(s, "b:2", 6, "new:1", NULL));
+}
+
 TEST(one_that_is_outdated_confirms_nothing)
 {
 	struct sentinels *s = *state;
