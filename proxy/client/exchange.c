@@ -419,9 +419,9 @@ static bool send_current(struct client *c, const struct context *x, int64_t wait
 	return true;
 }
 
-/* True for a command that keeps its decision, because all its calls belong together: an MLOCK
- * that has the same owner and kind of lock in the present configuration, and an UNLOCK or
- * MUNLOCK that has named the acquisition that it gives back. */
+/* True for a command that keeps its decision, because all its calls belong together. An MLOCK
+ * keeps it if the present configuration gives it the same owner and kind of lock. An UNLOCK or
+ * MUNLOCK keeps it if it has named the acquisition that it gives back. */
 static bool lock_goes_on(struct client *c, struct context *x)
 {
 	const struct lock_request *p = c->current->lock_request;

@@ -61,7 +61,8 @@ def units(installed, tmp_path):
 
 @pytest.fixture
 def analyze(tmp_path_factory):
-    """Runs systemd-analyze. It makes a directory in /run; as an ordinary user, in $XDG_RUNTIME_DIR."""
+    """Runs systemd-analyze. The program makes a directory: in /run if root runs it, else in
+    $XDG_RUNTIME_DIR."""
     home = str(tmp_path_factory.mktemp("home"))
     who = ["--user"] if os.geteuid() else []
 

@@ -160,7 +160,8 @@ class World:
 
     def closed(self, at):
         """Judges the end of a subscriber's connection, which the campaign sees a little later."""
-        self.unless(lambda outages: self.in_outage(outages, at - SETTLE, at), "error", f"a subscriber was closed at {at:.3f}")
+        self.unless(lambda outages: self.in_outage(outages, at - SETTLE, at), "error",
+                    f"a subscriber was closed at {at:.3f}")
 
     def told(self, sent, answered, reply, what):
         """Judges an error, or a connection that was closed. Returns true if `reply` is one of
