@@ -2,8 +2,8 @@
 """A cluster that the tests of a file share, because starting one takes seconds.
 
 Each test gets the cluster whole and empty. Tests may move slots, and let replicas take over by
-CLUSTER FAILOVER, so any node may have a slot. A test that kills, freezes or configures nodes takes
-the fixture `cluster` instead.
+CLUSTER FAILOVER, so any node may have a slot. A replica never takes over by itself, however busy
+the machine is. A test that kills, freezes or configures nodes takes the fixture `cluster` instead.
 """
 
 import pytest
@@ -21,7 +21,7 @@ class SharedCluster:
         if self.cluster and not self._restored():
             self.stop()
         if not self.cluster:
-            self.cluster = Cluster()
+            self.cluster = Cluster("--cluster-replica-no-failover", "yes", node_timeout_ms=5000)
         return self.cluster
 
     def _restored(self):
