@@ -265,15 +265,30 @@ void entry_answer_new(struct cluster_session *s, struct slice reply)
 
 /* --- parts -------------------------------------------------------------------------------- */
 
-/* If the session keeps too many bytes of replies before their turn, stops reading its own
- * links, except the one whose reply comes next. If the bytes came from a link that cannot stop,
- * ends the session. */
-static void bound_kept(struct cluster_session *s, const struct node_conn *from)
+/* Returns true if the session need not end though it keeps too many bytes of replies, of which
+ * the last came for `p`. It stops reading its own links, except those of the first entry's
+ * parts. The replies to these have the limit for themselves. */
+static bool can_go_on(const struct cluster_part *p)
 {
+	const struct node_conn *from = p->node_conn;
+
+	if (!from)
+		return true;
+	if (!from->own)
+		return false;
+	return !node_conn_is_awaited(from) ||
+	       (is_head(p->entry) &&
+	        p->entry->nreply < p->entry->session->cluster->output_limit);
+}
+
+static void bound_kept(const struct cluster_part *p)
+{
+	struct cluster_session *s = part_session(p);
+
 	if (s->kept < s->cluster->output_limit)
 		return;
 	session_steer_node_conns(s);
-	if (from && (!from->own || node_conn_is_awaited(from)))
+	if (!can_go_on(p))
 		session_give_up(s, "replies that must wait for other nodes' replies exceed "
 		                   "client_output_limit");
 }
@@ -296,7 +311,7 @@ void part_on_bytes(struct cluster_part *p, struct slice bytes)
 		entry_forward(p->entry, bytes);
 	}
 	if (s->kept > before)
-		bound_kept(s, p->node_conn);
+		bound_kept(p);
 }
 
 void part_on_reply(struct cluster_part *p, const struct resp_reply *r)

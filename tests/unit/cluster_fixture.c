@@ -95,7 +95,7 @@ void turn_loop(struct cluster_fixture *f)
 	cluster_reap(f->cluster);
 }
 
-static void nap(struct cluster_fixture *f, time_t began)
+void nap(struct cluster_fixture *f, time_t began)
 {
 	struct timespec t = { 0, 1000000 };
 

@@ -7,6 +7,8 @@
 #ifndef HASP_TESTS_UNIT_CLUSTER_FIXTURE_H
 #define HASP_TESTS_UNIT_CLUSTER_FIXTURE_H
 
+#include <time.h>
+
 #include "base/buf.h"
 #include "cluster/cluster.h"
 #include "tests/unit/surroundings.h"
@@ -89,6 +91,9 @@ void node_vanishes(struct cluster_fixture *f, size_t node);
 void time_passes(struct cluster_fixture *f, double seconds);
 /* Runs the loop until it has no more work. */
 void turn_loop(struct cluster_fixture *f);
+/* Runs the loop once, then sleeps for a millisecond. Fails if the test has waited for too long
+ * since `began`. */
+void nap(struct cluster_fixture *f, time_t began);
 /* Reports that the node has answered hasp's question; the map is the test's. `was_down`: as for
  * cluster_node_answered(). */
 void node_is_asked(struct cluster_fixture *f, size_t node, bool was_down);

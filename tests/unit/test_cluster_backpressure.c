@@ -18,6 +18,9 @@ FIXTURE(cluster_set_up, cluster_tear_down);
 #define LIMIT ((size_t)256 * 1024)
 #define PROOF "*1\r\n$8\r\nREPLCONF\r\n"
 #define NAME "*3\r\n$6\r\nCLIENT\r\n$7\r\nSETNAME\r\n$1\r\nx\r\n"
+#define MGET_BAR "*2\r\n$4\r\nMGET\r\n$3\r\nbar\r\n"
+#define MGET_FOO "*2\r\n$4\r\nMGET\r\n$3\r\nfoo\r\n"
+#define MGET_BAR_FOO "*3\r\n$4\r\nMGET\r\n$3\r\nbar\r\n$3\r\nfoo\r\n"
 #define OVER "replies that must wait for other nodes' replies exceed client_output_limit"
 
 /* Returns `text` once for each reply; the caller frees it. */
@@ -44,13 +47,13 @@ static struct buf replies_of_node_1(void)
 	return all;
 }
 
-/* Node 1 sends as many of the bytes as the session reads. */
-static void node_1_sends(struct cluster_fixture *f, struct buf *bytes)
+/* The node sends as many of the bytes as the session reads. */
+static void sends_on(struct cluster_fixture *f, size_t node, struct buf *bytes)
 {
 	ssize_t n = 1;
 
 	while (n > 0 && buf_len(bytes)) {
-		n = send(f->nodes[1].fd, buf_head(bytes), buf_len(bytes),
+		n = send(f->nodes[node].fd, buf_head(bytes), buf_len(bytes),
 		         MSG_NOSIGNAL | MSG_DONTWAIT);
 		if (n > 0)
 			buf_consume(bytes, (size_t)n);
@@ -58,21 +61,49 @@ static void node_1_sends(struct cluster_fixture *f, struct buf *bytes)
 	}
 }
 
-/* The client sends a request to node 0, then many to node 1, which answers. Returns the
- * replies that node 1 could not send. */
-static struct buf run_ahead(struct cluster_fixture *f)
+/* The link ends while the node sends the bytes. */
+static void assert_exceeds_limit(struct cluster_fixture *f, size_t node, struct buf *bytes)
+{
+	time_t began = time(NULL);
+
+	while (!f->ndown) {
+		sends_on(f, node, bytes);
+		nap(f, began);
+	}
+	assert_string_equal(f->reason, OVER);
+}
+
+/* The client sends many requests to node 1, which answers. Returns the replies that node 1
+ * could not send. */
+static struct buf node_1_answers(struct cluster_fixture *f)
 {
 	struct buf bytes = replies_of_node_1();
 	char *requests = repeated(GET_FOO);
 
 	cluster_set_limits(f->cluster, 10000, LIMIT);
-	client_sends(f, GET_BAR, 1);
 	client_sends(f, requests, NREPLIES);
-	assert_node_got(f, 0, GET_BAR);
 	assert_node_got(f, 1, requests);
 	free(requests);
-	node_1_sends(f, &bytes);
+	sends_on(f, 1, &bytes);
 	return bytes;
+}
+
+/* As node_1_answers(), after a request to node 0. */
+static struct buf run_ahead(struct cluster_fixture *f)
+{
+	client_sends(f, GET_BAR, 1);
+	assert_node_got(f, 0, GET_BAR);
+	return node_1_answers(f);
+}
+
+/* As node_1_answers(), after a command that is split. Node 1 has answered its part. */
+static struct buf run_ahead_of_a_split_command(struct cluster_fixture *f)
+{
+	client_sends(f, MGET_BAR_FOO, 1);
+	assert_node_got(f, 0, MGET_BAR);
+	assert_node_got(f, 1, MGET_FOO);
+	node_sends(f, 1, "*1\r\n$3\r\nfoo\r\n");
+	return node_1_answers(f);
 }
 
 /* Node 1 sends the rest, and the client gets `first` and then all replies of node 1. */
@@ -81,8 +112,8 @@ static void assert_client_gets_all(struct cluster_fixture *f, const char *first,
 {
 	struct buf expected = BUF_INIT, all = replies_of_node_1();
 
-	while (buf_len(rest))
-		node_1_sends(f, rest);
+	while (buf_len(rest) && !f->ndown)
+		sends_on(f, 1, rest);
 	buf_puts(&expected, first);
 	buf_append(&expected, buf_slice(&all));
 	buf_append(&expected, SLICE_LIT("\0"));
@@ -123,7 +154,7 @@ TEST(a_link_that_still_opens_is_read_on)
 	client_sends(f, requests, NREPLIES);
 	assert_node_got(f, 0, NAME);
 	assert_node_got(f, 1, requests);
-	node_1_sends(f, &rest);
+	sends_on(f, 1, &rest);
 	node_sends(f, 0, "+OK\r\n");
 	assert_node_got(f, 0, GET_BAR);
 	node_0_answers(f, &rest);
@@ -139,7 +170,7 @@ TEST(a_client_that_does_not_read_holds_its_node_up)
 	client_sends(f, requests, NREPLIES);
 	assert_node_got(f, 1, requests);
 	link_pause(f->link);
-	node_1_sends(f, &rest);
+	sends_on(f, 1, &rest);
 	assert_true(buf_len(&rest) > NREPLIES * VALUE_SIZE / 2);
 	assert_int_equal(buf_len(&f->bytes), 0);
 	link_resume(f->link);
@@ -153,9 +184,31 @@ TEST(a_first_reply_that_comes_behind_too_much_ends_the_link)
 	struct buf rest = run_ahead(f);
 
 	node_sends(f, 0, "-MOVED 5061 127.0.0.1:7001\r\n");
-	while (!f->ndown)
-		node_1_sends(f, &rest);
-	assert_string_equal(f->reason, OVER);
+	assert_exceeds_limit(f, 1, &rest);
+	buf_release(&rest);
+}
+
+TEST(a_split_command_ends_though_later_replies_reach_the_limit)
+{
+	struct cluster_fixture *f = *state;
+	struct buf rest = run_ahead_of_a_split_command(f);
+
+	assert_true(buf_len(&rest) > NREPLIES * VALUE_SIZE / 2);
+	node_sends(f, 0, "*1\r\n$3\r\nbar\r\n");
+	assert_client_gets_all(f, "*2\r\n$3\r\nbar\r\n$3\r\nfoo\r\n", &rest);
+}
+
+TEST(a_split_command_whose_own_reply_exceeds_the_limit_ends_the_link)
+{
+	struct cluster_fixture *f = *state;
+	struct buf rest = run_ahead_of_a_split_command(f);
+	struct buf value = BUF_INIT;
+
+	buf_printf(&value, "*1\r\n$%zu\r\n", 2 * LIMIT);
+	memset(buf_reserve(&value, LIMIT), 'x', LIMIT);
+	buf_added(&value, LIMIT);
+	assert_exceeds_limit(f, 0, &value);
+	buf_release(&value);
 	buf_release(&rest);
 }
 
@@ -173,9 +226,7 @@ CLUSTER_TEST_SHARED(over_a_shared_link_so_much_ends_the_session)
 	node_sends(f, 1, "+OK\r\n");
 	assert_node_got(f, 1, requests);
 	cluster_set_limits(f->cluster, 10000, LIMIT);
-	while (!f->ndown)
-		node_1_sends(f, &bytes);
-	assert_string_equal(f->reason, OVER);
+	assert_exceeds_limit(f, 1, &bytes);
 	free(requests);
 	buf_release(&bytes);
 }
