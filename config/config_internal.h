@@ -39,8 +39,8 @@ const struct option *table_find(enum section section, const char *name);
 /* Sets all of a section's fields, in the struct `base`, to their defaults, and frees their old
  * values. */
 void table_set_defaults(enum section section, void *base);
-/* Copies to each unset number the value of the option with the same name in [upstream], whose
- * struct is `upstream`. */
+/* For each number that is not set, copies the value of the option with the same name from
+ * `upstream`, the struct of section [upstream]. */
 void table_inherit(enum section section, void *base, const void *upstream);
 void table_clear(enum section section, void *base);
 

@@ -211,7 +211,8 @@ static bool main_try_reload(struct process *p, struct buf *why)
 		return false;
 	}
 	main_log_restart(p->first, next);
-	/* A reload does not change the number of workers, by which hasp divides the limits. */
+	/* A reload does not change the number of workers, because the limits are divided among
+	 * them. */
 	next->workers = p->first->workers;
 	encryption_keep_sessions(next, old);
 	main_use_discover(p, next);

@@ -217,8 +217,8 @@ static bool is_event(const char *text)
 	return is;
 }
 
-/* Writes `s` in quotes. `quoted`: quote() has escaped `s`; a backslash of its \xNN is escaped
- * again, because JSON has no \x. */
+/* Writes `s` as a string of JSON. `quoted`: quote() has already escaped `s`. Its \xNN become
+ * \\xNN, because JSON has no \x. */
 static void put_quoted(struct log_text *l, struct slice s, bool quoted)
 {
 	line_puts(l, "\"");

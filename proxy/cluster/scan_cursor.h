@@ -31,8 +31,8 @@ struct scan_cursor {
 /* Returns the mark of the node with this name or address. */
 uint8_t scan_cursor_mark(struct slice name);
 
-/* Reads the cursor that a client has sent; Redis accepts any number. Returns false if Redis
- * would refuse the cursor. All zero: a SCAN begins. */
+/* Reads the cursor that a client has sent; like Redis, it accepts any number. Returns false if
+ * Redis would refuse the cursor. If all of *c is zero then, a SCAN begins. */
 bool scan_cursor_read(struct slice text, struct scan_cursor *c)
 	__attribute__((warn_unused_result));
 

@@ -73,7 +73,7 @@ enum command_rule {
 };
 
 enum effect_act {
-	EFFECT_CHANGE, /* an effect that no other value describes */
+	EFFECT_CHANGE, /* any other effect */
 	EFFECT_READ, /* reads a guarded key; effect_of() never returns this */
 	EFFECT_WRITE, /* writes a guarded key; effect_of() never returns this */
 	EFFECT_ACQUIRE, /* takes the lock if it is free */

@@ -76,8 +76,8 @@ static inline size_t classifier_place(uint64_t head, const char *name)
 	       (64 - PREFIXES_BITS);
 }
 
-/* Returns the remembered prefix with which the `n` bytes at `p` begin, up to the end of the
- * name's line; NULL: there is none. */
+/* Returns the remembered prefix with which the `n` bytes at `p` begin; NULL: there is none. A
+ * prefix ends with the line that has the command's name. */
 static inline const struct command_prefix *classifier_recall(
 	const struct classifier *classifier, const char *p, size_t n)
 {

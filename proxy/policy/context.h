@@ -209,9 +209,10 @@ static inline const struct guard *context_guard_enforced(const struct command_ke
 	return k->guard && k->guard->mode == MODE_ENFORCE ? k->guard : NULL;
 }
 
-/* Returns the client's token for a rule or guard with this kind of owner. Before its login, a
- * client has only its connection's token: otherwise hasp could act, by its own permissions, on
- * the locks of clients with that name or address. `scratch` may hold the token's bytes. */
+/* Returns the client's token for a rule or guard with the owner `kind`. Before its login, a
+ * client gets its connection's token instead of that of its name or address. With the latter,
+ * hasp, which has more permissions, could change the locks of other clients for it. `scratch`
+ * may hold the token's bytes. */
 struct slice context_token(const struct context *x, enum owner_kind kind, struct buf *scratch);
 
 /* Functions for the parts of a pending request that session/ does not know. */

@@ -219,7 +219,7 @@ static void note_aborted(struct context *x)
 	}
 }
 
-/* True if no command of the transaction names a guarded key. hasp then passes EXEC. */
+/* True if no command of the transaction names a guarded key. Then hasp passes EXEC to Redis. */
 static bool names_no_guarded(const struct context *x)
 {
 	const struct transaction *t = &x->session->txn;

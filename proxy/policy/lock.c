@@ -22,9 +22,10 @@
 static const struct decision pass = { .verdict = DISPATCH_PASS };
 static const struct decision defer = { .verdict = DISPATCH_DEFER };
 
-/* Returns the index of the first key, from `i` on, whose lock clients may still wait for after
- * the call; x->keys.n: none. A script with hand_off hands the lock to a waiter itself. A script
- * with only_if_free acquires a lock only if it has no waiters. */
+/* Returns the index of the first key, from `i` on, whose lock may still have waiters after the
+ * call; x->keys.n: none has. After hand_off there are none to wake, because the script itself
+ * hands the lock to a waiter. After only_if_free there are none either, because the script
+ * acquires only locks without waiters. */
 static size_t next_waited(const struct context *x, const struct lock_call *call, size_t i)
 {
 	/* cppcheck-suppress ctuuninitvar; rewrite_lock() sets *call */

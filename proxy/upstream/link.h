@@ -170,9 +170,9 @@ struct link_env {
 	char *no_server_reason; /* why there is no server; NULL: `address` has one */
 	double failover_wait; /* seconds for which a new link retries to connect; 0: never */
 	const char *own_name; /* prefix of the names of hasp's own connections; NULL: none */
-	/* Makes a peer in this process for a new link; the peer answers by link_receive().
-	 * `accepted`: the login given to link_new_accepted(), or NULL. If `connect` is NULL,
-	 * links connect to `address`. */
+	/* Connects a new link to a peer in this process, instead of to `address`. The peer
+	 * answers by calling link_receive(). `accepted`: the login that link_new_accepted()
+	 * got, or NULL. If `connect` is NULL, links connect to `address`. */
 	struct stream_peer *(*connect)(struct link_env *env, struct link *l,
 	                               const struct link_login *accepted);
 	void *inproc_peer; /* the peers' owner, which connect() uses */

@@ -239,7 +239,7 @@ struct key {
 
 enum held_state { HOLD_HELD, HOLD_MAYBE, HOLD_REMOVED, HOLD_LEFT };
 
-/* How another client removed a lock: by a SET or GETSET, or by a DEL. */
+/* How another client took a lock away: it overwrote the key (SET, GETSET), or deleted it. */
 enum theft { NOT_STOLEN, STOLEN_BY_SET, STOLEN_BY_DEL };
 
 struct held_lock {

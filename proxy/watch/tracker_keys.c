@@ -117,7 +117,7 @@ static bool halve(struct tracker *d)
  * blocks. */
 #define MEMORY_SPARE ((size_t)16 << 10)
 
-/* True if one more key, with the growth of the map for it, may exceed the memory. */
+/* True if one more key could exceed the memory limit. The map may have to grow for that key. */
 static bool is_spent(const struct tracker *d)
 {
 	size_t grown = d->keys.n >= d->keys.nbuckets

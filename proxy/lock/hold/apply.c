@@ -35,8 +35,8 @@ static void forget_oldest(struct hold_owner *o)
 	}
 }
 
-/* True if the hold goes on although `p` takes the same lock: the hold has another place of the
- * semaphore, or another side of the read-write lock. */
+/* True if the hold stays when `p` takes the same lock. One owner can have both sides of a
+ * read-write lock. Several owners can share that lock, or have a place each in a semaphore. */
 static bool holds_other_side(const struct hold *hold, const struct lock_request *p)
 {
 	const struct lock_layout *had = layout_of(hold->kind), *taken = layout_of(p->kind);

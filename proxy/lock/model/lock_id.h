@@ -11,7 +11,7 @@
 #include "base/buf.h"
 #include "base/slice.h"
 
-/* Stands for the database of a lock that the servers of a quorum have. */
+/* The number used in place of a database for locks that are at the servers of a quorum. */
 #define LOCK_DB_QUORUM INT_MAX
 
 /* Returns the database as logs and lists show it. */

@@ -72,9 +72,9 @@ bool rewrite_guard_fits(const struct command *c, const struct resp_view *req, bo
  */
 void rewrite_guard_read(struct buf *out, const struct guarded_command *g,
                         const struct rewrite_opts *opts, bool apart);
-/* For a client that cannot wait: this opts->place makes the script run the command in RESP3.
- * (Lua keeps the types of RESP3, but not the order of a map or a set. No place in a queue is so
- * low.) */
+/* A value of opts->place for a client that cannot wait: the script runs the command in RESP3.
+ * Every real place in a queue is higher. (Lua keeps the types of RESP3, but not the order of a
+ * map or a set.) */
 #define GUARD_READ_IN_RESP3 3
 void rewrite_guard_write(struct buf *out, const struct guarded_command *g,
                          const struct rewrite_opts *opts);
