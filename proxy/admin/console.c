@@ -139,7 +139,7 @@ static void console_on_readable(struct stream *s)
 	struct console *c = container_of(s, struct console, stream);
 	ssize_t n = stream_read(s, c->admin->scratch, ADMIN_SCRATCH);
 
-	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+	if (n < 0 && errno == EAGAIN)
 		return;
 	if (n <= 0) {
 		console_close(c);
