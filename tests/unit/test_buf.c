@@ -183,3 +183,29 @@ TEST(a_buffer_that_is_fitted_has_its_bytes_and_grows_again)
 	assert_int_equal(buf_cap(&b), 0);
 	assert_null(buf_head(&b));
 }
+
+/* Without this option, the address sanitizer ends the process instead of letting realloc()
+ * fail. */
+const char *__asan_default_options(void);
+const char *__asan_default_options(void)
+{
+	return "allocator_may_return_null=1";
+}
+
+TEST(a_buffer_that_cannot_grow_is_unchanged)
+{
+	const size_t too_much = SIZE_MAX / 8;
+	struct buf b = BUF_INIT;
+
+	assert_null(buf_try_reserve(&b, too_much));
+	assert_int_equal(buf_cap(&b), 0);
+	buf_puts(&b, "abcdef");
+	assert_null(buf_try_reserve(&b, too_much));
+	assert_holds(&b, "abcdef");
+	buf_consume(&b, 2);
+	assert_null(buf_try_reserve(&b, too_much));
+	assert_holds(&b, "cdef");
+	assert_true(buf_try_append(&b, SLICE_LIT("gh")));
+	assert_holds(&b, "cdefgh");
+	buf_release(&b);
+}
