@@ -407,3 +407,30 @@ TEST(a_pause_waits_for_requests_under_way_and_counts_listeners_apart)
 	assert_int_equal(clients_under_way(&f->env, &nbound), 0);
 	assert_int_equal(nbound, 1);
 }
+
+/* --- memory ------------------------------------------------------------------------------- */
+
+TEST(each_time_that_memory_runs_out_half_of_the_clients_memory_is_freed)
+{
+	struct clients_fixture *f = *state;
+
+	for (size_t i = 0; i < CLIENTS; i++) {
+		(void)buf_reserve(&f->clients[i]->in, 100000);
+		client_count_memory(f->clients[i]);
+	}
+	assert_int_equal(f->env.account.total, CLIENTS * f->clients[0]->share->account.nbytes);
+	log_fixture_open();
+	/* As if an allocation had failed since hasp last looked. */
+	f->env.shortages--;
+	clients_shed(&f->env);
+	assert_int_equal(f->clients[0]->state, CLIENT_DEAD);
+	assert_int_equal(f->clients[1]->state, CLIENT_OPEN);
+	assert_int_equal(f->env.counters.limits[LIMIT_NO_MEMORY].n, 1);
+	clients_shed(&f->env);
+	assert_int_equal(f->clients[1]->state, CLIENT_OPEN);
+	f->env.shortages--;
+	clients_shed(&f->env);
+	assert_int_equal(f->clients[1]->state, CLIENT_DEAD);
+	assert_logged("event=client_over_limit limit=memory ");
+	log_fixture_close();
+}
