@@ -699,8 +699,6 @@ static bool write_call(struct context *x, struct lock_keys *k, struct lock_call 
 static bool may_end_lock(const struct context *x, const struct lock_key *k, struct slice name,
                          const struct lock_call *call)
 {
-	struct slice own;
-
 	switch (call->effect) {
 	case LOCK_EFFECT_TAKES:
 		/* The command may store a new value, which ends the lock of the old one. */
@@ -708,7 +706,7 @@ static bool may_end_lock(const struct context *x, const struct lock_key *k, stru
 	case LOCK_EFFECT_EXPIRES:
 		/* If another connection took the lock, hasp does not know the lock's expiry. */
 		return hold_own_tokens(x->env->holds, context_holds(x), x->session->db, name,
-		                       &own, 1) == 0;
+		                       NULL, 0) == 0;
 	case LOCK_EFFECT_DROPS:
 		return true;
 	case LOCK_EFFECT_NONE:

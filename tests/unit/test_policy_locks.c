@@ -19,6 +19,7 @@ GROUP_FIXTURE(ini_make_dir, ini_remove_dir);
 FIXTURE(policy_set_up, policy_tear_down);
 
 #define RULE "[lock orders]\npattern = lock:*\n"
+#define BY_VALUE RULE "owner = value\n"
 
 static void assert_call(struct policy_fixture *f, const char *words, const char *call)
 {
@@ -435,6 +436,46 @@ TEST(only_what_may_release_a_lock_is_noted_as_a_release)
 	assert_true(release_board_at(&board, 0, a, owner) > 0);
 	assert_true(release_board_at(&board, 1, a, owner) == 0);
 	holds_set_releases(f->env.holds, NULL);
+}
+
+TEST(a_command_on_a_rule_s_key_is_noted_if_it_may_end_its_owner_s_lock)
+{
+	static struct release_board board;
+	static const struct {
+		const char *rule, *first, *words, *token;
+		bool noted;
+	} rows[] = {
+		{ RULE, NULL, "SETNX lock:a v", TOKEN_CONNECTION, false },
+		{ RULE, NULL, "SET lock:a v", TOKEN_CONNECTION, false },
+		{ RULE, NULL, "INCR lock:a", TOKEN_CONNECTION, false },
+		{ RULE, NULL, "APPEND lock:a v", TOKEN_CONNECTION, true },
+		{ RULE, NULL, "DEL lock:a", TOKEN_CONNECTION, true },
+		/* Another connection may have taken the lock, with a later expiry. */
+		{ RULE, NULL, "EXPIRE lock:a 10", TOKEN_CONNECTION, true },
+		{ RULE, "SET lock:a v NX", "EXPIRE lock:a 10", TOKEN_CONNECTION, false },
+		/* A new value ends the lock of the old one. */
+		{ BY_VALUE, "SET lock:a old NX", "SET lock:a new", "old", true },
+		{ BY_VALUE, "SET lock:a old NX", "SET lock:a new NX", "old", false },
+		{ BY_VALUE, NULL, "SET lock:a new", "", false },
+	};
+	struct policy_fixture *f = *state;
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		bool noted;
+
+		policy_use(f, rows[i].rule);
+		if (rows[i].first)
+			run(f, rows[i].first, "+OK\r\n");
+		board = (struct release_board){ 0 };
+		holds_set_releases(f->env.holds, &board);
+		decide(f, rows[i].words);
+		noted = release_board_at(&board, 0, SLICE_LIT("lock:a"),
+		                         slice_str(rows[i].token)) > 0;
+		if (noted != rows[i].noted)
+			fail_msg("%s is noted: %d", rows[i].words, noted);
+		holds_set_releases(f->env.holds, NULL);
+		run(f, "DEL lock:a", ":1\r\n");
+	}
 }
 
 TEST(a_release_is_noted_by_all_bytes_of_its_lock)
