@@ -69,6 +69,7 @@ bool seen_event(const struct tracker_act *a, struct key *k, unsigned event,
 {
 	struct observed_rule *rule = k->group->rule;
 	uint32_t suppressed;
+	bool may_append;
 
 	if (event < SEEN_LOGGED)
 		k->group->lock->n[event]++;
@@ -84,10 +85,10 @@ bool seen_event(const struct tracker_act *a, struct key *k, unsigned event,
 	if (logged[event].role && of)
 		buf_printf(a->told, " %s=%s", logged[event].role, QUOTE_STR(of->text));
 	buf_printf(a->told, " suppressed=%u", suppressed);
-	if (event == SEEN_OUTLIVED || event == LOST_UPDATE)
-		return true;
-	seen_event_end(a);
-	return false;
+	may_append = event == SEEN_OUTLIVED || event == LOST_UPDATE;
+	if (!may_append)
+		seen_event_end(a);
+	return may_append;
 }
 
 void seen_event_end(const struct tracker_act *a)
