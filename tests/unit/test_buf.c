@@ -184,12 +184,17 @@ TEST(a_buffer_that_is_fitted_has_its_bytes_and_grows_again)
 	assert_null(buf_head(&b));
 }
 
-/* Without this option, the address sanitizer ends the process instead of letting realloc()
- * fail. */
+/* Without this option, the sanitizers end the process instead of letting realloc() fail. */
+#define OPTIONS "allocator_may_return_null=1"
 const char *__asan_default_options(void);
+const char *__tsan_default_options(void);
 const char *__asan_default_options(void)
 {
-	return "allocator_may_return_null=1";
+	return OPTIONS;
+}
+const char *__tsan_default_options(void)
+{
+	return OPTIONS;
 }
 
 TEST(a_buffer_that_cannot_grow_is_unchanged)
