@@ -83,8 +83,8 @@ static void complete_effect(const struct command_sample *s, const struct sighted
 	}
 }
 
-/* A smaller integer that a script returns is a count, or an answer such as 1. A larger integer
- * may be the value of a lock, such as the time at which the lock ends. */
+/* The least integer reply of a script that may be a lock's value, such as the time at which the
+ * lock ends. Smaller integers are counts, or answers such as 1. */
 #define RETURNED_LEAST 1000000
 
 static uint64_t returned_hash(const struct tracker_act *a, const struct resp_reply *reply)

@@ -13,7 +13,7 @@
 #include "resp/reply.h"
 #include "watch/shared_tracker.h"
 
-/* hasp looks at this many arguments of a script's call only. */
+/* hasp looks at the first arguments of a script's call only, at most this many. */
 #define COMMAND_SAMPLE_ARGS_MAX 8
 
 enum command_sample_kind {
@@ -28,7 +28,7 @@ struct command_sample {
 	struct shared_tracker *all;
 	struct tracker_client *client;
 	enum command_sample_kind kind;
-	enum read_opts how; /* READ: by which command */
+	enum read_opts how; /* READ: the command that reads the key */
 	enum lock_way way; /* EFFECT: how the command takes a lock */
 	bool swaps; /* EFFECT: the reply is the key's old value */
 	int absent; /* LOOK: the integer reply if the key does not exist */

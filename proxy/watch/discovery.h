@@ -14,7 +14,8 @@ struct discovery_result {
 	const char *listen; /* value of `listen`; NULL: write only the new [lock] and [guard]
 	                     * sections, because hasp already has a configuration file */
 	const char *address; /* value of `address`, or words that describe the server */
-	/* Return true if a section in force matches the key or has the name. May be NULL. */
+	/* covers() returns true if a section in force matches the key; has_section(), if one
+	 * has the name. Either may be NULL. */
 	bool (*covers)(void *arg, struct slice key);
 	bool (*has_section)(void *arg, bool is_guard, const char *name);
 	void *arg;
@@ -24,7 +25,7 @@ struct discovery_result {
 
 /* A copy of the sums of each pattern, a few kilobytes each. Any thread may read the copy. */
 struct discovery_snapshot;
-/* If discovery ends (`so_far` false), first sums up holds whose owners left or lost them. */
+/* If `so_far` is false, discovery ends: the tracker first sums up the holds that are over. */
 struct discovery_snapshot *discovery_snapshot_new(struct tracker *t, bool so_far, double now);
 void discovery_snapshot_free(struct discovery_snapshot *s);
 /* Appends the ini file. Compares each pattern with all others: 1/3 s for 4,000 patterns. */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * discovery_merge: merges the shapes of keys that differ in one part and are used alike into
- * one pattern, unless it would also match keys that are used differently.
+ * discovery_merge: merges shapes of keys into one pattern, if they differ in one part and
+ * clients use them alike. Does not merge them if the pattern would also match keys that clients
+ * use differently.
  *
  *   lock:order:user*  lock:order:guest  ->  lock:order:*
  */
@@ -94,8 +95,8 @@ static struct widening *widening_get(const struct merging *m, struct slice patte
 	return node ? container_of(node, struct widening, node) : NULL;
 }
 
-/* Adds a candidate, but only once: if two of its parts are `*` already, both widen to the same
- * pattern. The array doubles at each power of two. */
+/* Adds a candidate, but only once: if two of its parts are `*` already, it comes twice with the
+ * same pattern. The array doubles at each power of two. */
 static void widening_add(struct merging *m, struct slice pattern, struct candidate *c)
 {
 	struct widening *w = widening_get(m, pattern);
@@ -216,8 +217,8 @@ static bool may_be_alike(const struct merging *m, const struct key_group *s)
 	       lock_taken(s->lock) < MARKERS_ENOUGH && !verdict_is_lock(s);
 }
 
-/* Returns a shape that the pattern should not match: a shape that is used differently from
- * `like` or, if `like` is NULL, is of another kind. NULL: there is no such shape. */
+/* Returns a shape that the pattern matches but should not: one that clients use differently
+ * from `like` or, if `like` is NULL, one of another kind. NULL: there is no such shape. */
 static const struct key_group *caught_by(const struct merging *m, struct slice pattern,
                                          const struct candidate *like)
 {
@@ -239,8 +240,8 @@ static bool goes_with(const struct merging *m, const struct candidate *c,
 	       differ_in_part(first->group->node.key, c->group->node.key, i);
 }
 
-/* Returns the widening of `first` with a `*` for part `i`, if enough shapes differ in this
- * part; else NULL. `i` is at least 1. */
+/* Returns the widening of `first` with a `*` for part `i`, at least 1; NULL: too few shapes
+ * differ in this part, or the pattern would match shapes that are used differently. */
 static const struct widening *widens(const struct merging *m, const struct candidate *first,
                                      size_t i, struct buf *pattern)
 {
@@ -366,7 +367,7 @@ static bool are_likes_left(const struct merging *m, const struct candidate *firs
 	return left;
 }
 
-/* Merges the first candidate with all candidates that form one pattern with it. */
+/* Merges `first` with all candidates that form one pattern with it. */
 static void merge_one(const struct merging *m, struct candidate *first, struct finding *f)
 {
 	const struct key_group *s = first->group;
@@ -411,8 +412,8 @@ static bool is_broader(const struct finding *a, const struct finding *b)
 	return matches_example(a, b) && !matches_example(b, a);
 }
 
-/* Returns the first finding, from `i` on, that is broader than no other one from `i` on.
- * Returns `i` if each is broader than another one, in a circle. */
+/* Returns the index of the first finding, from `i` on, that is not broader than another one
+ * there; `i` if each of them is broader than another one, in a circle. */
 static size_t narrowest(const struct finding *found, size_t i, size_t n)
 {
 	for (size_t at = i; at < n; at++) {
@@ -425,8 +426,8 @@ static size_t narrowest(const struct finding *found, size_t i, size_t n)
 	return i;
 }
 
-/* Sorts broad patterns after the narrow patterns whose keys they also match: the first section
- * that matches a key wins. */
+/* Sorts broad patterns after the narrow patterns whose keys they also match, because the first
+ * section that matches a key wins. */
 static void put_narrow_first(struct finding *found, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {

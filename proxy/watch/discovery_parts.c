@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * discovery_parts: the parts of keys' names, between separators. If a place has too many words
- * to give each its own shape, such as users' names, these words become `*`:
+ * discovery_parts: the parts of keys' names, between separators. Where a place has very many
+ * words, such as users' names, `*` replaces the words of later keys:
  *
  *   cart:alice  cart:bob  ... cart:zoe  ->  the next key has the shape cart:*
  *
@@ -12,7 +12,7 @@
 #include "base/fatal.h"
 #include "watch/tracker_internal.h"
 
-/* A place with this many different words becomes `*`. Otherwise each word has its own shape. */
+/* A place with this many words becomes `*`. Until then, each word has its own shape. */
 #define WORDS_APART 64
 /* The parts of a shape after this many never become `*`. */
 #define PARTS_MAX 8

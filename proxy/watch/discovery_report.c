@@ -17,8 +17,7 @@
 
 /* --- the snapshot ------------------------------------------------------------------------- */
 
-/* Sums up the holds that were removed or whose client has left: no later command concerns
- * them. */
+/* Sums up the holds that are over. copy_key_pattern() adds those that clients still have. */
 static void end_holds(struct tracker *d, double now)
 {
 	map_each (&d->keys, node) {
@@ -171,7 +170,7 @@ static void put_head(struct buf *out, const struct discovery_snapshot *s,
 		           r->listen, r->address);
 }
 
-/* Patterns that hasp only counts: the text of the line for each kind, in order. */
+/* The lines about patterns that hasp only counts, in the order of enum other. */
 static const char *const others[] = {
 	"of keys that a section in force covers",
 	"of keys that were set by NX and never released: markers, not locks, or every holder "
@@ -192,8 +191,9 @@ static const char *const others[] = {
 };
 enum other { COVERED, MARKERS, LEADERS, SCRIPTED, RACED, HOPPED, REST, OTHERS };
 
-/* True for a lock that clients take by a read and a SET: most clients that find no key set it,
- * and later delete it without reading it. Clients of a cache do not delete the key. */
+/* True if the keys seem to be locks that clients take by a read and a SET: at least half of the
+ * clients that found no key and set it also deleted it, and few of them read it. Clients of a
+ * cache do not delete the key. */
 static bool is_looked(const struct key_group *s)
 {
 	return s->looked > 0 && 2 * s->looked >= s->filled && s->reread < s->looked;

@@ -78,12 +78,12 @@ void discovery_put_example(struct buf *out, const struct finding *f)
 /* max_hold is at least this many times the longest hold that was seen. */
 #define MAX_HOLD_TIMES 10
 #define MAX_HOLD_UNSEEN 600 /* max_hold in seconds, if hasp saw no hold end */
-/* The lease of locks that the application takes without an expiry. hasp renews them; when a
- * holder dies, its lock keeps other clients out for this long. */
+/* The lease to propose for locks that the application takes without an expiry. hasp renews
+ * them; when a holder dies, its lock keeps other clients out for this long. */
 #define LEASE_UNSEEN_MS 5000
 
-/* Returns the `wait` in seconds. 0 if few clients retry, or if a connection has several
- * holders: a waiting attempt would delay the releases that follow it. */
+/* Returns the `wait` to propose, in seconds; 0: none, because few clients retry, or because
+ * holders share a connection, where a waiting attempt would delay the releases after it. */
 static int lock_wait_seconds(const struct lock_sums *l)
 {
 	static const int steps[] = { 1, 2, 5, 10, 0 };
@@ -231,15 +231,15 @@ static void put_owner_reason(struct buf *out, const struct lock_sums *l,
 	buf_puts(out, "\n");
 }
 
-/* True if hasp must refuse by an error, because GETSET or SET has no reply that means
- * "refused". */
+/* True if clients take the lock by GETSET or SET. These have no reply that means "refused", so
+ * hasp must refuse them by an error. */
 static bool may_need_errors(const struct lock_sums *l)
 {
 	return l->n[SEEN_YIELDED] > 0 || 2 * l->taken[WAY_SET] > lock_taken(l);
 }
 
-/* Writes the questions that only the user can answer; the section is a comment until then.
- * Returns true if there is a question. */
+/* Writes the questions that only the user can answer. Returns true if there is one: the section
+ * is then a comment until the user knows the answer. */
 static bool put_questions(struct buf *out, const struct finding *f,
                           const struct lock_verdict *v)
 {
@@ -440,8 +440,8 @@ void discovery_put_lock_left(struct buf *out, const struct finding *f)
 /* If more than one write in REREAD_SHARE follows several reads, users may share a
  * connection. */
 #define REREAD_SHARE 10
-/* If more than one read in UNWRITTEN_SHARE has no write, strategy = lock would make clients
- * wait in vain. */
+/* If more than one read in UNWRITTEN_SHARE is not followed by a write, strategy = lock would
+ * make clients wait for nothing. */
 #define UNWRITTEN_SHARE 100
 /* Clients share the values if at least this many updates follow another client's update. */
 #define IN_TURN_ENOUGH 2
@@ -500,20 +500,20 @@ bool discovery_guard_is_proposed(const struct finding *f)
 	       f->nlocks == 0 && !is_nested_often(g);
 }
 
-/* True if many reads have no write: the guard of such a read would keep other clients out until
- * the guard's lease ends. */
+/* True if many reads are not followed by a write. The guard of such a read would keep other
+ * clients out until the guard's lease ends. */
 static bool is_read_mostly(const struct finding *f)
 {
 	return f->unwritten * UNWRITTEN_SHARE > f->nread;
 }
 
-/* True if strategy = check fits: it guards strings only. */
+/* True if strategy = check fits: clients mostly read, and the values are strings. */
 static bool can_check(const struct finding *f)
 {
 	return is_read_mostly(f) && !(f->guard.how & READ_HGET);
 }
 
-/* Returns a `wait`, in seconds, in which all clients that come at once get their turn. */
+/* Returns a `wait`, in seconds, that is enough for all clients that come at once. */
 static int guard_wait_seconds(const struct guard_sums *g)
 {
 	static const int steps[] = { 2, 5, 10, 30, 60, 0 };

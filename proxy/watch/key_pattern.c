@@ -129,7 +129,8 @@ static size_t put_word(struct buf *out, struct slice rest, bool *varies)
 
 #define SCRAP_MAX ((size_t)3)
 
-/* Random bytes seldom contain one of SEPARATORS. Any of SEPARATORS_BEFORE may precede them. */
+/* Random bytes may begin after any of SEPARATORS_BEFORE. They end at one of SEPARATORS, which
+ * random bytes seldom contain. */
 #define SEPARATORS ":/|"
 #define SEPARATORS_BEFORE ":/|.-{}"
 
@@ -161,8 +162,8 @@ static bool is_text(struct slice s)
 	return true;
 }
 
-/* Returns true if the bytes after a separator are text again. If they are short and no word,
- * the separator was a random byte, too. */
+/* True if the bytes after a separator are text again. If they are short and not a word, the
+ * separator counts as a random byte, too. */
 static bool is_text_behind(struct slice behind)
 {
 	size_t n = part_length(behind, SEPARATORS_BEFORE);

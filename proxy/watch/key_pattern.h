@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * key_pattern: derives the pattern of similar keys from one key: a Redis glob with a `*` for
- * each part that certainly varies from key to key.
+ * each part that seems to vary from key to key.
  *
  *   lock:order:4711:a8098c1a-f86e-11da-bd1a-00112444be1e   lock:order:*:*
  *   report-2026-11-22                                      report-*
@@ -10,8 +10,8 @@
  * These parts vary: numbers, dates, addresses, UUIDs, hexadecimal numbers of at least 8 digits,
  * words of at least 16 letters and digits, the digits at the end of a word, parts with bytes
  * that are not text, and bytes that cannot stand in an ini file. Special characters of globs
- * are escaped. discovery_merge.c and discovery_parts.c find words that vary, which takes
- * several keys. No I/O.
+ * are escaped. Words that vary show only in several keys: discovery_merge.c and
+ * discovery_parts.c find them. No I/O.
  */
 #ifndef HASP_WATCH_KEY_PATTERN_H
 #define HASP_WATCH_KEY_PATTERN_H

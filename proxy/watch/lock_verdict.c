@@ -103,15 +103,15 @@ static uint64_t lock_released(const struct lock_sums *l)
 /* If more than one lock in UNRELEASED_SHARE expires unreleased, clients seem to leave locks to
  * expire on purpose. */
 #define UNRELEASED_SHARE 20
-/* If more than one lock expires unreleased for LATE_SHARE_OPEN late holders, clients may leave
- * locks to expire on purpose. */
+/* If more than one lock expires unreleased for each LATE_SHARE_OPEN late holders, clients may
+ * leave locks to expire on purpose. */
 #define LATE_SHARE_OPEN 4
 /* If clients hold a lock for more than this fraction of its expiry, hasp proposes renewal. */
 #define HELD_SHARE 0.5
 #define HELD_ENOUGH 10 /* with fewer holds, hasp proposes no renewal for HELD_SHARE */
 /* If scripts set more than one lock in SCRIPT_SHARE, the section is for locks of scripts. */
 #define SCRIPT_SHARE 20
-/* All DELs may be takeovers if more than BROKEN_SHARE - 1 of BROKEN_SHARE look like it. */
+/* If over BROKEN_SHARE - 1 of BROKEN_SHARE DELs look like takeovers, all may be takeovers. */
 #define BROKEN_SHARE 4
 /* If there is more than one extra DEL for LOSERS_SHARE locks, clients that were refused a lock
  * may have sent the extra DELs. */
@@ -153,9 +153,9 @@ static uint64_t extra_deletes(const struct lock_sums *l)
 	                                        l->n[SEEN_YIELDED]));
 }
 
-/* Sets v->hopped and v->stolen. In a pool, another connection often sends the DEL for a lock,
- * in place of the connection that took the lock. If the owner is one connection, the DEL of
- * another connection comes in addition to the owner's. */
+/* Sets v->own, v->hopped and v->stolen. In a pool, another connection often sends the DEL for a
+ * lock, in place of the connection that took the lock. If the owner is one connection, the DEL
+ * of another connection comes in addition to the owner's. */
 static void judge_releases(struct lock_verdict *v, const struct lock_sums *l)
 {
 	uint64_t hops = less(l->n[SEEN_STRANGE], extra_deletes(l));
@@ -202,9 +202,9 @@ static void judge_expiry(struct lock_verdict *v, const struct lock_sums *l)
 		v->longest = (double)l->lease_ms_min / 1e3;
 }
 
-/* True if the connections of a pool share a trait, such as their name. `n`: how many
- * releases by other connections than the holder's came from a connection with its trait. They
- * must be the majority, or at least v->hopped; harmful events must explain the others. */
+/* True if the connections of a pool share a trait, such as their name. `n`: how many releases
+ * by other connections came from one with the trait of the holder's. They must be the majority,
+ * or at least v->hopped; harmful events must explain the rest. */
 static bool fits(const struct lock_verdict *v, const struct lock_sums *l, uint64_t n)
 {
 	uint64_t harm = extra_deletes(l) + v->late + v->unreleased + l->n[SEEN_VOIDS];
@@ -237,7 +237,7 @@ static const char *owner_of_pool(struct lock_verdict *v, const struct lock_sums 
 	return owner;
 }
 
-/* Returns why hasp cannot tell the owner. In a pool, another connection sends the DEL; but so
+/* Returns why hasp does not know the owner. In a pool, another connection sends the DEL; but so
  * does a client that takes the lock away from a holder with the same address or name. With the
  * address or the name as owner, hasp would allow both. */
 static enum owner_open why_open(const struct lock_verdict *v, const struct lock_sums *l)
@@ -371,8 +371,8 @@ bool tracker_may_be_lock(const struct held_lock *h)
 	                              lock_taken(s->lock) < MARKERS_ENOUGH);
 }
 
-/* If at most one write in REFRESH_EARLY_SHARE comes before half of the value's expiry, the
- * values look like a cache. */
+/* If at most one write in REFRESH_EARLY_SHARE follows a read in the first half of the value's
+ * life, the values look like a cache. */
 #define REFRESH_EARLY_SHARE 10
 
 bool verdict_is_refresh(const struct guard_sums *g)

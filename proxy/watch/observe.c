@@ -2,10 +2,10 @@
  *
  * observe: writes the report on the rules and guards in mode OBSERVE.
  *
- * For a guard, observe reports two numbers. A write is stale if its client read the key before
- * another client's last write. Each write is derived from the value that its client read. An
- * update is lost if it is not in the chain of writes that led to the stored value. If the
- * application counts, its sum is short by the number of lost updates.
+ * For a guard, observe reports two numbers: stale writes and lost updates. A write is stale if
+ * its client read the key before another client's last write. An update is lost if it is not in
+ * the chain of writes that led to the stored value; each write follows from the value that its
+ * client had read. If the application counts, its sum is short by the number of lost updates.
  */
 #include <stdlib.h>
 

@@ -80,8 +80,8 @@ static inline uint64_t to_last(uint64_t w, uint64_t bits)
 	return w & (last | (last - 1));
 }
 
-/* Returns the key's prefix: up to the first digit, but at most two words (16 bytes); if there
- * is no digit, up to the last colon. */
+/* Returns a word that identifies the key's prefix: up to the first digit or, if there is none,
+ * up to the last colon; at most two words (16 bytes). */
 static inline uint64_t prefix_word(uint64_t secret, struct slice key)
 {
 	uint64_t one = first_word(key), two, bits = bytes_below(one, '0', 10);

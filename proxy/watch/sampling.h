@@ -13,8 +13,8 @@
  * a value back, the tracker sees all commands of that place.
  *
  * The tracker misses all commands between two windows, so a read counts only for writes in the
- * same window, by the window's number. The caller must not ask about commands that take or end
- * a lock: the tracker needs them all.
+ * window with the same number. The caller must not ask about commands that take or end a lock:
+ * the tracker needs them all.
  *
  * Any thread may call these functions. A count may get lost when two threads ask at once.
  */
@@ -46,7 +46,8 @@ struct sampling {
 
 struct sampling *sampling_new(uint64_t secret);
 void sampling_free(struct sampling *s);
-/* Resets all counters. A count that another thread makes meanwhile may survive. */
+/* Resets all counters. A counter that another thread raises at that moment may keep its
+ * value. */
 void sampling_clear(struct sampling *s);
 
 struct sampled *sampling_place(struct sampling *s, struct slice key);

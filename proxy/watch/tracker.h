@@ -57,7 +57,7 @@ struct key_group *tracker_covered(struct tracker *t);
 
 enum observed_kind { OBSERVED_LOCK, OBSERVED_GUARD };
 
-/* Returns the group of the rule or guard in mode OBSERVE of that kind and name. The group
+/* Returns the group of the rule or guard in mode OBSERVE with this kind and name. The group
  * exists until the tracker is freed, so its counts survive reloads. `by_value`: the stored
  * value identifies the owner of a lock, not the connection that took it. */
 struct key_group *tracker_rule(struct tracker *t, enum observed_kind kind, const char *name,
@@ -88,12 +88,12 @@ bool tracker_client_is_labelled(const struct tracker_client *c);
 void tracker_client_label(struct tracker_client *c, const char *label);
 void tracker_client_free(struct tracker *t, struct tracker_client *c, double now);
 
-/* What a command of a client did to a key. */
+/* The effect of a client's command on a key. */
 struct tracker_act {
 	struct tracker *tracker;
 	struct key_group *group; /* the group that counts the act; NULL: the key's pattern */
 	struct tracker_client *client;
-	uint64_t owner; /* hash of the token of the rule's owner; 0: the connection owns */
+	uint64_t owner; /* hash of the owner's token; 0: the connection is the owner */
 	int db;
 	struct slice key;
 	uint64_t field; /* hash of the name of a hash field, which counts as a key; 0: none */

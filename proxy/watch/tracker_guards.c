@@ -98,7 +98,7 @@ void tracker_missed(const struct tracker_act *a, bool is_look)
 
 /* True if the client read this key, then another key, and wrote the other key back first. With
  * guards, this client and one that uses the keys in the other order would wait for each other.
- * False for keys that one command reads: it gets all their guards at once. */
+ * False if one command read both keys: it would get both guards at once. */
 static bool is_nested(const struct tracker_client *c, const struct last_read *r)
 {
 	return r->at < c->wrote_at && r->at != c->wrote_read_at;

@@ -72,10 +72,10 @@ enum seen {
 	SEEN_FOREIGN_ADDRESS, /* SEEN_FOREIGN from the holder's address */
 	SEEN_FOREIGN_NAME, /* SEEN_FOREIGN from a connection with the holder's name */
 	SEEN_FOREIGN_VALUE, /* SEEN_FOREIGN from a connection that had read the value */
-	SEEN_FOREIGN_LATE, /* SEEN_FOREIGN from another pool than the holder's, meant for a lock
-	                    * that this other pool had lost */
+	SEEN_FOREIGN_LATE, /* SEEN_FOREIGN of a client outside the holder's pool; its DEL was
+	                    * meant for a hold that the client's own pool had lost */
 	SEEN_POOLED, /* SEEN_FOREIGN from the holder's pool, so not SEEN_DELETED */
-	SEEN_STOLEN, /* a DEL of an owner that removed the next owner's lock */
+	SEEN_STOLEN, /* a late DEL of an owner, which removed the next owner's lock */
 	SEEN_OUTLASTED, /* a release after the holder's connection had closed */
 	SEEN_BROKEN, /* a DEL of a client that was refused the lock, had read its value, and
 	              * took the lock next */
@@ -87,8 +87,8 @@ enum seen {
 	/* Holds that ended in other ways: */
 	SEEN_ABANDONED, /* the holder's connection closed */
 	SEEN_UNRELEASED, /* the lock expired while the holder's connection stayed open */
-	SEEN_LAPSED, /* the lock expired, and after that its owner read it or wrote its data;
-	              * not counted as SEEN_UNRELEASED */
+	SEEN_LAPSED, /* the lock expired, and after that its owner read the lock, or wrote a
+	              * value that it had read under it; not counted as SEEN_UNRELEASED */
 	SEEN_LOOKS, /* an owner, or a connection with its address or name, read the value */
 	SEEN_LOST, /* the holder read its lock before the expiry, and the lock was gone */
 	SEEN_SEIZED, /* another client read the value and set a new one */
@@ -113,8 +113,8 @@ struct lock_sums {
 	uint64_t tries[WAYS]; /* number of refused tries, by enum lock_way */
 	uint64_t n[SEEN_EVENTS];
 	bool likes_left; /* in a finding: clients also let locks with similar names expire */
-	double least_left; /* the least time, in seconds, that a lock had left when it was
-	                    * released, without the narrow releases; 0: no release */
+	double least_left; /* least time, in seconds, that a lock had left at a release or
+	                    * extension that was not SEEN_NARROW; 0: none */
 	double lapsed_longest; /* most seconds from taking a lock to SEEN_LAPSED, SEEN_SEIZED */
 	double expiry_later_longest; /* most seconds from taking a lock to SEEN_EXPIRY_LATER */
 	int64_t lease_ms_min, lease_ms_max; /* extreme expiries that clients set; 0: none */
@@ -134,13 +134,13 @@ struct guard_sums {
 	                     * the same address or name as the holder of another lock */
 	uint64_t stale_near_lock; /* stale writes among `near_lock` */
 	uint64_t reread; /* writes by a client that had read the value several times */
-	uint64_t in_turn; /* writes outside any lock that are not stale, and that follow such a
-	                   * write of another client */
+	uint64_t in_turn; /* writes outside any lock that are not stale, after another client
+	                   * wrote back outside any lock */
 	uint64_t nested; /* writes by a client that read another key after this one, and wrote
 	                  * that key first */
 	uint64_t lasting; /* writes without an expiry */
 	uint64_t had_ttl; /* writes after reading a value whose expiry hasp knows */
-	uint64_t late; /* writes among `had_ttl` when at least half of the expiry had passed */
+	uint64_t late; /* writes among `had_ttl` after a late read; see LATE_SHARE */
 	int64_t lost; /* lost updates; see observe.c */
 	double life_max; /* longest expiry that a client set when it wrote back, in seconds */
 	unsigned how; /* bits of enum read_opts: how clients read what they wrote back */
@@ -414,8 +414,8 @@ struct finding {
 
 enum finding_kind { FINDING_LOCK, FINDING_GUARD };
 /* Finds all shapes of `kind`, and merges those that differ in one word and are used alike.
- * Returns an array of *n findings, the narrowest patterns first, for
- * discovery_findings_free(). */
+ * Returns an array of *n findings, the narrowest patterns first; discovery_findings_free()
+ * frees it. */
 struct finding *discovery_find(const struct discovery_snapshot *s, enum finding_kind kind,
                                size_t *n);
 void discovery_findings_free(struct finding *f, size_t n);
@@ -504,7 +504,7 @@ void tracker_add_open_holds(struct lock_sums *l, const struct key_group *group, 
 /* True if the key of the hold may be a lock. False if the keys of its pattern look like markers
  * (many were taken by NX, none was released) or like counters. */
 bool tracker_may_be_lock(const struct held_lock *h);
-/* Notices a client that reads the key, which may be a lock of its own. */
+/* Notices a client that reads the key. The key may be the client's own lock. */
 void tracker_lock_read(const struct tracker_act *a, struct key *k, bool is_there);
 /* Notices a client that holds locks and writes a value back that it read at `read_at`; `stale`:
  * the write overwrites another client's write. */
@@ -520,7 +520,7 @@ bool tracker_hold_lasts(const struct tracker_act *a, uint64_t hold);
  * false if the client does not hold the lock. */
 bool tracker_lock_set_again(const struct tracker_act *a, struct key *k, uint64_t value,
                             int64_t lease_ms);
-/* Handles a SET by which the client takes over another client's lock, whose value it had read.
+/* Handles a SET of a client that has read another client's lock, and now takes the lock over.
  * Returns false if the SET takes no lock over. */
 bool tracker_lock_seized(const struct tracker_act *a, struct key *k, uint64_t value,
                          int64_t lease_ms);

@@ -124,7 +124,7 @@ void tracker_add_open_holds(struct lock_sums *l, const struct key_group *group, 
 	}
 }
 
-/* Sums up a hold that was not released when its client left or the tracker forgot it. */
+/* Sums up a hold that ends without a release, for example because its client has left. */
 static void sum_up_held(struct held_lock *h, double now)
 {
 	struct lock_sums *l = h->key->group->lock;
@@ -302,7 +302,7 @@ static void note_value(struct lock_sums *l, uint64_t value)
 }
 
 /* True if the hold has probably expired, but another thread that uses the owner's connection
- * may still use the hold's value. The tracker keeps such a hold, to see that. */
+ * may still use the hold's value. The tracker keeps such a hold, to notice that. */
 static bool may_come_late(const struct held_lock *h, uint64_t value, double now)
 {
 	return h->state == HOLD_HELD && h->value && h->value != value && !h->lapsed &&
@@ -499,7 +499,7 @@ static bool is_like_holder(const struct tracker_client *c, const struct held_loc
 	return (c->address && c->address == h->address) || (c->name && c->name == h->name);
 }
 
-/* True if hasp saw that the client was refused since the lock was taken. */
+/* True if hasp saw that the client was refused this lock since it was taken. */
 static bool was_refused(const struct held_lock *h, const struct tracker_client *c)
 {
 	return c->tried == h->key->hash && c->tried_last >= h->taken;
@@ -680,9 +680,9 @@ static bool is_foreign(const struct held_lock *h, const struct held_lock *there)
 	       there->state == HOLD_HELD;
 }
 
-/* True if the client's DEL comes late. It removes the lock `h`, whose holder has another
- * address and name. It was meant for a lock that a connection with the client's address or name
- * has lost. Each lost lock explains one DEL. */
+/* True if the client's DEL comes late: it removes the lock `h`, but was meant for an earlier
+ * lock, which a connection with the client's address or name has lost. The holder of `h` has
+ * another address and name. Each lost lock explains one DEL. */
 static bool comes_late(const struct tracker_act *a, const struct held_lock *h)
 {
 	const struct tracker_client *c = a->client;
@@ -802,7 +802,7 @@ void tracker_lock_read(const struct tracker_act *a, struct key *k, bool is_there
 	h->compares = true;
 	if (!h->lapsed && run_out)
 		h->lapsed = a->now;
-	/* For a rule's key, which is certainly a lock, a single read is enough. */
+	/* A rule's key is certainly a lock: a single read shows that the owner still works. */
 	if (run_out && k->group->rule && (!is_there || next))
 		note_outlived(a, h, next);
 }
@@ -857,8 +857,8 @@ static bool found_it_gone(const struct tracker_act *a, const struct held_lock *h
 static void script_compared(const struct tracker_act *a, struct held_lock *h,
                             const struct tracker_script *s)
 {
-	/* The script that took the lock prolongs it, or takes it again. After the release, the
-	 * argument may mean something else. */
+	/* The script that took the lock now prolongs it, or takes it again. If the lock was
+	 * released in between, the argument may mean something else. */
 	if (h->script == s->id) {
 		h->key->group->lock->n[SEEN_REPEATED] += h->state == HOLD_MAYBE;
 		return;
