@@ -155,7 +155,7 @@ enum console_state {
 	CONSOLE_DEAD, /* closed, and in admin->dead */
 };
 
-/* Which answer to PAUSE or RESUME a console awaits. */
+/* The answer to PAUSE or RESUME that a console awaits. */
 enum console_awaits {
 	AWAITS_NO_PAUSE,
 	AWAITS_PAUSED,
@@ -196,8 +196,8 @@ struct show_env {
 	struct worker_shared *shared;
 	struct config *config; /* the configuration in force */
 };
-/* Runs on a job's own thread. Asks the workers, and appends the answer. If the function appends
- * nothing, admin_answer() brings the answer later. */
+/* Runs on a job's own thread. Asks the workers, and appends the answer to `out`. If the
+ * function appends nothing, the answer comes later by admin_answer(). */
 typedef void console_job_fn(const struct show_env *env, const void *arg, struct buf *out);
 
 struct console_job {
@@ -228,7 +228,7 @@ void console_jobs_stop(struct admin *a);
 /* Makes a console for the connection `fd`, which it owns. */
 void console_new(struct admin *a, int fd, const struct sockaddr *peer);
 void console_free(struct console *c); /* `c` must be dead */
-/* Ends AWAITING: appends `bytes` to the answer, sends it and goes on. */
+/* Ends AWAITING: appends `bytes` to the answer, sends it, and serves the next requests. */
 void console_answer(struct console *c, struct slice bytes);
 
 /* --- console_state.c --- */
@@ -236,7 +236,8 @@ void console_answer(struct console *c, struct slice bytes);
 void console_close(struct console *c); /* does nothing if `c` is closed */
 /* Serves no more requests, and closes the console when its answers are sent. */
 void console_end(struct console *c);
-/* Begins AWAITING: the console keeps what the command has appended until console_answer(). */
+/* Begins AWAITING: until console_answer(), the console keeps the bytes that the command
+ * appends. */
 void console_await(struct console *c);
 void console_go_on(struct console *c); /* ends AWAITING */
 

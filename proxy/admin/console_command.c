@@ -144,7 +144,7 @@ static void run_select(struct console *c, const struct resp_view *req, struct bu
 	         slice_is(req->argv[1], "0") ? "+OK\r\n" : "-ERR DB index is out of range\r\n");
 }
 
-/* Answers COMMAND with an empty list, with which redis-cli can work. */
+/* Answers COMMAND with an empty list, which is enough for redis-cli. */
 static void run_command(struct console *c, const struct resp_view *req, struct buf *out)
 {
 	(void)c;

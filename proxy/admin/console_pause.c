@@ -2,8 +2,8 @@
  *
  * console_pause: the commands that change how hasp serves: PAUSE, RESUME, RECONNECT, RELOAD,
  * DRAIN and SHUTDOWN. The console answers PAUSE and RESUME when all workers have paused or
- * resumed, which the timer a->pause checks. If the console is closed earlier, its command goes
- * on.
+ * resumed, which the timer a->pause checks. If the console is closed earlier, its command still
+ * takes effect.
  */
 #include <stdatomic.h>
 

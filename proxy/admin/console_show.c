@@ -167,7 +167,7 @@ static bool show_stats(const struct show_env *env, struct rows *rows)
 	};
 	struct worker_shared *shared = env->shared;
 	struct worker_counts counts;
-	struct stats_sums t = stats_total(shared->stats); /* no event counts twice */
+	struct stats_sums t = stats_total(shared->stats); /* counts each event once */
 
 	workers_count(shared, &counts);
 	rows_begin(rows, COMMAND_OUTCOMES + STATS + 5);

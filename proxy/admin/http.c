@@ -19,7 +19,7 @@
 #define HTTP_CONNECTION_MEMORY ((size_t)16 * 1024)
 /* The stack of a connection's thread, in bytes. */
 #define HTTP_STACK ((size_t)512 * 1024)
-/* How long open connections may stay after another process has taken over. */
+/* How long open connections may stay after another process has taken over, in seconds. */
 #define LEAVE_SECONDS 5.0
 
 #define TEXT_PLAIN "text/plain; charset=utf-8"
@@ -34,7 +34,7 @@
 #define FOUND_SECONDS 1.0
 #define FOUND_SHARE 0.02
 
-/* Content-Security-Policy of all replies but the page: they load nothing. */
+/* Content-Security-Policy of all replies but the page: these replies load nothing. */
 #define POLICY_NOTHING "default-src 'none'; frame-ancestors 'none'"
 /* Content-Security-Policy of the page: only hasp's own script and style. */
 #define POLICY_PAGE                                                                            \

@@ -11,8 +11,9 @@
  *
  * libmicrohttpd serves each connection on a thread, so a slow reply delays no other.
  * http_connections.h bounds the number of connections and how long a peer may take; a
- * connection's memory is bounded, too. hasp sends replies that name keys only to hosts that
- * http_host.c allows, and writes each at most twice a second, however many pages are open.
+ * connection's memory is bounded, too. hasp sends replies that may name keys only if
+ * http_host.c allows the header Host. hasp writes /status.json and /discovered.ini at most
+ * twice a second, however many pages are open.
  */
 #ifndef HASP_ADMIN_HTTP_H
 #define HASP_ADMIN_HTTP_H
@@ -33,7 +34,7 @@ struct MHD_Daemon;
 struct http_connections;
 struct http_history;
 
-/* All zero: hasp does not listen for HTTP. */
+/* If all fields are zero, hasp does not listen for HTTP. */
 struct http {
 	int fds[HTTP_LISTEN_MAX];
 	size_t n;

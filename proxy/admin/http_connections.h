@@ -26,8 +26,8 @@ struct http_connections *http_connections_new(_Atomic uint64_t *full);
 
 /* Returns the loop of the thread that accepts. */
 struct ev_loop *http_connections_loop(struct http_connections *hc);
-/* Starts to accept connections for `server` from the sockets `fds`, which it owns from now on,
- * even if it fails. Returns 0; -1 with the reason logged. */
+/* Starts to accept connections for `server` from the sockets `fds`. `hc` owns the sockets from
+ * now on, even if this fails. Returns 0; -1 with the reason logged. */
 int http_connections_start(struct http_connections *hc, struct MHD_Daemon *server,
                            const int *fds, size_t n) __attribute__((warn_unused_result));
 /* Stops accepting, closes the listening sockets, and no longer closes slow connections. May be

@@ -26,7 +26,7 @@ enum number {
 	/* Totals since hasp started: */
 	NUMBER_COMMANDS,
 	NUMBER_ACQUIRED,
-	NUMBER_REFUSED, /* refused tries, writes and updates */
+	NUMBER_REFUSED, /* refused tries, writes and updates; waits that timed out */
 	NUMBER_WAITED,
 	NUMBER_LOST,
 	NUMBER_WAITS, /* waits that have ended */

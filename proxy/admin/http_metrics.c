@@ -371,8 +371,8 @@ static bool node_evicts(const struct worker_node_gauges *n)
 	return *n->evicts;
 }
 
-/* Writes a sample for each server of a quorum or, if not `of_quorum`, each other server. `is`
- * gives the value; NULL: writes the latency. */
+/* If `of_quorum`, writes a sample for each server of a quorum, else for each other server. `is`
+ * returns the sample's value; NULL: writes the latency. */
 static void write_node_family(const struct worker_gauges *g, bool of_quorum, const char *family,
                               const char *help, bool (*is)(const struct worker_node_gauges *n),
                               struct buf *out)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * places: decides which connection must go when a listener for operators (the console, HTTP)
- * has no room for a new one: the connection that matters least. So no peer can keep others out
- * by holding connections open. No I/O.
+ * places: if a listener for operators (the console, HTTP) has no room for a new connection,
+ * decides which old one must go: the one that matters least. So no peer can keep others out by
+ * holding connections open. No I/O.
  */
 #ifndef HASP_ADMIN_PLACES_H
 #define HASP_ADMIN_PLACES_H
@@ -13,9 +13,10 @@
 #include "base/list.h"
 
 enum place_rank {
-	PLACE_UNPROVEN, /* hasp awaits a login or a request: loses its place first */
-	PLACE_PROVEN, /* loses its place only if no connection is unproven */
-	PLACE_BUSY, /* hasp works on an answer: never loses its place */
+	PLACE_UNPROVEN, /* hasp awaits a login or a request; the connection loses its place
+	                 * first */
+	PLACE_PROVEN, /* the connection loses its place only if none is unproven */
+	PLACE_BUSY, /* hasp works on an answer; the connection never loses its place */
 };
 
 /* The place of one connection; embedded. */

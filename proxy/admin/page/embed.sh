@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 #
 # embed.sh: writes the C file that holds the page: index.html with style.css and script.js in it,
-# as one string. @NONCE@ stays in it: http.c replaces it.
+# as one string. @NONCE@ stays in the string: http.c replaces it in each reply.
 set -eu
 
 here=$(dirname "$0")
