@@ -162,7 +162,7 @@ static void inherited_fds_tell(struct buf *out, int fd, bool lent,
 static bool inherited_fds_is_for(const struct inherited_fds_socket *s,
                                  const struct listen_entry *entry, const struct address *at)
 {
-	/* If the kernel chose the port, only the texts of both entries show the match. */
+	/* If the kernel chose the port, the entries can be compared only by their texts. */
 	if (s->entry.address && s->entry.kind == entry->kind &&
 	    strcmp(s->entry.address, entry->address) == 0)
 		return true;
@@ -180,7 +180,7 @@ static void inherited_fds_log_unnamed(int fd)
 }
 
 /* Handles the sockets that no entry took. Closes those of the old hasp, because the file names
- * them no longer. Returns -1 for a socket from systemd, whose clients would get no answer. */
+ * them no longer. Returns -1 if systemd passed one: its clients would get no answer. */
 static int inherited_fds_finish(struct inherited_fds *h)
 {
 	int rc = 0;
@@ -270,8 +270,8 @@ static int listeners_share(struct listeners *l, int first, const struct listen_e
 	return 0;
 }
 
-/* Distributes `n` inherited sockets of one address over the workers. A worker for which there
- * is none gets a duplicate. */
+/* Distributes `n` inherited sockets of one address over the workers. If there are fewer sockets
+ * than workers, the other workers get duplicates. */
 static int listeners_spread(struct listeners *l, const int *fds, size_t n, bool lent,
                             const struct listen_entry *entry)
 {
@@ -328,8 +328,8 @@ static int listeners_take(struct listeners *l, const struct listen_entry *entry,
 	return taken;
 }
 
-/* True if another process listens at the address. Opens it without SO_REUSEPORT, by which both
- * processes could listen. */
+/* True if another process listens at the address. Opens the address without SO_REUSEPORT,
+ * because with this option both processes could listen. */
 static bool listeners_is_taken(const struct address *at, const char **reason)
 {
 	struct listen_opts opts = { .backlog = 1 };
@@ -427,7 +427,7 @@ int listeners_open(struct listeners *l, const struct config *config,
 }
 
 /* True if each user of the machine may open the unix socket, as systemd permits by default.
- * Each of them could end hasp by the console. */
+ * Each user could then end hasp through the console. */
 static bool listeners_is_for_all(const struct listen_entry *entry)
 {
 	struct address at;

@@ -33,10 +33,11 @@ struct inherited_fds_socket {
 	int fd;
 	bool taken; /* an entry has taken the socket, and owns `fd` */
 	bool lent; /* systemd owns the socket, too, so a unix socket's file stays */
-	struct listen_entry entry; /* the old hasp's entry; its address is NULL for systemd's */
+	struct listen_entry entry; /* the old hasp's entry; its address is NULL if systemd
+	                            * passed the socket */
 };
 
-/* The list of inherited sockets. All zero: it is empty. */
+/* The list of inherited sockets. If all fields are zero, the list is empty. */
 struct inherited_fds {
 	char *text; /* contains the addresses of the entries; NULL: there are none */
 	struct inherited_fds_socket *sockets;
@@ -44,8 +45,8 @@ struct inherited_fds {
 };
 
 /* Takes the sockets that HASP_LISTEN_FDS lists; without that variable, those of LISTEN_FDS.
- * Removes both, so that processes that hasp starts do not get them. Returns 0; -1, with the
- * reason logged, if a descriptor is not a listening stream socket. */
+ * Removes the variables, so that processes that hasp starts do not get them. Returns 0; -1,
+ * with the reason logged, if a descriptor is not a listening stream socket. */
 int inherited_fds_take(struct inherited_fds *h) __attribute__((warn_unused_result));
 
 /* Frees the list. Closes no socket. */
@@ -54,7 +55,7 @@ void inherited_fds_free(struct inherited_fds *h);
 /* --- listeners ------------------------------------------------------------------------ */
 
 #define LISTENERS_WORKERS_MAX 64 /* largest value of `workers` */
-/* Most sockets of one entry, whose name may have many addresses; also most unix sockets. */
+/* Most sockets of one entry: its host name may have many addresses. Also most unix sockets. */
 #define LISTENERS_MAX 64
 
 /* The sockets from which one worker accepts. */
@@ -65,7 +66,7 @@ struct listeners_worker {
 	size_t n;
 };
 
-/* The open sockets of all workers. All zero: there are none. */
+/* The open sockets of all workers. If all fields are zero, there are none. */
 struct listeners {
 	const struct config *config; /* the configuration with which hasp was started */
 	const char *what; /* name of the event that hasp logs for each address */
@@ -77,9 +78,9 @@ struct listeners {
 };
 
 /* Opens the sockets for all workers of `config`, which must outlive the listeners. An entry
- * takes the sockets in `inherited_fds` that are at its address; otherwise it opens its own.
- * Returns 0; -1, with the reason logged, if an address is not available, or if an inherited
- * socket has no entry. */
+ * takes the sockets in `inherited_fds` that are at its address; if there are none, it opens its
+ * own. Returns 0; -1, with the reason logged, if an address is not available, or if an
+ * inherited socket has no entry. */
 int listeners_open(struct listeners *l, const struct config *config,
                    struct inherited_fds *inherited_fds) __attribute__((warn_unused_result));
 

@@ -19,7 +19,7 @@
 #define OUTPUT_MAX ((size_t)64 * 1024)
 /* How often hasp checks whether a command that has closed its output has ended, in ms. */
 #define REAP_MS 10
-/* While Redis refuses logins, hasp runs the command at most once in so many seconds. */
+/* While Redis refuses logins, hasp runs the command at most once in this many seconds. */
 #define REFUSED_SECONDS 10.0
 
 extern char **environ;

@@ -19,8 +19,8 @@
 
 #define PASSWORD_COMMAND_SECONDS 10
 
-/* If a configuration that was just loaded has a command, sets the password. Returns 0; -1, with
- * the fault appended to `faults`, if the command fails. */
+/* Sets the password of a configuration that was just loaded, if it has a command. Returns 0;
+ * -1, with the fault appended to `faults`, if the command fails. */
 int password_command_load(struct config *c, struct buf *faults)
 	__attribute__((warn_unused_result));
 
@@ -33,7 +33,7 @@ struct password_renewal {
 /* Call this after loading a configuration, because the load has run the command. */
 void password_renewal_reset(struct password_renewal *r, double now);
 
-/* Call password_renewal_tick() about every so many seconds. */
+/* How often to call password_renewal_tick(), in seconds. */
 #define PASSWORD_RENEWAL_SECONDS 1.0
 
 /* If it is time, runs the command of `c`, which must have one. Returns a configuration with the

@@ -26,7 +26,8 @@ enum question {
 	ASKS_PERMISSION,
 	ASKS_PUBLISH,
 	ASKS_LOAD, /* loads the first script; a question for each other script follows */
-	ASKS_SUBSCRIBE = ASKS_LOAD + SCRIPT_COUNT, /* the last: it makes others fail in RESP2 */
+	ASKS_SUBSCRIBE = ASKS_LOAD + SCRIPT_COUNT, /* the last: in RESP2, commands after it
+	                                            * fail */
 	QUESTIONS,
 };
 
@@ -134,8 +135,8 @@ int server_find(struct server_place *s, const struct config *c, struct buf *why)
 	return 0;
 }
 
-/* Asks each sentinel, and calls `fn` with the address of the primary that it named. `primary`
- * is NULL if it named none: `why` has the reason. */
+/* Asks each sentinel, and calls `fn` with the address of the primary that the sentinel named.
+ * If it named none, `primary` is NULL, and `why` has the reason. */
 static void server_find_each(const struct config *c,
                              void (*fn)(void *arg, const char *sentinel, const char *primary,
                                         struct slice why),
@@ -228,7 +229,7 @@ static void server_on_reply(void *arg, size_t i, const redisReply *r)
 
 /* --- the report --------------------------------------------------------------------------- */
 
-/* Appends a line, quoted, because a server's text may have escape sequences that harm a
+/* Appends a line. Quotes it, because a server's text may have escape sequences that harm a
  * terminal. */
 __attribute__((format(printf, 2, 0))) static void add_line(struct buf *to, const char *fmt,
                                                            va_list args)

@@ -61,8 +61,8 @@ static int cmdline_default_file(struct cmdline *o)
 	return -1;
 }
 
-/* Finds the ini file: after -c, as an argument without option, or the default file. Returns -1
- * to continue, else the exit status. */
+/* Finds the ini file: the argument of -c, an argument without an option, or the default file.
+ * Returns -1 to continue, else the exit status. */
 static int cmdline_take_file(struct cmdline *o, int argc, char **argv)
 {
 	if (optind < argc && !o->file)
@@ -141,8 +141,8 @@ static size_t settings_on_commands(void *arg, const redisReply *reply)
 	return learn_commands(arg, reply);
 }
 
-/* Asks Redis for its commands, and by them checks those that guards name. Returns the number of
- * faults. */
+/* Asks Redis which commands it has, and uses the answer to check the commands that guards name.
+ * Returns the number of faults. */
 static size_t settings_check_guards(const struct config *c, struct buf *faults,
                                     struct buf *warnings)
 {
@@ -185,8 +185,8 @@ static size_t settings_on_access(void *arg, const redisReply *reply)
 	return 0;
 }
 
-/* Warns if other machines reach a listener, and Redis requires no password. Redis' protected
- * mode does not help: to Redis, all of hasp's clients are on this machine. */
+/* Warns if other machines can reach a listener, and Redis requires no password. Redis'
+ * protected mode does not help: to Redis, all of hasp's clients are on this machine. */
 static void settings_check_access(const struct config *c, struct buf *warnings)
 {
 	enum settings_access access = ACCESS_UNKNOWN;

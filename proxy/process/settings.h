@@ -17,7 +17,7 @@ struct cmdline {
 	bool quiet; /* with `test`: print only faults */
 	bool strict; /* with `test`: warnings are faults */
 	const char *discover; /* HOST:PORT of the Redis to watch; NULL: no --discover */
-	int verbose; /* by how many levels hasp logs more than the ini file says */
+	int verbose; /* how many levels to add to the ini file's log_level */
 };
 
 /* Fills `o`, which must be all zero. Its strings point into `argv`, or are constants. Returns
@@ -25,9 +25,9 @@ struct cmdline {
 int cmdline_parse(struct cmdline *o, int argc, char **argv) __attribute__((warn_unused_result));
 
 /* Loads the ini file, with the changes for `hasp --discover` if the command line has that
- * option. Appends a line for each problem to `faults` or `warnings`. If the file has guards,
- * asks Redis, which may take some seconds; no answer is only a warning. Returns NULL if there
- * is a fault. */
+ * option. Appends a line for each problem to `faults` or `warnings`. May ask Redis for some
+ * seconds, for example if the file has guards; no answer is at most a warning. Returns NULL if
+ * there is a fault. */
 struct config *settings_load(const struct cmdline *cmdline, struct buf *faults,
                              struct buf *warnings);
 

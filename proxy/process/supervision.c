@@ -25,7 +25,7 @@
 
 /* --- messages to the manager ------------------------------------------------------------ */
 
-/* How many seconds hasp, and signals to hasp, wait for a manager that does not read. */
+/* If the manager does not read, hasp waits this many seconds, and so do signals to hasp. */
 #define NOTIFY_SECONDS 2
 
 /* Returns a number from the environment; -1: the variable is missing or not a number. */
@@ -112,7 +112,8 @@ static void supervision_describe(const struct supervision *s, char *out, size_t 
 		         s->reload_refused ? "; the last reload was refused, see the log" : "");
 }
 
-/* Sends `lines` and hasp's state. If `lines` is NULL, sends the state if it has changed. */
+/* Sends `lines` and hasp's state. If `lines` is NULL, sends only the state, if it has
+ * changed. */
 static void supervision_say(struct supervision *s, const char *lines)
 {
 	char status[sizeof(s->status)], text[sizeof(s->status) + 128];
