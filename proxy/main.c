@@ -46,7 +46,7 @@
 struct process {
 	struct cmdline cmdline;
 	struct config *config; /* the configuration in force */
-	struct config *first; /* the configuration at the start, which opened the sockets */
+	struct config *first; /* the configuration at the start, whose sockets are open */
 	struct inherited_fds inherited_fds;
 	struct listeners listeners, console, pages;
 	struct admin *admin; /* the console; NULL: there is none */
@@ -465,7 +465,8 @@ static void main_ready(struct process *p)
 		atomic_fetch_add(&p->shared.arriving, 1);
 }
 
-/* The console calls these functions, which send this process the signals of kill(1). */
+/* The console calls these functions. They send this process the signals that an operator sends
+ * by kill(1). */
 static void main_on_reload(void *arg)
 {
 	(void)arg;

@@ -9,8 +9,8 @@
  *   new: upgrade_is_successor() -> start as always -> upgrade_tell_ready() -> take channels
  *
  * A channel (net/fd_channel.h) connects the two. If the new hasp ends before it is ready, the
- * channel closes without a message. Over the channel, the old hasp sends one channel for each
- * of its workers, over which the worker hands over its clients (worker/worker_handover.c). The
+ * channel closes without a message. Over this channel, the old hasp sends one more channel for
+ * each of its workers: there, the worker hands over its clients (worker/worker_handover.c). The
  * old hasp keeps its clients if the new hasp reports that it takes none. An old hasp that hands
  * over no clients passes a pipe instead of the first channel.
  */
