@@ -68,8 +68,8 @@ static void checks_tls_of_servers(const struct checks_section *s, const struct s
 
 /* ---- a section ---- */
 
-/* Checks, at the end of a section, that its options have values: a list may begin in the line
- * below its name. */
+/* Checks that the options of a section have values. Call it at the section's end, because a
+ * list may begin in the line below its name. */
 static void checks_presence(const struct checks_section *s, struct faults *f)
 {
 	struct buf expected = BUF_INIT;
@@ -181,7 +181,7 @@ static bool checks_others_read(const char *path)
 	return stat(path, &st) == 0 && (st.st_mode & S_IROTH);
 }
 
-/* Reports two options that exclude each other, in the line of the second. */
+/* Reports two options that exclude each other, at the line of `other`. */
 static void checks_not_both(const struct checks_section *s, const char *option,
                             const char *other, struct faults *f)
 {
@@ -278,7 +278,7 @@ static void checks_listen(const char *option, const struct strings *list, struct
 	}
 }
 
-/* Checks that a server check has time for its answer. */
+/* Checks that `server_timeout` leaves time for the answer to a server check. */
 static void checks_server_timeout(const struct checks_section *s, const struct config *c,
                                   struct faults *f)
 {

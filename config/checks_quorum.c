@@ -7,7 +7,7 @@
 #include "config/sections.h"
 #include "config/value.h"
 
-/* hasp renews a lock each third of its lease. The previous renewal must have ended by then. */
+/* hasp renews a lock every third of its lease, so a renewal must end within a third. */
 #define TIMEOUTS_PER_LEASE 3
 
 void checks_quorum_servers(const struct quorum_settings *q, struct faults *f)

@@ -129,8 +129,8 @@ int64_t config_links_of_worker(const struct config *c)
 	return (c->links_max + c->workers - 1) / c->workers;
 }
 
-/* Prints in one line those settings of c's quorum that no reload can change; nothing if `c` has
- * no quorum. */
+/* Prints, in one line, the settings of the quorum of `c` that no reload can change. Prints
+ * nothing if `c` has no quorum. */
 static void config_print_quorum(const struct config *c, struct buf *out)
 {
 	const struct quorum_settings *q = config_quorum(c);
@@ -146,7 +146,7 @@ static void config_print_quorum(const struct config *c, struct buf *out)
 	}
 }
 
-/* Reports changes of the quorum: a worker stays connected to the servers that its first
+/* Reports changes of the quorum, because a worker stays connected to the servers that its first
  * configuration named. Returns 1 if the quorum has changed, else 0. */
 static size_t config_quorum_needs_restart(const struct config *running,
                                           const struct config *next, struct buf *out)

@@ -22,8 +22,8 @@
  * one reference; NULL: there was a fault. */
 struct config *config_load(const char *path, struct buf *faults, struct buf *warnings);
 
-/* Returns a copy of `c` with this password for [upstream], with one reference. Takes the
- * password, which must be on the heap. The copy keeps a reference to `c`. */
+/* Returns a copy of `c` with this password for [upstream], with one reference. The copy owns
+ * `password`, which must be on the heap, and keeps a reference to `c`. */
 struct config *config_with_password(struct config *c, char *password);
 
 /* Returns the password in the first line of `text`, without its line end; the caller frees it.
@@ -43,14 +43,15 @@ int64_t config_failover_wait_ms(const struct config *c);
 /* Returns each worker's share of links_max; 0: no limit. */
 int64_t config_links_of_worker(const struct config *c);
 
-/* Returns the quorum that stores the locks of verbs or enforced rules; NULL: [upstream]
- * does. */
+/* Returns the quorum that stores the locks of verbs or enforced rules; NULL: [upstream] stores
+ * them. */
 const struct quorum_settings *config_quorum(const struct config *c);
 /* Returns the longest lease of a lock of config_quorum(), in ms; 0: there is no quorum. */
 int64_t config_quorum_max_lease_ms(const struct config *c);
 
-/* Calls `fn` with each option of each section in the configuration. `section`: its title,
- * "hasp", "lock NAME". `base`: the struct that has the option's field; option.h prints it. */
+/* Calls `fn` with each option of each section in the configuration. `section`: the section's
+ * title, such as "hasp" or "lock NAME". `base`: the struct that has the option's field;
+ * option.h prints it. */
 struct option;
 typedef void config_option_fn(void *arg, const char *section, const struct option *o,
                               const void *base);

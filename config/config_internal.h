@@ -61,11 +61,11 @@ void table_clear(enum section section, void *base);
 struct reader_events {
 	/* A [section] begins; `title`: the text in the brackets, trimmed. */
 	void (*on_section)(void *arg, int line, const char *title);
-	/* `name = value`. `value` may be empty; it is NULL when the line had a fault, which
-	 * on_fault() got. `continued`: an indented line below the option's own. */
+	/* `name = value`. `value` may be empty; NULL: the line has a fault, which on_fault()
+	 * got. `continued`: the line is indented, below the option's own line. */
 	void (*on_option)(void *arg, int line, const char *name, const char *value,
 	                  bool continued);
-	/* Called for a line that has no place in an ini file; line 0: the file itself. */
+	/* Called for a line that is not valid in an ini file; line 0: the file itself. */
 	void (*on_fault)(void *arg, int line, const char *what);
 };
 
@@ -169,7 +169,8 @@ void checks_on_file(const struct config *c, bool listen_known, int address_line,
 
 /* Checks a [quorum NAME] section at the section's end. */
 void checks_quorum_servers(const struct quorum_settings *q, struct faults *f);
-/* Checks `quorum` of [verbs] and of rules, and the options beside it, after all files. */
+/* Checks `quorum` of [verbs] and of rules, and the options that it affects. Call it when all
+ * files are read. */
 void checks_quorum_users(const struct config *c, struct faults *f);
 
 /* --- load.c --- */

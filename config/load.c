@@ -33,8 +33,8 @@ static struct checks_place *load_place(const struct loader *l, const struct opti
 	return &l->section.places[o - table_options];
 }
 
-/* Returns the place of `line`, in the words of a message about the line `seen_from`. The text
- * is valid until the next call. */
+/* Returns where `line` is, as a text for a message about the line `seen_from`. The text is
+ * valid until the next call. */
 static const char *load_where(struct loader *l, int line, int seen_from)
 {
 	buf_clear(&l->where);
@@ -81,9 +81,9 @@ char *config_read_password(struct slice text, struct buf *why)
 	return NULL;
 }
 
-/* Reads a password that stands alone in a file, as systemd's LoadCredential= and mounted
- * secrets of containers give it. The caller frees the password. NULL: appends the fault, and
- * the cure, to `why`. */
+/* Returns the password in the first line of a file, such as a credential of systemd or a
+ * mounted secret of a container; the caller frees it. If there is none, returns NULL and
+ * appends the fault and the cure to `why`. */
 static char *password_file_read(const char *path, struct buf *why)
 {
 	struct buf text = BUF_INIT;
@@ -114,7 +114,7 @@ static void load_password(struct loader *l, const char *option, const char *file
 	int line = checks_place(&l->section, option)->line;
 	struct buf why = BUF_INIT;
 
-	/* If both options are set, that is a fault, and the password in this file wins. */
+	/* If both are set, checks_not_both() has reported it: keep the ini file's password. */
 	if (!file || *password)
 		return;
 	*password = password_file_read(file, &why);
@@ -261,7 +261,8 @@ static void load_on_section(void *arg, int line, const char *title)
 
 /* ---- options ---- */
 
-/* True for an indented option: `  lease = 30s` below a pattern would be three patterns. */
+/* True if the value of an indented line looks like an option, such as `lease = 30s`. Below a
+ * pattern, hasp would read it as three patterns. */
 static bool load_looks_like_option(const struct loader *l, const char *value)
 {
 	size_t name = strcspn(value, " \t=");
@@ -360,8 +361,8 @@ static void load_unknown_option(struct loader *l, int line, const char *name)
 	char word[READER_NAME_MAX + 1];
 	size_t n = strcspn(name, " \t");
 
-	/* A ':' separates name and value, as '=' does, but may also belong to the value. Show
-	 * only the name, because the rest may be a password. */
+	/* inih ends a name at the first '=' or ':'. Without a '=', this may be a ':' in the
+	 * value: show only the first word, because the rest may be a password. */
 	snprintf(word, sizeof(word), "%.*s", (int)n, name);
 	if (name[n] && table_find(l->section.kind, word)) {
 		faults_add(&l->faults, line,
@@ -474,7 +475,7 @@ static int load_on_folder_error(const char *path, int error)
 	return error != ENOENT && error != ENOTDIR;
 }
 
-/* Reads the files of an `include`: a glob may match none, a file without a glob must exist. */
+/* Reads the files of an `include`. A glob may match none; a path without a glob must exist. */
 static void load_included(struct loader *l, const char *path, int line)
 {
 	char *whole = load_include_path(l->c, path);

@@ -9,8 +9,8 @@
 #include "config/config_internal.h"
 #include "config/sections.h"
 
-/* The numbers of patterns in config.patterns: the first that matches has the lowest number.
- * Rules come before guards, because locks have no guards. */
+/* The numbers of patterns in config.patterns. If several patterns match, the lowest number
+ * wins: rules come before guards, because locks have no guards. */
 #define MATCH_OWN 0
 #define MATCH_RULES 1
 
@@ -60,8 +60,8 @@ void match_free(struct matcher *m)
 	free(m);
 }
 
-/* Returns the number of the first match: rules count from 0, guards follow after the rules, a
- * greater number is no match. `flags`: the kinds to look for. */
+/* Returns the number of the first section that matches: rules count from 0, and guards follow.
+ * Any greater number means that no section matches. `flags`: the kinds to look for. */
 static size_t match_first(struct matcher *m, struct slice key, unsigned flags)
 {
 	if (!m->dfa || !(match_possible(m->config, key) & flags))

@@ -27,8 +27,8 @@ static inline bool match_is_own(struct slice key)
 	       memcmp(key.p, MATCH_OWN_PREFIX, n) == 0;
 }
 
-/* Finds rules and guards of `c`, which must outlive it. Each search may change the matcher
- * (base/glob_dfa.h), so each worker has its own. */
+/* Finds the rules and guards of `c`, which must exist during each search. A search may change
+ * the matcher (base/glob_dfa.h), so each worker has its own. */
 struct matcher;
 struct matcher *match_new(const struct config *c);
 void match_free(struct matcher *m); /* NULL is allowed; the configuration may be gone */
@@ -47,7 +47,8 @@ void match_section(struct matcher *m, struct slice key, const struct rule **rule
 /* Like match_guard(), but also NULL if the guard only observes. */
 const struct guard *match_enforced_guard(struct matcher *m, struct slice key);
 
-/* By its first byte, a key may have a rule, may have a guard, or may be hasp's own. */
+/* Flags for the first byte of a key: the key may have a rule, may have a guard, or may be
+ * hasp's own. */
 enum match_flag { MATCH_RULE = 1 << 0, MATCH_GUARD = 1 << 1, MATCH_MAY_BE_OWN = 1 << 2 };
 static inline unsigned match_possible(const struct config *c, struct slice key)
 {

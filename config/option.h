@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * option: one setting as the table describes it: reads its value into its field, and prints it.
- * The table lists all settings.
+ * option: one setting of the table (table.c): reads the setting's value into a struct field,
+ * and prints it.
  */
 #ifndef HASP_CONFIG_OPTION_H
 #define HASP_CONFIG_OPTION_H
@@ -52,7 +52,7 @@ struct option {
 	int64_t min, max; /* numbers: the range, both ends allowed */
 	int64_t step; /* numbers: the value must be a multiple of it; 0: any value */
 	const struct option_choice *choices; /* ENUM: the allowed words */
-	/* STRING, and each word of a LIST: returns its fault; NULL: none. */
+	/* Returns the fault of a STRING, or of a word of a LIST; NULL: none. */
 	const char *(*check)(const char *value);
 	const char *expected; /* STRING, LIST: text that describes valid values */
 	bool required;
@@ -63,13 +63,13 @@ struct option {
 
 /* In the functions below, `base` is the struct that has the option's field. */
 
-/* Sets the option's field; `append` adds to a list's words instead of replacing them, and
- * `line` is their line. Returns 0; or -1: leaves the field unchanged, and appends the fault,
- * and the cure, to `why`. */
+/* Sets the option's field. `append`: adds to a list's words instead of replacing them. `line`:
+ * the line of the new words. If the value is wrong, returns -1, leaves the field unchanged, and
+ * appends the fault and the cure to `why`; else returns 0. */
 int option_set(const struct option *o, void *base, const char *value, int line, bool append,
                struct buf *why) __attribute__((warn_unused_result));
 
-/* Unsets a number without a default, until the file sets it. Does nothing for other types. */
+/* Marks a number as not set, until the file sets it. Does nothing for other types. */
 void option_unset(const struct option *o, void *base);
 bool option_is_unset(const struct option *o, const void *base);
 /* Copies a number from another struct. */

@@ -16,7 +16,8 @@ void pattern_set_first_bytes(const struct strings *set, uint8_t flag, uint8_t ma
 	}
 }
 
-/* True if `pattern`, such as "lock:*", matches every key that begins like `other`. */
+/* True if `pattern` is a prefix and stars, such as "lock:*", and `other` begins with this
+ * prefix. */
 static bool pattern_is_prefix_of(const char *pattern, const char *other)
 {
 	size_t n = strcspn(pattern, "*");
@@ -31,8 +32,8 @@ static bool pattern_is_plain(char c)
 	return c && c != '*' && c != '?' && c != '[' && c != '\\';
 }
 
-/* True if the patterns certainly have no key in common, because their first different bytes
- * stand for themselves, as in most pairs of patterns. */
+/* True if the patterns certainly have no key in common, because the first bytes in which they
+ * differ stand for themselves. This is so for most pairs of patterns. */
 static bool pattern_differs(const char *pattern, const char *other)
 {
 	while (*pattern == *other && pattern_is_plain(*pattern)) {

@@ -51,7 +51,8 @@ static char *reader_skip_blanks(char *s)
 	return s;
 }
 
-/* Cuts a comment off: inih before release 56 leaves it in a line that continues another. */
+/* Cuts a comment off, because inih before release 56 keeps it in a line that continues
+ * another. */
 static void reader_cut_comment(char *s)
 {
 	for (char *p = s; *p; p++) {
@@ -135,7 +136,7 @@ static const char *reader_check_line(struct reader_state *r, char *s, size_t n)
 	return s;
 }
 
-/* Reports a line without `=`: inih has not called back for it. */
+/* Reports the line that inih got last, if inih found no `=` in it. */
 static void reader_check_value_seen(struct reader_state *r)
 {
 	if (r->expect_value && !r->faulty)

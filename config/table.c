@@ -74,7 +74,7 @@ static const char *table_check_cluster(const char *s)
 	return value_address_fault(s, ADDRESS_TO_CONNECT);
 }
 
-/* A relative path would depend on the directory in which hasp is started. */
+/* Rejects relative paths, which would depend on the directory where hasp is started. */
 static const char *table_check_path(const char *s)
 {
 	return *s == '/' ? NULL : "the path must begin with '/'";
@@ -88,7 +88,7 @@ static const char *table_check_log(const char *s)
 	                 : "it is neither stderr nor syslog, and does not begin with '/'";
 }
 
-/* `pattern = a  # why` would be three patterns: report the `#`. */
+/* hasp would read `pattern = a # why` as three patterns, so this reports the `#`. */
 static const char *table_check_pattern(const char *s)
 {
 	if (*s == '#')
@@ -183,7 +183,7 @@ static const char *table_check_except(const char *s)
 #define RULE_MODES CHOICES({ "enforce", MODE_ENFORCE }, { "observe", MODE_OBSERVE })
 
 /* NOLINTBEGIN(bugprone-macro-parentheses): offsetof() takes no parentheses */
-/* The options of a struct server_tls, but for `tls`. */
+/* The options of a struct server_tls, except `tls`. */
 #define SERVER_TLS(section, type, field) \
 	{ section, "tls_ca_cert_file", OPTION_STRING, offsetof(type, field.ca_cert_file), \
 	  .check = table_check_path, .expected = PEM_CA_EXPECTED, .reloadable = true, \

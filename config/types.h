@@ -79,7 +79,7 @@ enum guard_strategy { STRATEGY_LOCK, STRATEGY_CHECK };
 enum switch_mode { SWITCH_NO, SWITCH_YES };
 enum lost_mode { LOST_LOG, LOST_CLOSE };
 
-/* The first field of each section that a file may have several of. */
+/* The first field of the structs of sections that a file may have several of. */
 struct named_section {
 	char *name;
 	int line; /* where the section begins */
@@ -92,7 +92,7 @@ struct tls_lines {
 	int cert, key, ca_cert;
 };
 
-/* How connections to servers are encrypted, except by unix sockets. */
+/* How connections to servers are encrypted, except those to unix sockets. */
 struct server_tls {
 	enum switch_mode tls;
 	int line; /* line of `tls`; 0: not set */
@@ -123,10 +123,10 @@ struct rule {
 	enum disconnect_mode on_disconnect;
 	enum lost_mode on_lost;
 	enum reentrant_mode reentrant; /* only NO or REFRESH */
-	enum foreign_mode foreign_del; /* with owner = value: effect of a DEL by a connection
-	                                * that does not know the lock's value */
+	enum foreign_mode foreign_del; /* with owner = value: whether a connection that does not
+	                                * know the lock's value may delete or change the lock */
 	enum rule_mode mode;
-	int64_t replicas_ack; /* how many replicas must have a lock that is taken; 0: none */
+	int64_t replicas_ack; /* replicas that must have a lock before it is granted; 0: none */
 	int64_t replicas_ack_timeout_ms; /* > 0 */
 	char *quorum; /* name of the quorum that has the locks; NULL: [upstream] has them */
 	struct event_settings events;
@@ -216,7 +216,7 @@ struct config {
 	int64_t client_idle_timeout_ms; /* 0: no limit */
 	int64_t client_login_timeout_ms; /* 0: no limit */
 	int64_t tcp_keepalive_ms; /* in whole seconds; 0: off */
-	int64_t max_request; /* bytes; longest request held whole for a rule */
+	int64_t max_request; /* longest request that hasp buffers, in bytes */
 	int64_t client_output_limit; /* bytes of unread replies kept for a client */
 	int64_t memory_limit; /* limit in bytes, for all clients and workers */
 	int64_t drain_timeout_ms; /* how long SIGTERM waits for busy clients */
@@ -243,7 +243,7 @@ struct config {
 	char *upstream_password_file; /* NULL: none */
 	char *password_command; /* command that prints upstream_password; NULL: none */
 	int password_command_line;
-	int64_t password_command_interval_ms; /* 0: only for a load or after refused logins */
+	int64_t password_command_interval_ms; /* 0: only at loads and after refused logins */
 	struct server_tls upstream_tls; /* TLS for servers, sentinels and nodes */
 	enum pooling pooling;
 	int64_t links_per_worker; /* shared links for each login, >= 1 */

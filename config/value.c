@@ -34,7 +34,7 @@ static const struct value_unit value_size_units[] = {
 	{ "b", 1 },
 };
 
-/* Reads digits up to `*end`; -1: there are none, or too many. */
+/* Reads digits, and sets *end after them. Returns 0; -1: there are none, or too many. */
 static int value_read_digits(const char *s, int base, int64_t *out, const char **end)
 {
 	const char *p = s;

@@ -15,13 +15,13 @@
  * a blank, or does not fit into 63 bits. */
 int value_int(const char *s, int64_t *out) __attribute__((warn_unused_result));
 int value_octal(const char *s, int64_t *out) __attribute__((warn_unused_result));
-/* 500ms, 30s, 5m, 2h; without a unit: seconds, as in pgbouncer.ini. */
+/* Reads 500ms, 30s, 5m, 2h; without a unit: seconds, as in pgbouncer.ini. */
 int value_duration(const char *s, int64_t *ms) __attribute__((warn_unused_result));
-/* 64kb, 64mb, 1gb (1024s), 64k, 64m, 1g (1000s); without a unit: bytes; all as in
- * redis.conf. */
+/* Reads 64kb, 64mb, 1gb (powers of 1024), 64k, 64m, 1g (powers of 1000); without a unit: bytes;
+ * all as in redis.conf. */
 int value_size(const char *s, int64_t *bytes) __attribute__((warn_unused_result));
 
-/* These print the shortest text that the functions above read back as the same number. */
+/* These print a short text that the functions above read back as the same number. */
 void value_print_int(struct buf *out, int64_t v);
 void value_print_octal(struct buf *out, int64_t v);
 void value_print_duration(struct buf *out, int64_t ms);
