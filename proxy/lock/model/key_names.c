@@ -19,7 +19,7 @@ static const struct slice prefixes[] = {
 /* How many bytes a name may have between its prefix and the key. */
 #define BEFORE_MAX (SLOT_TAG_LEN + 2)
 
-/* How many bytes a name needs besides the key, while hasp writes the name. */
+/* How many bytes put_name() may write besides the key's. */
 #define KEY_NAME_SPACE ((size_t)20)
 _Static_assert(PREFIX_LEN + BEFORE_MAX + 1 <= KEY_NAME_SPACE, "all names fit");
 
@@ -192,8 +192,9 @@ void key_names_write_bulk(struct buf *out, enum key_naming naming, enum key_name
 	key_names_write_bulks(out, naming, key, &kind, 1);
 }
 
-/* Returns the affixes of the name of a guard's queue. The guard's name takes the place of the
- * lock's key; it has a hash tag, except for `hasp:guard:{}` and `hasp:guard:{}...}`. */
+/* Returns the affixes of the name of a guard's queue. The queue's name has the guard's name in
+ * place of a lock's key. A guard's name has a hash tag, except for `hasp:guard:{}` and
+ * `hasp:guard:{}...}`. */
 static const struct affixes *queue_affixes(const struct affixes *guard, struct slice key)
 {
 	if (guard->behind == '}' && (key.n == 0 || *key.p == '}'))

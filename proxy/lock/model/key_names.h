@@ -6,10 +6,10 @@
  *   job            hasp:owner:{job}       hasp:fence:{job}       hasp:queue:{job}
  *   {app}:job      hasp:owner:{app}:job:  hasp:fence:{app}:job:  hasp:queue:{app}:job:
  *
- * These names hash to the lock's slot of a cluster. For the empty key, and for a key with a `}`
- * but no hash tag (`a}b`, `{}a`), braces around the key would be no tag, or a different tag. In
- * a cluster, the names beside such a key have a tag that hashes to the key's slot, and each
- * slot has a counter of its own:
+ * In a cluster, these names hash to the same slot as the lock. For the empty key, and for a key
+ * with a `}` but no hash tag (`a}b`, `{}a`), braces around the key would be no tag, or a
+ * different tag. In a cluster, the names beside such a key have a tag that hashes to the key's
+ * slot, and each slot has a counter of its own:
  *
  *   a}b            hasp:owner:{4w2}a}b!                          the counter: hasp:fence{4w2}
  *
@@ -28,8 +28,8 @@
 #include "resp/write.h"
 
 enum key_name {
-	/* A rule's lock: `<token> <value>`; a verbs' lock: the tickets by which its owner has
-	 * taken the lock again. */
+	/* For a rule's lock: `<token> <value>`. For a verbs' lock: the tickets of the tries by
+	 * which its owner has taken the lock again. */
 	KEY_NAME_OWNER,
 	/* The record of the last grant: `<token> <fencing token or -> <ticket>`. */
 	KEY_NAME_FENCE,
@@ -42,8 +42,8 @@ enum key_name {
 	KEY_NAME_COUNTER,
 };
 
-/* How hasp names the keys. Two versions of hasp at one server must use the same names, so these
- * differ only where a cluster needs it. */
+/* How hasp names the keys. Two versions of hasp at one server must use the same names, so a
+ * cluster's names differ only where the cluster needs it. */
 enum key_naming {
 	KEY_NAMING_SERVER, /* names without a slot's tag, and one counter for all locks */
 	KEY_NAMING_CLUSTER,
@@ -73,12 +73,12 @@ void key_names_write_bulks(struct buf *out, enum key_naming naming, struct slice
 void key_names_write_bulk(struct buf *out, enum key_naming naming, enum key_name kind,
                           struct slice key);
 
-/* Writes the name of the queue of the key's guard, as a RESP bulk of at most two names' space,
- * to `p`, and returns its end. */
+/* Writes the name of the queue of the key's guard to `p`, as a RESP bulk, and returns the end
+ * of the bytes. They take at most the space of two names. */
 char *key_names_put_guard_queue_bulk(char *p, enum key_naming naming, struct slice key);
 
-/* The key that hasp writes so that WAIT asks the replicas: one on a server, and in a cluster
- * one in each slot. */
+/* hasp writes this key before WAIT, so that WAIT has a write to wait for. A server has one such
+ * key; in a cluster, each slot has one. */
 #define KEY_NAME_ACK "hasp:ack"
 void key_names_write_ack_bulk(struct buf *out, enum key_naming naming, struct slice key);
 

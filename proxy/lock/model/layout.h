@@ -48,10 +48,10 @@ struct lock_layout {
 	bool has_owners; /* the lock may have several owners at once */
 	bool counts; /* an owner must release the lock as often as it has taken it */
 	bool expiry_shows; /* the key's expiry shows when the lock becomes free */
-	enum lock_kind ask_as; /* the kind for which LOCK.INFO names the lock's only owner; 0:
-	                        * there may be several */
-	/* The beginning of the channel on which Redisson publishes releases, before the key;
-	 * NULL: there is none. */
+	enum lock_kind ask_as; /* the kind by which info.lua names the lock's owner; 0: it does
+	                        * not name all owners */
+	/* Redisson publishes releases on a channel whose name is this prefix and the key; NULL:
+	 * there is no such channel. */
 	const char *channel;
 };
 

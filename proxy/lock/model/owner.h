@@ -4,7 +4,7 @@
  *
  *   connection   connection:127.0.0.1:4711/0/5f0c...   (peer, worker, 128 random bits)
  *   address      address:127.0.0.1, address:uid:1000 for a unix socket
- *   name         name:NAME as set by CLIENT SETNAME; as connection until one is set
+ *   name         name:NAME as set by CLIENT SETNAME; until then, as `connection`
  *   user         user:NAME as logged in by AUTH or HELLO
  *   value        no token: the value that the application stores
  *
@@ -29,7 +29,7 @@
 struct token {
 	uint32_t refs;
 	uint32_t n : 31; /* number of `bytes` */
-	bool counted : 1; /* a connection or a hold counts the token in its memory */
+	bool counted : 1; /* a connection or a hold counts these bytes as its own memory */
 	char bytes[];
 };
 
@@ -72,8 +72,9 @@ struct owner_identity {
 	char bytes[]; /* the bytes of `address` */
 };
 
-/* Makes the tokens for the peer of the connected socket `fd`, or for `behind`, the client's
- * real address according to a PROXY header, AF_INET or AF_INET6; NULL: there is none. */
+/* Makes the tokens for the peer of the connected socket `fd`. If a load balancer's PROXY header
+ * names the client's address, makes the tokens for that address: `behind`, AF_INET or AF_INET6;
+ * else NULL. */
 struct owner_identity *owner_identify(int fd, const struct sockaddr_storage *behind,
                                       int worker);
 
@@ -81,20 +82,21 @@ struct owner_identity *owner_identify(int fd, const struct sockaddr_storage *beh
 struct owner_identity *owner_identity_of(struct slice connection, struct slice address);
 void owner_identity_free(struct owner_identity *id); /* NULL is allowed */
 
-/* Returns the token of an owner of this `kind`. It may be built in `scratch`, and is valid as
- * long as `scratch`, `id` and the names are. `name`, `user`: NULL: none, or not certain. */
+/* Returns the token of an owner of this `kind`. The token may be in `scratch`, and is valid as
+ * long as `scratch`, `id` and the names are valid. `name`, `user`: NULL if there is none, or if
+ * hasp is not certain of it. */
 struct slice owner_token(struct buf *scratch, enum owner_kind kind,
                          const struct owner_identity *id, const char *name, const char *user);
 
-/* Appends the name of a connection for the log: "127.0.0.1:4711", and after a blank its `name`,
- * if it is not NULL. */
+/* Appends the name of a connection for the log: "127.0.0.1:4711", and, unless `name` is NULL, a
+ * blank and `name`. */
 void owner_describe(struct buf *out, const struct owner_identity *id, const char *name);
 /* Appends the name of the owner with this token, for the log: for a connection its address,
- * without the random bits. Appends nothing for a token that hasp has not made, because that may
- * be a secret of the application. */
+ * without the random bits. Appends nothing for a token that hasp has not made: it may be a
+ * secret of the application. */
 void owner_describe_token(struct buf *out, struct slice token);
 
-/* True if hasp has made the token, not a client; writes the kind of its owner. */
+/* True if hasp, and not a client, has made the token. Then writes the kind of the owner. */
 bool owner_is_made(struct slice token, enum owner_kind *kind);
 
 #endif

@@ -10,7 +10,7 @@
  *                                          `--> proofs_cover_grant() <----'
  *
  * Each database has a secret of its own, because a script does not know in which database it
- * runs: so a signature from one database proves nothing in another.
+ * runs. A signature from one database therefore proves nothing in another.
  */
 #ifndef HASP_LOCK_MODEL_PROOF_H
 #define HASP_LOCK_MODEL_PROOF_H
