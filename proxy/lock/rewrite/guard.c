@@ -71,8 +71,8 @@ static size_t count_others(const struct guarded_command *g)
 	return n;
 }
 
-/* Writes the names of the key's guard and its queue to `p`, and returns the end of the bytes,
- * which take at most GUARD_NAMES names' space. */
+/* Writes the names of the key's guard and of the guard's queue to `p`, and returns the end of
+ * the bytes. They take at most the space of GUARD_NAMES names. */
 #define GUARD_NAMES 3
 static char *put_guard_names(char *p, enum key_naming naming, struct slice key)
 {
@@ -98,9 +98,9 @@ static void write_command(struct buf *out, const struct guarded_command *g)
 		resp_write_bulk(out, g->req->argv[i]);
 }
 
-/* Returns the key's token for the script; or, to have a write refused because the guard was
- * lost, a token that no owner has. (The owner may have got the guard again, by a grant after
- * its waiter gave up, but its read is outdated.) */
+/* Returns the key's token for the script. If the guard was lost, returns a token that no owner
+ * has, so that the script refuses the write. (The owner may have got the guard again, by a
+ * grant after its waiter gave up, but its read is outdated.) */
 static struct slice token_of(const struct guarded_key *k)
 {
 	return k->lost && k->writes ? SLICE_LIT("-") : k->token;

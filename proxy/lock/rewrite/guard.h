@@ -6,10 +6,10 @@
  *   GET stock:7   --> guard_read: take hasp:guard:{stock:7}, or wait for it; GET
  *   SET stock:7 v --> guard_finish: does the owner still have the guard? SET; hand it off
  *   any other write -> guard_write: does the owner have all guards, or are they free? ...
- *   (strategy = check) check_write: has the key the value that was read? SET
+ *   (strategy = check) check_write: does the key still have the value that was read? SET
  *
- * A script's reply is the command's own, byte for byte, as long as Lua can hold it: for any
- * other command rewrite_guard_fits() returns false.
+ * A script's reply is the command's own, byte for byte. If Lua cannot represent a command's
+ * reply, rewrite_guard_fits() returns false.
  */
 #ifndef HASP_LOCK_REWRITE_GUARD_H
 #define HASP_LOCK_REWRITE_GUARD_H
@@ -34,7 +34,7 @@ struct guarded_key {
 	int64_t lease_ms;
 	bool release; /* hasp releases the guard when the connection ends */
 	bool held; /* the connection has read the key under the guard, and not yet written it */
-	bool lost; /* another owner had the guard since that read, so a write is refused */
+	bool lost; /* another owner has had the guard since the read, so a write is refused */
 	bool writes; /* the command may change the key */
 	bool acquires; /* the command is a read that acquires the guard */
 	bool releases; /* the command releases the guard of the read */
@@ -52,12 +52,12 @@ struct guarded_command {
 	int64_t replicas, replicas_timeout_ms; /* replicas that must have the guards; 0: none */
 };
 
-/* Sorts the keys, and merges duplicates: the remaining one gets the flags of all. Returns how
- * many keys remain. */
+/* Sorts the keys, and merges duplicates: the command `writes` or `releases` the merged key if
+ * it does so with one of them. Returns how many keys remain. */
 size_t rewrite_guard_sort(struct guarded_key *keys, size_t n);
 
-/* True if the request, of the command `c`, gets the same reply in a script as outside, in the
- * client's version of RESP. `writes`: the request may write a guarded key. */
+/* True if the script can run the request of the command `c` with the same reply as outside of
+ * scripts, in the client's version of RESP. `writes`: the request may write a guarded key. */
 bool rewrite_guard_fits(const struct command *c, const struct resp_view *req, bool writes,
                         bool resp3);
 
@@ -104,8 +104,8 @@ void rewrite_guard_name(struct buf *out, enum key_naming naming, struct slice ke
 
 /* Appends the whole error line for a key whose guard another owner has. */
 void rewrite_guard_locked_error(struct buf *out, struct slice key);
-/* True if `line`, of a reply, is the error LOCKLOST for `key`, or for a key that the error
- * shows in the same way. */
+/* True if the reply `line` is the error LOCKLOST for `key`. (Also true for another key that
+ * errors show in the same way.) */
 bool rewrite_guard_is_lost(struct slice line, struct slice key);
 
 #endif

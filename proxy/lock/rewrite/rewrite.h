@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * rewrite: turns a command on a key with a rule, or one of the verbs, into a call of the
- * script that does the same atomically for its owner. Pure: no I/O, no clock.
+ * rewrite: turns a command on a key with a rule, or one of the verbs, into a call of a script,
+ * which checks the lock's owner and does the same in one step. Pure: no I/O, no clock.
  *
- *   view (argv) + keys (rule, token each) --> EVALSHA/EVAL sha nkeys key... arg...
+ *   view (argv) + keys, each with rule and token --> EVALSHA/EVAL sha nkeys key... arg...
  *
  * The script's reply is what the application gets, byte for byte. struct lock_call says what
  * that reply means for the worker's tables.
@@ -24,7 +24,7 @@
 #include "resp/reply.h"
 #include "resp/request.h"
 
-/* A key of a command, and the section that matches it, in any mode. */
+/* A key of a command, and the section that matches it. The section may be in any mode. */
 struct command_key {
 	size_t arg; /* index in argv */
 	const struct rule *rule; /* NULL: no rule matches */
@@ -44,8 +44,8 @@ struct lock_key {
 	/* The client's token under the rule. OWNER_VALUE: the value that the connection has
 	 * last stored or read at the key; empty: none. */
 	struct slice token;
-	bool foreign; /* OWNER_VALUE: the lock counts as another owner's, because the connection
-	               * knows no value */
+	bool foreign; /* OWNER_VALUE: the connection knows no value of the lock, which therefore
+	               * counts as another owner's */
 };
 
 /* Returns the kind of the locks of a rule. */
@@ -58,7 +58,7 @@ enum lock_effect {
 	LOCK_EFFECT_TAKES,
 	LOCK_EFFECT_COUNTS, /* takes the lock by a value that does not name the owner */
 	LOCK_EFFECT_DROPS, /* gives up the lock or, in a layout that counts, one of its holds */
-	LOCK_EFFECT_EXPIRES, /* sets another expiry of the lock */
+	LOCK_EFFECT_EXPIRES, /* changes the lock's expiry */
 };
 
 /* The reply that means success. */
@@ -80,7 +80,7 @@ struct lock_call {
 	struct slice owner; /* the token that AS names, or else the client's */
 	bool shared_owner; /* verbs: other connections may have the lock as this owner */
 	bool leased; /* the application named an expiry itself, or KEEPTTL */
-	/* lease in ms, as sent; 0: not known (EXAT, PXAT, KEEPTTL), or over */
+	/* lease in ms, as sent; 0: not known (EXAT, PXAT, KEEPTTL), or it is over */
 	int64_t lease_ms;
 	int64_t until_ms; /* the date at which the application lets the lock end, in ms since
 	                   * 1970; 0: none */
@@ -125,9 +125,9 @@ enum verb {
 
 /* Rewrites `LOCK key [PX ms | EX s] [WAIT ms] [AS owner] [LIMIT n | SHARED | EXCLUSIVE]` and
  * the other verbs; argv[0] is the verb, whatever its configured name. If the arguments are
- * wrong, writes a call of the script that answers an error as Redis would (so that the error
- * keeps its place, also inside MULTI); then the effect is NONE. Pass LOCK.LIST only with wrong
- * arguments: no script answers it. */
+ * wrong, writes a call of the script that answers an error as Redis would, and sets the effect
+ * to NONE. (By the call, the error keeps its place among the replies, also inside MULTI.) Pass
+ * LOCK.LIST only if its arguments are wrong: no script can answer it. */
 void rewrite_verb(struct buf *out, enum verb verb, const struct resp_view *req,
                   const struct verbs *verbs, struct slice token,
                   const struct rewrite_opts *opts, struct lock_call *call);
@@ -145,7 +145,7 @@ struct mlock_keys {
 /* How far an MLOCK has got. */
 struct mlock_step {
 	size_t place_of; /* number of the lock in whose queue the MLOCK is, counted from 1; 0:
-	                  * none, or not known */
+	                  * in no queue, or not known */
 };
 
 /* The shortest lease of the locks that an MLOCK has while it waits for another one. */
@@ -153,15 +153,15 @@ struct mlock_step {
 int64_t rewrite_mlock_part_lease(int64_t lease_ms);
 
 /* As rewrite_verb(), for `MLOCK numkeys key [key ...] [PX ms | EX s] [WAIT ms] [AS owner]` and
- * `MUNLOCK numkeys key [key ...] [AS owner]`. Writes the locks to `keys`; none: the arguments
- * are wrong. */
+ * `MUNLOCK numkeys key [key ...] [AS owner]`. Writes the locks to `keys`; writes none if the
+ * arguments are wrong. */
 void rewrite_mlock(struct buf *out, enum verb verb, const struct resp_view *req,
                    const struct verbs *verbs, struct slice token,
                    const struct rewrite_opts *opts, const struct mlock_step *step,
                    struct mlock_keys *keys, struct lock_call *call);
 
-/* Writes the call for LOCK.INFO of a lock of this kind: a verbs', a rule's, or a guard (`key`:
- * its name). The key must outlive `call`. */
+/* Writes the call for LOCK.INFO of a verbs' lock, a rule's lock or a guard. `key`: the lock's
+ * key, or the guard's name; must outlive `call`. */
 void rewrite_info(struct buf *out, enum lock_kind kind, struct slice key,
                   const struct rewrite_opts *opts, struct lock_call *call);
 
@@ -171,8 +171,8 @@ void rewrite_error(struct buf *out, const struct rewrite_opts *opts, const char 
 /* True if the reply `r` means success. */
 bool rewrite_is_success(enum lock_success success, const struct resp_reply *r);
 
-/* Returns the client's reply if a call of `script` did not take the lock, without the line end:
- * the command's own refusal if it has one, else an error. */
+/* Returns the reply, without the line end, for a client whose call of `script` did not take the
+ * lock: the command's own refusal if it has one, else an error. */
 const char *rewrite_refusal(enum script_id script, enum lock_success success, bool resp3);
 
 /* --- the calls that hasp makes for itself, always as EVALSHA ---
@@ -186,8 +186,8 @@ struct lock_ident {
 };
 
 /* Renews `n` locks by `script`, which rewrite_renewal() returns for each of them. Redis answers
- * an array with a number for each lock: 1: renewed; 0: it is free; -2: another owner has it;
- * -1: Redis refused. */
+ * an array with a number for each lock: 1: renewed; 0: the lock is free; -2: another owner has
+ * it; -1: Redis refused to renew it. */
 struct lock_renewal {
 	struct lock_ident id;
 	int64_t lease_ms;
@@ -203,21 +203,21 @@ enum script_id rewrite_end_in(struct buf *out, const struct lock_ident *id, int6
                               const struct rewrite_opts *opts);
 
 /* Releases a lock of LOCK_KIND_TOKEN, or a place of a semaphore, and hands it off, if the last
- * try that took or refreshed it had this ticket. Redis answers :1, or :0 if another try was
- * later. Returns the script. */
+ * try that took or refreshed it had this ticket. Redis answers :1, or :0 if a later try took or
+ * refreshed it. Returns the script. */
 enum script_id rewrite_unlock(struct buf *out, const struct lock_ident *id, struct slice ticket,
                               const struct rewrite_opts *opts);
 
 /* Releases a rule's lock as rewrite_unlock() does. Releases nothing if more than `most_ms` (0:
- * no limit) of the lease is left, because the lock was then taken again. (A renewed lock
- * outlives the record of its ticket.) */
+ * no limit) of the lease is left: the lock must have been taken again. (Redis may have lost the
+ * record that would show this.) */
 enum script_id rewrite_release(struct buf *out, const struct lock_ident *id,
                                struct slice ticket, int64_t most_ms,
                                const struct rewrite_opts *opts);
 
-/* Frees a lock or a guard of any owner, for an operator; ignores id->token. `kind` of a key
- * without a rule: LOCK_KIND_COUNT, for each layout of a verbs' lock. Redis answers 1; 0: it was
- * free; -1: the key has another type. */
+/* Frees a lock or a guard of any owner, for an operator; ignores id->token. If the key has no
+ * rule, pass LOCK_KIND_COUNT: the script then recognizes each layout of the verbs. Redis
+ * answers 1; 0: the lock was free; -1: the key has another type. */
 enum script_id rewrite_force(struct buf *out, const struct lock_ident *id,
                              const struct rewrite_opts *opts);
 
@@ -248,9 +248,9 @@ enum script_id rewrite_recheck(struct buf *out, const struct lock_place *v, size
  * (script_job_repeat()). */
 enum script_id rewrite_dequeue(struct buf *out, const struct attempt *t, bool undo,
                                const struct rewrite_opts *opts);
-/* Ends an MLOCK of these `n` locks, given in its order: leaves its queue, and gives its locks
- * back. Does not depend on the configuration, which may have changed. `age_ms`: how long ago
- * the try was sent, which matters if its place is not known (0). */
+/* Ends an MLOCK of these `n` locks, in the order of struct mlock_keys: leaves its queue, and
+ * gives its locks back. Does not depend on the configuration, which may have changed. `age_ms`:
+ * how long ago the try was sent, which matters if its place is not known (0). */
 void rewrite_mlock_undo(struct buf *out, const struct slice *keys, size_t n,
                         const struct attempt *t, const struct mlock_step *step, int64_t age_ms,
                         const struct rewrite_opts *opts);

@@ -44,27 +44,28 @@ static inline void rewrite_write_max_lease(struct buf *out, const struct rule *r
 
 /* --- rule_write.c --- */
 
-/* Returns `ms`, capped by the rule's limit. Without a limit, returns any `ms`, even one for
- * which Redis answers an error. */
+/* Returns `ms`, capped by the rule's limit. Without a limit, returns `ms` unchanged, even if
+ * Redis will answer an error. */
 int64_t rewrite_capped(const struct rule *rule, int64_t ms);
 /* True if the rule's locks have a sidecar. */
 bool rewrite_has_sidecar(const struct rule *rule);
 
-/* Notes in `call` that the lock ends at the date `ms`, or, without `absolute`, in `ms`. */
+/* Notes in `call` when the lock ends: at the date `ms` if `absolute`, else after `ms`. */
 void rewrite_ends(struct lock_call *call, bool absolute, int64_t ms);
 
 /* Begins the call for a command with one key, which has a rule. `nmore`: see
  * rewrite_lock_keys(). */
 void rewrite_begin_single(const struct rewrite *rw, enum script_id id, size_t nmore,
                           size_t nargs);
-/* As rewrite_begin_single(); also makes space for the arguments, at most `space` bytes, and
- * returns where they must be written before buf_added_to(). */
+/* As rewrite_begin_single(); also makes space for the arguments, at most `space` bytes. Returns
+ * where the caller must write them; the caller then calls buf_added_to(). */
 char *rewrite_open_single(const struct rewrite *rw, enum script_id id, size_t nmore,
                           size_t nargs, size_t space);
 
 /* Begins the call for a command with several keys, of which some have a rule. KEYS are lock,
- * sidecar and record of each of these, then the other keys. The function writes the first ARGV,
- * the number of locks; one argument, `nargs` of each lock, and the command must follow. */
+ * sidecar and record of each key with a rule, then the other keys. Writes the first ARGV, the
+ * number of locks. The caller must then write one argument, `nargs` arguments for each lock,
+ * and the command. */
 void rewrite_begin_several(const struct rewrite *rw, enum script_id id, size_t nargs);
 
 /* Writes a call that checks the owner, and runs the command as it came. */
@@ -76,12 +77,12 @@ enum rewrite_result rewrite_unparsed(const struct rewrite *rw, enum parsed why);
 /* Handles a command that has more arguments than a script can pass on. */
 enum rewrite_result rewrite_too_long(const struct rewrite *rw);
 
-/* Return how many keys have a rule, and the first of these; at least one must have a rule. */
+/* Return how many keys have a rule, and the first key with a rule. (There must be one.) */
 size_t rewrite_count_locks(const struct rewrite *rw);
 const struct lock_key *rewrite_first_lock(const struct rewrite *rw);
 
-/* Appends the lock's key and its sidecar's (with owner = value: the lock's again). With `nmore`
- * 1, appends also the record's key; with 2, also the queue's. */
+/* Appends the keys of the lock and of its sidecar (with owner = value: the lock's key twice).
+ * With `nmore` 1, appends also the record's key; with 2, also the queue's. */
 void rewrite_lock_keys(const struct rewrite *rw, const struct rule *rule, struct slice key,
                        size_t nmore);
 /* Appends "shared" if several connections can have the same token under the rule, else "". */

@@ -8,8 +8,9 @@
  *                                  v
  *                              script_call_begin + keys + arguments      --> CALL
  *
- * write.lua (rule_write.c) checks the owner, and runs a command without a script of its own as
- * it came: so the rule holds also for commands and options newer than hasp.
+ * For a command without a script of its own, write.lua (rule_write.c) checks the owner, and
+ * runs the command as it came. So rules also cover commands and options that are newer than
+ * hasp.
  */
 #include "lock/rewrite/rewrite.h"
 
@@ -78,7 +79,8 @@ static enum rewrite_result rewrite_expire(const struct rewrite *rw)
 		return rewrite_unparsed(rw, parsed);
 	if (req->argc > ARGS_UNPACK_MAX)
 		return rewrite_too_long(rw);
-	/* The script cuts the expiry, because the key may be of another type. */
+	/* The script, not hasp, cuts the expiry, because the key may be of a type that is no
+	 * lock. */
 	cut = rule->max_lease_ms && (a.absolute || a.ms > rule->max_lease_ms);
 	rewrite_begin_single(rw, SCRIPT_EXPIRE, 1, 6 + req->argc - 2);
 	resp_write_bulk(rw->out, rw->keys[0].token);

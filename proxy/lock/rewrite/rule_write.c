@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * rule_write: the call that runs any write command on keys with a rule as it came, after a
- * check of the owner (write.lua); and the helpers that write the keys of locks for all calls.
+ * rule_write: the call of write.lua, which checks the owners of the keys with a rule, and then
+ * runs any write command as it came. Also the helpers that write the keys of locks for all
+ * calls.
  */
 #include "commands/args.h"
 #include "commands/effect.h"
@@ -22,7 +23,7 @@ bool rewrite_has_sidecar(const struct rule *rule)
 }
 
 /* Writes the KEYS of rewrite_lock_keys() to `p`, and returns the end of the bytes. They take at
- * most key_names_space() bytes for all of them. */
+ * most key_names_space() of 2 + nmore keys. */
 static char *put_lock_keys(char *p, const struct rewrite *rw, const struct rule *rule,
                            struct slice key, size_t nmore)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * verb: LOCK, UNLOCK, LOCK.EXTEND and LOCK.INFO as calls of their scripts. A verb with wrong
- * arguments becomes a call, too, of a script that answers the error, so that the error keeps
- * its place among the replies.
+ * verb: LOCK, UNLOCK, LOCK.EXTEND and LOCK.INFO as calls of their scripts. If the arguments are
+ * wrong, the verb becomes a call of a script that answers the error: the error then keeps its
+ * place among the replies.
  */
 #include <ctype.h>
 #include <stdio.h>
