@@ -19,8 +19,8 @@
 /* How long an empty line keeps its channel: clients may soon wait for the lock again. */
 #define LINGER_SECONDS 10.0
 
-/* FNV-1a without a secret, as all workers must agree. A client that makes names collide only
- * causes a few probes. */
+/* FNV-1a without a secret, because all workers must compute the same slot. A client that makes
+ * names collide only causes a few probes. */
 uint16_t line_slot(int db, struct slice key)
 {
 	uint32_t h = (2166136261u ^ (uint32_t)db) * 16777619u;

@@ -151,8 +151,8 @@ void line_probe_channel(struct waiters *all, struct slice channel)
 /* How many due lines hasp considers for each call. */
 #define LOOK_AHEAD ((size_t)4 * RECHECK_MAX)
 
-/* A call of recheck.lua whose answer is due. If hasp schedules a line's next probe before the
- * answer, the line leaves `lines`. */
+/* A call of recheck.lua that is not answered yet. A line leaves `lines` if hasp schedules its
+ * next probe before the answer. */
 struct recheck {
 	struct list lines;
 	size_t n; /* number of locks in the call */
@@ -167,7 +167,8 @@ static struct line *line_of(struct list *node)
 #define HELD_LONG INT64_MAX /* recheck.lua has left the lock out of its reply */
 #define HELD_NOT (-2) /* the lock is free, or the waiter is not in the queue */
 
-/* Schedules each line's next probe. left_ms[line.recheck_slot]: how long its lock is held. */
+/* Schedules each line's next probe. left_ms[line.recheck_slot]: for how many ms its lock is
+ * still held. */
 static void end_lines(struct recheck *r, const long long *left_ms)
 {
 	struct list *node;
@@ -220,8 +221,9 @@ static bool can_recheck(const struct line *l, const struct waiter *w)
 	       (layout_of(w->kind)->expiry_shows || w->limit);
 }
 
-/* Moves to `r` the first due line, and others that can share its call: of the same slot and
- * database, and all or none of semaphores. Probes lines that cannot be rechecked. */
+/* Moves to `r` the first due line, and other due lines that can share its call. All lines of a
+ * call have the same slot and database; either all wait for semaphores, or none does. Probes
+ * lines that cannot be rechecked. */
 static void gather(struct waiters *all, int db, double now, struct recheck *r,
                    struct lock_place *places)
 {

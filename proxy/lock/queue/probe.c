@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * probe: a question to Redis about a lock, on behalf of a waiter or of none, and its answer:
+ * probe: asks Redis about a lock and one of its waiters, or about the lock alone:
  *
  *   probe_check(), probe_leave() --> script_job --> poll.lua, dequeue.lua
  *                                                            |
@@ -8,9 +8,9 @@
  *
  * A question may change something: poll.lua hands a free lock to the first waiter in the queue.
  *
- * This file also reads grants: messages that a waiter has the lock, from offer() in
- * scripts/includes/hand_off.lua. Because other clients of Redis may publish, too, a grant
- * counts only with a proof.
+ * This file also reads grants. A grant is a message from offer()
+ * (scripts/includes/hand_off.lua) that a waiter has the lock. Because other clients of Redis
+ * may publish, too, a grant counts only with a proof.
  */
 #include "lock/queue/queue_internal.h"
 

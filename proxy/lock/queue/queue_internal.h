@@ -52,7 +52,7 @@ struct waiters {
 	size_t nwaiting; /* number of waiters in all lines */
 	size_t nbytes; /* memory of the waiters in all lines, in bytes */
 	struct list nodes; /* each struct queue_node */
-	struct queue_node *nowhere; /* stands for the node of locks whose node is not known */
+	struct queue_node *nowhere; /* for locks whose node is not known */
 	bool listening; /* the subscribers were opened */
 };
 
@@ -84,7 +84,7 @@ enum waiter_state {
 };
 #define WAITER_STATES (WAITER_LEAVING + 1)
 
-/* One client that may have to wait, or does: waiter.c. The order of the fields leaves no gaps,
+/* One client that waits, or may have to wait: waiter.c. The order of the fields leaves no gaps,
  * because a worker may have thousands of waiters. */
 struct waiter {
 	struct waiters *all;
@@ -105,7 +105,8 @@ struct waiter {
 	int64_t redis_ms; /* Redis' time when the try was queued, at sent_at or later */
 	int64_t lease_ms; /* lease in ms; 0: the application named the time at which it ends */
 	struct grant *early; /* the grant of WAITER_GRANTED_EARLY; else NULL */
-	unsigned nsent; /* number of tries. (All tries of an MLOCK have one ticket.) */
+	unsigned nsent; /* number of tries: tells the tries of an MLOCK apart, which have one
+	                 * ticket */
 	char ticket[TICKET_MAX];
 	uint8_t nlate; /* how many grants came after the deadline, too late to report */
 	enum waiter_state state : 8; /* written by waiter_set_state() */
@@ -116,15 +117,16 @@ struct waiter {
 	 * states: the waiter may be granted, lost or sent again. Written by
 	 * waiter_set_unconfirmed(). */
 	bool unconfirmed;
-	/* Send the next try although the subscriber at its node is down, because Redis could
-	 * not be reached: the try fails, too, or reaches the server that has taken over. */
+	/* Send the next try although the subscriber at its node is down. The subscriber could
+	 * not reach Redis; so the try fails, too, or reaches a server that has taken over. */
 	bool unheard;
 };
 
 enum line_probing {
 	LINE_UNPROBED, /* no answer is due */
 	LINE_PROBED, /* an answer is due */
-	LINE_PROBED_AGAIN, /* an answer is due, but something has happened since: ask again */
+	LINE_PROBED_AGAIN, /* an answer is due, but something has happened since hasp asked: ask
+	                    * again */
 };
 
 /* A worker's waiters for one lock. A line is kept for a while after its last waiter. */
@@ -137,7 +139,8 @@ struct line {
 	 * line waits for a recheck. */
 	struct timer timer;
 	struct list recheck; /* node in waiters.rechecks or in recheck.lines; or in no list */
-	double recheck_at; /* when the recheck is due; in recheck.lines INFINITY */
+	double recheck_at; /* when the recheck is due; INFINITY while the line is in
+	                    * recheck.lines */
 	int db;
 	uint16_t slot; /* index in waiter_board.waiting */
 	uint8_t recheck_slot; /* index among the locks of the recheck's call */
@@ -281,7 +284,7 @@ void line_probe_members(struct line *l);
 /* The node `at` serves the lock from now on: moves the line there, and asks Redis about each
  * waiter. */
 void line_move(struct line *l, struct queue_node *at);
-/* Probes the lines of the lock to which a channel of Redisson's clients belongs. */
+/* Probes the lines of the lock for which Redisson's clients use this channel. */
 void line_probe_channel(struct waiters *all, struct slice channel);
 void line_probe_on_timer(struct timer *t, double now);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * waiter: one client that may have to wait for a lock, or does: from its try until it has the
- * lock, has lost its place, or its time is over.
+ * waiter: one client that waits for a lock, or may have to wait: from its try until it has the
+ * lock, has lost its place, or has run out of time.
  *
  *     .---------------- granted, lost, or out of time -----------------.
  *     v                                                                |
@@ -19,7 +19,8 @@
  * SENT, after any other answer, the owner may send the try again, with another ticket.
  *
  * A callback notifies the owner when the waiter becomes IDLE. The owner sends the try again, or
- * ends the waiter. The owner may end a waiter in each state; from a line, it leaves the queue.
+ * ends the waiter. The owner may end a waiter in each state; a waiter in a line then leaves the
+ * queue.
  */
 #include "lock/queue/queue_internal.h"
 
@@ -173,7 +174,8 @@ static double confirm_seconds(const struct waiter *w)
 	return timeout > 0 && timeout < CONFIRM_SECONDS ? timeout : CONFIRM_SECONDS;
 }
 
-/* The grant took long to arrive: asks Redis to begin its lease again before hasp reports it. */
+/* The grant took long to arrive: asks Redis to begin the lease again, before hasp reports the
+ * lock. */
 static void waiter_confirm(struct waiter *w)
 {
 	double until = timers_now(w->all->timers) + confirm_seconds(w);
@@ -190,8 +192,8 @@ static void waiter_confirm(struct waiter *w)
 static void waiter_on_timer(struct timer *t, double now);
 static void leave_queue(struct waiter *w, bool undo);
 
-/* Starts the timer again if the deadline has passed. Then the waiter leaves, or the owner
- * learns that its next try is overdue. */
+/* Starts the timer again if the deadline has passed. When it fires, the waiter leaves, or the
+ * owner learns that the next try is overdue. */
 static void watch_deadline(struct waiter *w)
 {
 	struct timers *timers = w->all->timers;
@@ -332,8 +334,8 @@ static void leave_queue(struct waiter *w, bool undo)
 	probe_leave(all, w->line->db, &t, undo, timers_now(all->timers) + patience, p);
 }
 
-/* The waiter's time is over, but the answer to its try is due, and decides. In a cluster hasp
- * may still hold the try back, and no answer may come: so the timer runs again soon. */
+/* The waiter's time is over, but the answer to its try still decides. In a cluster hasp may
+ * hold the try back, and then no answer comes: so the timer runs again soon. */
 static void watch_try(struct waiter *w, double now)
 {
 	if (waiter_may_be_held_back(w->all))
@@ -479,7 +481,7 @@ static struct line *enqueue_waiter(struct waiter *w, int db, const struct attemp
 
 	w->lease_ms = lease_ms;
 	w->kind = t->id.kind;
-	/* The request may be freed before the waiter has left the queue. */
+	/* Keep the token: the request may be freed before the waiter has left the queue. */
 	token_release(w->token);
 	w->token = t->shared ? token_ref(t->shared) : token_new(t->id.token);
 	w->limit = t->limit < UINT32_MAX ? (uint32_t)t->limit : UINT32_MAX;

@@ -35,7 +35,7 @@
 
 struct section_stats; /* lock/events/stats.h */
 struct waiters; /* all waiters of a worker */
-struct waiter; /* one client that may have to wait, or does */
+struct waiter; /* one client that waits, or may have to wait */
 
 /* Shows each worker of a process which locks have waiters at any worker: a count for each hash
  * of a lock's name. Several names may share a hash. */
@@ -84,14 +84,14 @@ void waiters_probe(struct waiters *w, int db, struct slice key, enum lock_kind k
 struct waiter_ops {
 	/* The owner shall send the try that could not be sent yet, or give it up. */
 	void (*on_ready)(void *owner);
-	/* The waiter has the lock since `since` at the latest; `fence`: the fencing token, or
-	 * 0. The owner must end the waiter. */
+	/* The waiter has the lock. `since`: when the lease began, or a little earlier; `fence`:
+	 * the fencing token, or 0. The owner must end the waiter. */
 	void (*on_granted)(void *owner, long long fence, double since);
 	/* The waiter did not get the lock in time, or its grants arrived too late. It has left
 	 * the queue or is leaving it. The owner must end the waiter. */
 	void (*on_timed_out)(void *owner);
-	/* The waiter's time is over, but the answer to its try is due. If no server has the
-	 * try, the owner need not wait for the answer. Called repeatedly. */
+	/* The waiter's time is over, but its try is not answered yet. If no server has the try,
+	 * the owner need not wait for the answer. Called repeatedly. */
 	void (*on_overdue)(void *owner);
 	/* The waiter lost its place in Redis' queue: the owner shall send the try again, with
 	 * the place waiter_place(). */
@@ -140,7 +140,7 @@ void waiter_sent(struct waiter *w, struct slice ticket);
 int waiter_queued(struct waiter *w, int db, const struct attempt *t, int64_t lease_ms,
                   struct slice line) __attribute__((warn_unused_result));
 
-/* Before the waiter enters a line: makes `stats` count it there. Later: does nothing. */
+/* Makes `stats` count the waiter while it is in line. Does nothing if it is in line already. */
 void waiter_count_at(struct waiter *w, struct section_stats *stats);
 
 /* The try took the lock, but the answer came so late that the lease may be over: asks Redis
