@@ -7,8 +7,8 @@
 
 #include <math.h>
 
-/* If a connection has this many holds, it forgets an old one that hasp neither renews nor
- * releases. (Otherwise such a hold stays until the connection ends.) */
+/* If a connection has this many holds, hasp forgets an old one that it neither renews nor
+ * releases. (Without this limit, such a hold would stay until the connection ends.) */
 #define REMEMBERED_MAX 1024
 /* How many holds hasp checks, each time that a lock is taken, to find one to forget. */
 #define FORGET_TRIES 32
@@ -76,8 +76,8 @@ static void tell_former_owner(const struct hold *hold, const struct hold_owner *
 
 /* Ends the holds of the former owner of a lock that was acquired. (In a layout that counts,
  * connections with the same token keep their holds; in a semaphore, other owners do, too.)
- * Returns the connection's own hold, if that goes on. Writes to *was the lease that the owner
- * had before. If this connection already had the lock, was->since is when it got the lock, and
+ * Returns the connection's own hold if that stays. Writes to *was the lease that the owner had
+ * before. If this connection already had the lock, was->since is when it got the lock, and
  * `place` keeps its hold's place in the order of age. Writes *hash, for hold_new(). */
 static struct hold *apply_supersede(struct holds *h, const struct hold_owner *o,
                                     const struct lock_request *p, struct slice key, int db,
@@ -101,7 +101,7 @@ static struct hold *apply_supersede(struct holds *h, const struct hold_owner *o,
 			list_remove(place);
 			if (hold->counted)
 				list_append(&hold->by_age, place);
-			/* The hold goes on, so its end is not counted. */
+			/* The owner still has the lock, so hasp counts no end of this hold. */
 			hold_events_count_at(hold, NULL);
 		}
 		if (!same)
@@ -219,8 +219,8 @@ static bool may_end(const struct hold *hold, const struct hold_owner *o,
 	return hold->owner == o || hold->learnt_at <= p->sent_at;
 }
 
-/* A lock with owner = value is gone: ends the holds of all connections. Another connection of
- * the pool may have stored the value, but its next DEL is for another lock. */
+/* A lock with owner = value is gone: ends the holds of all connections, also of the one that
+ * stored the value. That connection's next DEL is for a later lock. */
 static void apply_gone(struct holds *h, const struct hold_owner *o,
                        const struct lock_request *p, int db)
 {
@@ -230,7 +230,8 @@ static void apply_gone(struct holds *h, const struct hold_owner *o,
 		next = hold_next(hold);
 		if (!layout_of(hold->kind)->by_value || !may_end(hold, o, p))
 			continue;
-		/* The released lock had p->token as its value: this hold was lost before. */
+		/* The released lock had the value p->token: a hold of another value was lost
+		 * before. */
 		if (p->token.n && !slice_eq(hold_token(hold), p->token))
 			tell_former_owner(hold, o);
 		hold_free(hold);
@@ -350,8 +351,8 @@ static void apply_success(struct holds *h, struct hold_owner *o, const struct lo
 	}
 }
 
-/* True if hasp's own renewal of the hold may have set the expiry that was read after a script:
- * Redis need not run the script and the reads together. (For a lock without an expiry,
+/* True if the expiry that was read after a script may be from hasp's own renewal of the hold:
+ * Redis may run a renewal between the script and the reads. (For a lock without an expiry,
  * `good_until` is infinite before the first renewal.) */
 static bool may_be_renewed_by_hasp(const struct hold *hold, const struct lock_request *p)
 {

@@ -26,7 +26,7 @@
 
 /* Bytes for a ticket in a hold. */
 #define TICKET_SIZE 40
-/* How many tickets a hold keeps, the latest ones: the record in Redis has no more. */
+/* How many tickets a hold keeps. hasp forgets the oldest tickets first. */
 #define TICKETS_KEPT 16
 /* The ticket of a lock that a client's own script took: release.lua does not look for it. */
 #define TICKET_NONE "-"
@@ -164,7 +164,8 @@ enum lock_request_state {
 struct effect_terms {
 	bool acquires; /* the owner has the lock after the call */
 	bool holds; /* hasp begins a hold, and undoes a call that gets no reply */
-	bool changes_hold; /* the call changes a hold: without one, its reply does not matter */
+	bool changes_hold; /* the call changes a hold; if there is no hold, the reply does not
+	                    * matter */
 	bool has_lease; /* the call begins a lease, which may be over when the reply comes */
 };
 extern const struct effect_terms effect_terms[];
@@ -209,7 +210,7 @@ struct lock_request {
 	enum script_id script : 8;
 	enum lock_effect effect : 8;
 	enum lock_success success : 8;
-	/* kind of the lock that the call takes; else, of its section's locks */
+	/* kind of the lock that the call takes; for other calls, the section's usual kind */
 	enum lock_kind kind : 8;
 	enum renew_mode renew : 8;
 	enum expiry_move moved : 8; /* how a followed script moved the expiry */
@@ -275,10 +276,10 @@ void refusals_tell(struct holds *h, const struct hold_owner *o, const struct loc
 struct hold *hold_new(struct holds *h, struct hold_owner *o, const struct lock_request *p,
                       struct slice key, int db, uint64_t hash);
 void hold_free(struct hold *hold);
-/* Returns the hold to which a connection's command on `key` applies; NULL: none. Prefers the
- * connection's own hold; unless `by_value`, another connection's will do, as an owner may have
- * several connections. In a semaphore or a read-write lock, only holds of `token` count, the
- * write side first. */
+/* Returns the hold to which a connection's command on `key` applies; NULL: none. If the
+ * connection has no hold of its own, returns another connection's, unless `by_value`: an owner
+ * may have several connections. In a semaphore or a read-write lock, only holds of `token`
+ * count, the write side first. */
 struct hold *hold_find(struct holds *h, const struct hold_owner *o, bool by_value, int db,
                        struct slice key, struct slice token);
 /* hold_first() and hold_next() return all connections' holds of a lock; NULL: no more. */
@@ -308,8 +309,8 @@ void hold_remove_ticket(struct hold *hold);
 void renewal_set_state(struct hold *hold, enum hold_state state);
 /* Begins the lease of `p`, from the time when `p` was sent; its end is not known if `p` has no
  * lease. `leased`: the application asked for this lease. If the lock then ends earlier than
- * before, hasp stops renewing it. `renewing`: a renewal is under way, and may reach Redis
- * later; so hasp then shortens the lease again. */
+ * before, hasp stops renewing it. `renewing`: a renewal is under way, and may reach Redis after
+ * `p`: if the lock now ends earlier, hasp shortens the lease once more. */
 void renewal_begin(struct hold *hold, const struct lock_request *p, bool leased, bool renewing);
 /* True if hasp has sent a renewal that is not answered yet. */
 bool renewal_is_under_way(const struct hold *hold);

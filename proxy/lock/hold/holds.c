@@ -87,7 +87,8 @@ static void count_memory(struct hold_owner *o, ptrdiff_t nbytes)
 	o->table->nbytes += (size_t)nbytes;
 }
 
-/* Returns a reference to the request's token: to the latest hold's token, if both are equal. */
+/* Returns a reference to the request's token. If the latest hold has an equal token, returns a
+ * reference to that one. */
 static struct token *hold_token_take(const struct hold_owner *o, const struct lock_request *p)
 {
 	struct token *latest = list_empty(&o->holds)
@@ -198,8 +199,8 @@ static void hold_on_forgotten(struct timer *t, double now)
 	hold_forget(container_of(t, struct hold, timer));
 }
 
-/* True if hasp was stopped when the lease ended. Then it may not have read the hold's UNLOCK
- * yet, which must not release a later hold of the owner. */
+/* True if hasp was stopped when the lease ended. An UNLOCK of the hold may then be unread: it
+ * must not release a later hold of the owner. */
 static bool is_named_after_end(const struct hold *hold)
 {
 	return hold->shared && hold->fence && hold->count && hold->ntickets >= hold->count &&
@@ -381,7 +382,7 @@ enum lock_kind hold_own_kind(const struct hold_owner *o, int db, struct slice ke
 		if (!layout_of(hold->kind)->by_verb || !is_of_lock(hold, db, key))
 			continue;
 		*reentered = *reentered || kind || hold->reentered;
-		/* Of a read-write lock, UNLOCK gives back the write side first. */
+		/* UNLOCK gives back the write side of a read-write lock first. */
 		if (kind != LOCK_KIND_EXCLUSIVE)
 			kind = hold->kind;
 	}
@@ -531,9 +532,9 @@ static void release_each_try(const struct hold *hold, double until)
 	buf_release(&out);
 }
 
-/* Releases, by its tickets, what this connection has acquired of the lock, and nothing of other
- * connections with the same token. If no other connection can have the token, names no ticket:
- * after a lost reply to a refresh, hasp does not know the ticket in the record. */
+/* Releases this connection's acquisitions of the lock by their tickets, so that other
+ * connections with the same token keep theirs. If no other connection can have the token, names
+ * no ticket: after a lost reply to a refresh, hasp does not know the ticket in the record. */
 static void hold_release(struct hold *hold)
 {
 	enum lock_release how = layout_of(hold->kind)->release;

@@ -94,8 +94,8 @@ struct lock_request *lock_request_new(struct holds *h, const struct lock_call *c
                                       const struct slice *keys, size_t nkeys,
                                       const struct hold_terms *terms);
 /* For MSETNX, which takes several locks by one call: adds `p` to the list `all` (NULL: empty).
- * Returns the list's first request, which has the shortest lease, for the functions below that
- * are about one lock. */
+ * Returns the list's first request, which has the shortest lease. Functions below that are
+ * about one lock use only the first request. */
 struct lock_request *lock_request_join(struct lock_request *p, struct lock_request *all);
 bool lock_request_is_joined(const struct lock_request *p);
 /* Notes the answer -LOCKED: another owner has the lock. */
@@ -190,16 +190,16 @@ void lock_request_free(struct lock_request *p); /* NULL is allowed */
 size_t lock_request_nbytes(const struct lock_request *p); /* returns its memory in bytes */
 
 /* Makes the request for a script that a client runs on `key`, the lock of a rule with owner =
- * value. `args`: the script's other arguments, of which the first FOLLOWED_ARGS_MAX may become
- * the lock's value. hasp reads the lock before and after the script. hold_apply() gets the
- * reply to the last read, and begins, prolongs or ends a hold as these reads show. */
+ * value. `args`: the script's other arguments. hasp compares the first FOLLOWED_ARGS_MAX of
+ * them with the lock's new value. hasp reads the lock before and after the script. hold_apply()
+ * gets the reply to the last read, and begins, prolongs or ends a hold as these reads show. */
 #define FOLLOWED_ARGS_MAX 16
 struct lock_request *lock_request_follow(struct holds *h, struct slice key,
                                          const struct slice *args, size_t nargs,
                                          const struct hold_terms *terms);
 /* Appends the client's request, with two reads before it and two after it. */
 void followed_script_write(const struct lock_request *p, struct slice request, struct buf *out);
-/* Takes bytes of the five replies to followed_script_write(), except the last reply. */
+/* Reads bytes of the first four of the five replies to followed_script_write(). */
 void followed_script_feed(struct lock_request *p, struct slice bytes);
 /* True if `p` is a followed script that Redis answered by an error. */
 bool followed_script_failed(const struct lock_request *p);
@@ -325,7 +325,7 @@ struct held {
 
 /* Finds the hold of the lock by `token`, with the latest `learnt_at` if there are several.
  * False: there is none. `fence`: the fencing token of the acquisition; 0: any. If `other_at` >
- * 0, finds a hold of another owner that had begun, and whose lease was good, at that time. */
+ * 0, finds instead a hold of another owner whose lease was running at that time. */
 bool held_find(struct holds *h, int db, struct slice key, struct slice token, long long fence,
                double other_at, struct held *out);
 

@@ -129,7 +129,7 @@ static bool find_refusal(struct holds *h, const struct hold_owner *o,
 			out->stat = STAT_DELETES_REFUSED;
 			out->event = LOCK_EVENT_DELETE_REFUSED;
 		}
-		/* Of several keys, name the first that another owner has. */
+		/* If there are several keys, name the first that another owner has. */
 		for (size_t i = 0; i < p->nkeys && !out->hold; i++) {
 			out->key = p->keys[i];
 			out->hold = other_hold(h, o, p, db, out->key);
@@ -166,7 +166,7 @@ void refusals_tell(struct holds *h, const struct hold_owner *o, const struct loc
 {
 	struct refusal refusal;
 
-	/* Of the locks of an MSETNX, report the first that this worker has a hold of. */
+	/* For an MSETNX, report the first of its locks that this worker has a hold of. */
 	for (const struct lock_request *at = p; p->next && at; at = at->next) {
 		if (any_hold(h, o, at, db)) {
 			p = at;

@@ -19,7 +19,7 @@
  * forgets the earlier release, and hasp may report that as a loss. */
 #define RELEASE_BOARD_SLOTS 8192
 
-/* One for each process; all zero: no release was noted. Any thread may use it. */
+/* One for each process; it begins with all zeros. Any thread may use it. */
 struct release_board {
 	struct {
 		_Atomic uint64_t hash; /* hash of database, key and token */

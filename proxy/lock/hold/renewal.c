@@ -392,8 +392,8 @@ void renewal_begin(struct hold *hold, const struct lock_request *p, bool leased,
 		let_expire(hold);
 		return;
 	}
-	/* Spread the renewals of locks that were taken at the same time. But the application
-	 * may have named an end (EXAT) that is near: begin to renew at once. */
+	/* Spread the renewals of locks that were taken at the same time. But if the application
+	 * has named an end (EXAT), that may be near: begin to renew at once. */
 	if (p->lease_ms)
 		first = (double)hold->lease_ms / 3000 *
 		        (0.8 + 0.2 * (double)(hold->by_id.hash & 255) / 255);
@@ -417,7 +417,8 @@ void renewal_keep(struct hold *hold, const struct hold_lease *was)
 
 /* --- the locks that an MLOCK has while it waits ------------------------------------ */
 
-/* Stands for an MLOCK's fencing tokens, which hasp does not know. Greater than any token. */
+/* hasp does not know an MLOCK's fencing tokens, so it passes this number, which is greater than
+ * any token. */
 #define ANY_FENCE (1LL << 53)
 
 static void renew_parts(struct timer *t, double now)

@@ -186,7 +186,7 @@ void seen_values_free(struct seen_values *all)
 	free(all);
 }
 
-/* --- reads that are due ----------------------------------------------------------------- */
+/* --- reads whose replies are due --------------------------------------------------------- */
 
 struct value_read {
 	bool each;

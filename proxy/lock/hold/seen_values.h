@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * seen_values: the values of locks (under owner = value) that a connection has read last, by
- * key. They let a connection of a pool release a lock that another connection has taken. Pure.
+ * key. By such a value, a connection of a pool can release a lock that another connection has
+ * taken. Pure.
  *
  *   GET lock -> "a1b2" --seen_values_put()--> DEL lock: only while the lock is "a1b2"
  *
- * Of other locks, hasp keeps only the times of the last reads, for the log.
+ * For other locks, hasp keeps only the times of the last reads, for the log.
  */
 #ifndef HASP_LOCK_HOLD_SEEN_VALUES_H
 #define HASP_LOCK_HOLD_SEEN_VALUES_H
