@@ -7,8 +7,8 @@
  *   GET page:7 -> "$5\r\nhello\r\n" --feed()--> SHA-1 --complete()--> read set: page:7 aaf4...
  *   SET page:7 --> check_write.lua: only while page:7 has that SHA-1
  *
- * If the read is freed before its reply ended, the application may not have seen the value: its
- * next write is refused.
+ * If the read is freed before its reply ended, the application may not have seen the value: the
+ * next write of the key is then refused.
  */
 #ifndef HASP_LOCK_GUARD_CHECKED_READ_H
 #define HASP_LOCK_GUARD_CHECKED_READ_H

@@ -17,8 +17,8 @@
  * guard_op.h has the diagrams of the phases.
  */
 
-/* The result of an event in a phase. All zero (GUARD_STEP_NONE): the phase does not allow the
- * event. */
+/* The result of an event in a phase. If all is zero (GUARD_STEP_NONE), the phase does not allow
+ * the event. */
 struct transition {
 	uint8_t to; /* enum guard_op_phase, or GUARD_OP_NEXT */
 	uint8_t step; /* enum guard_op_step */
@@ -141,7 +141,7 @@ enum guard_op_event guard_op_event_of(struct slice line)
 
 /* --- beginning and end -------------------------------------------------------------- */
 
-/* Returns when the lease ends of a guard that the last request has acquired. */
+/* Returns the end of the lease of a guard that the last request has acquired. */
 static double guard_until(const struct guard_op *op, int64_t lease_ms)
 {
 	return op->sent_at + (double)lease_ms / 1000;
@@ -566,7 +566,8 @@ void guard_op_undo(struct guard_op *op, bool keeps_read)
 		buf_clear(&out);
 		opts = read_sets_opts(op->table, db);
 		script = rewrite_dequeue(&out, &t, true, &opts);
-		/* The search begins where the wait began: the place may be as old. */
+		/* The script searches the queue from the start of the wait: the place may be as
+		 * old as that. */
 		script_job_repeat(read_sets_jobs(op->table), db, script, buf_slice(&out),
 		                  op->sent_at - (double)op->wait_ms / 1000, op->sent_at, until);
 	}

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * guard_op: one command on guarded keys, from hasp's first request for it to its answer. Writes
- * the requests, and turns answers into the next step. No I/O: client/exchange.c sends.
+ * guard_op: one command on guarded keys, from hasp's first request to the client's answer.
+ * Writes the requests, and turns Redis' answers into the next step. No I/O: client/exchange.c
+ * sends.
  *
  * A command that one script can carry out (GUARD_OP_SCRIPT):
  *
@@ -13,8 +14,8 @@
  *                                      v                 |     v
  *                                     DONE <--reply------'   DONE
  *
- * In a transaction of hasp's own, which watches the guards, around the command
- * (GUARD_OP_SINGLE) or instead of the application's (GUARD_OP_BLOCK):
+ * In a transaction of hasp's own, which watches the guards: around one command
+ * (GUARD_OP_SINGLE), or in place of the application's transaction (GUARD_OP_BLOCK):
  *
  *      NEW -+--> ACQUIRE --GRANTED-.      .---- a guard changed ----.
  *           |     | ^              v      v                         |
@@ -144,7 +145,8 @@ struct guard_op {
 	struct guard_op_key {
 		struct read_set_entry *entry;
 		int64_t lease_ms;
-		bool must_own; /* the connection may have read the key */
+		bool must_own; /* the connection may have read the key, so its owner must have
+		                * the guard */
 		bool writes; /* the command may write the key */
 		bool acquires; /* the last access to the key is a read */
 		bool told; /* the client got -LOCKLOST for a write: earlier reads have ended */
@@ -229,8 +231,8 @@ void guard_op_undo(struct guard_op *op, bool keeps_read);
 
 /* True if replicas must have the granted guards before the next step. */
 bool guard_op_awaits_replicas(const struct guard_op *op);
-/* Returns the try of one of the operation's guards, with the guard's name in `name`. This try
- * stands for all of the guards: one script has written them. */
+/* Returns the try of one of the operation's guards, with the guard's name in `name`. Replicas
+ * that have this guard have all of them, because one script has written them. */
 struct attempt guard_op_granted_try(const struct guard_op *op, struct buf *name);
 
 struct slice guard_op_first_key(const struct guard_op *op);
