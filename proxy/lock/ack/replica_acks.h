@@ -16,8 +16,8 @@
  *                                                  `------> released by ticket --> fn(false)
  *
  * A replica that has acknowledged the write has all earlier writes. The look shows that the
- * lock is one of these: the connection leads to the server that has the lock, and not to a
- * server that was promoted without it. If the slot of a lock has moved, hasp asks the slot's
+ * lock is among these writes: the connection leads to the server that has the lock, and not to
+ * a server that was promoted without it. If the slot of a lock has moved, hasp asks the slot's
  * new node.
  */
 #ifndef HASP_LOCK_ACK_REPLICA_ACKS_H
@@ -47,7 +47,7 @@ struct replica_ask_terms {
 	int db;
 	int64_t replicas; /* how many replicas must have the lock; > 0 */
 	int64_t timeout_ms; /* time-out of WAIT alone; > 0 */
-	bool releases; /* hasp, not the caller, releases the lock if replicas lack it */
+	bool releases; /* hasp, not the caller, releases the lock if too few replicas have it */
 	double until; /* end of the lock's lease, by the timers' clock */
 };
 
@@ -66,7 +66,7 @@ void replica_ask_cancel(struct replica_ask *a);
 /* Appends the command that checks whether a server has the lock that a try has got. */
 void replica_look_write(const struct attempt *t, enum key_naming naming, struct buf *out);
 /* True if `reply` shows that the try's owner has the lock. If Redis stores tickets for this
- * kind of lock, it must also show the try's ticket. False if `reply` is NULL. */
+ * kind of lock, `reply` must also show the try's ticket. False if `reply` is NULL. */
 bool replica_look_shows(const struct attempt *t, const redisReply *reply);
 
 #endif
