@@ -75,7 +75,8 @@ static void search_begin(struct deadlock_watch *w);
 
 /* --- owners ------------------------------------------------------------------------------- */
 
-/* Writes an owner's name for the graph: a value and a token of the same bytes get two names. */
+/* Writes an owner's name for the graph: a value and a token of the same bytes get different
+ * names. */
 static void owner_write(struct buf *out, enum lock_kind kind, struct slice token)
 {
 	buf_puts(out, layout_of(kind)->by_value ? "v" : "t");
@@ -216,9 +217,9 @@ static void write_holder(struct buf *out, struct slice owner)
 		buf_puts(out, "another owner");
 }
 
-/* True if the error may show the lock of step `l`, because the client's Redis user may access
- * it: the client waits for the lock, or its own connection has the lock, or another client of
- * this user waits for the lock. */
+/* True if the error may show the lock of step `l`: the client's Redis user must have access to
+ * it. That is certain if the client, or another client of this user, waits for the lock, or if
+ * the client's own connection has it. */
 static bool may_see(const struct search *s, const struct search_step *l)
 {
 	const struct wait_facts *own = &s->steps[0].wait->facts;

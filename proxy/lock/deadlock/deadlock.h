@@ -11,7 +11,7 @@
  * Redis once more about each lock before it reports the circle. All first answers came before
  * all second ones, and all these owners waited throughout; so there was a moment at which they
  * all waited for each other. Then, in one step, hasp removes the client's wait from the graph
- * if all others are still there: no other client gets an error for the same circle.
+ * if all others are still there: so no other client gets an error for the same circle.
  *
  * An owner can be in a circle if it is a connection, a token that AS names, or a value. An
  * address, a name or a user cannot, because another of its connections may release the lock.
