@@ -263,7 +263,7 @@ static const char *hint_of(enum lock_event e, const struct event_facts *facts)
 		return NULL;
 	if (are_of_one_host(facts->by, facts->holder))
 		return "if both clients are one pool, see owner = address";
-	/* (The client read the key after the holder took it: it read the holder's value.) */
+	/* (The client read the key after the holder took it, so it read the holder's value.) */
 	if (facts->read_ago >= 0 && facts->read_ago < facts->held)
 		return "the client had read the value: see owner = value";
 	return NULL;

@@ -79,9 +79,10 @@ struct section_stats {
 	struct metrics_histogram waited; /* how long tries waited, whatever their outcome */
 	struct metrics_histogram held; /* how long locks were held; counted when they end */
 	enum stats_kind kind;
-	const char *name; /* name of the section; for [verbs], its name for LOCK */
+	const char *name; /* name of the section; for [verbs], the name that the section gives
+	                   * LOCK */
 	bool log_events;
-	/* hasp logs longer holds, and longer waits; 0: none */
+	/* hasp logs holds and waits that are longer than this, in ms; 0: none */
 	int64_t log_held_ms, log_waited_ms;
 	/* hasp notes which connections read the locks, for a hint in the log */
 	bool watches_reads;
