@@ -81,8 +81,8 @@ struct quorum *quorum_new(const struct quorum_opts *opts);
 /* Call it only when all servers are down, and all operations have ended. */
 void quorum_free(struct quorum *q);
 const struct quorum_opts *quorum_terms(const struct quorum *q);
-/* Returns `lease_ms`, or restart_delay_ms (unless 0) if that is less. A restarted server has
- * forgotten its locks: they must have ended before the server votes again. */
+/* Returns `lease_ms`, or restart_delay_ms if that is less (and not 0). The limit makes the
+ * locks that a restarted server has forgotten end before the server votes again. */
 int64_t quorum_bound_lease(const struct quorum *q, int64_t lease_ms);
 /* True if a call is in flight to a server that is up and not silent. */
 bool quorum_is_asked(const struct quorum *q);

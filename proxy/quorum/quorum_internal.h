@@ -24,7 +24,8 @@ struct quorum_peer {
 	char run_id[QUORUM_RUN_ID_SIZE]; /* from the server's last INFO; empty: none yet */
 	double counts_from; /* when the server votes, by the timers' clock, in seconds */
 	size_t ninflight; /* calls that the server has not answered yet */
-	double quiet_since; /* time of the last answer, or of the first call after it */
+	double quiet_since; /* time of the last answer, or of the first call after a time
+	                     * without calls in flight */
 };
 
 struct quorum {
@@ -54,10 +55,10 @@ bool quorum_peer_call(struct quorum *q, size_t server, enum script_id script, st
 
 typedef void quorum_released_fn(void *arg, size_t server, const struct quorum_answer *a);
 
-/* Frees the lock that has `value` under `key` at the servers in `among` (bits). Sends the
- * release to a server that is down when it is up again, for twice the lease. `fn` gets each
- * server's answer, until the caller calls quorum_release_forget(). If `fn` is NULL, the caller
- * must not use the returned release. */
+/* Frees the lock that has `value` under `key` at the servers in `among` (bits). If a server is
+ * down, hasp sends it the release when it is up again, until twice the lease has passed. `fn`
+ * gets each server's answer, until the caller calls quorum_release_forget(). If `fn` is NULL,
+ * the caller must not use the returned release. */
 struct quorum_release *quorum_release_new(struct quorum *q, struct slice key,
                                           struct slice value, uint32_t among, int64_t lease_ms,
                                           quorum_released_fn *fn, void *arg);
@@ -65,7 +66,7 @@ struct quorum_release *quorum_release_new(struct quorum *q, struct slice key,
 size_t quorum_release_ndue(const struct quorum_release *r);
 /* The caller does not use the release after this call, and `fn` does not run any more. */
 void quorum_release_forget(struct quorum_release *r);
-/* Sends a server, which can be asked again, each release that it has not confirmed. */
+/* The server can be asked again: sends it each release that it has not confirmed. */
 void quorum_releases_resend(struct quorum *q, size_t server);
 /* Removes releases older than twice the lease. */
 void quorum_releases_trim(struct quorum *q, double now);

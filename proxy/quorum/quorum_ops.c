@@ -110,7 +110,7 @@ static void op_stop(struct quorum_op *op)
 static void op_end(struct quorum_op *op, const struct quorum_result *r)
 {
 	op_stop(op);
-	op->ndue++; /* done() must not free `op` */
+	op->ndue++; /* so that no answer during done() frees `op` */
 	op->ask.done(op->ask.arg, r);
 	if (--op->ndue == 0)
 		op_free(op);

@@ -4,7 +4,7 @@
 #include "base/fatal.h"
 #include "quorum/quorum_internal.h"
 
-/* hasp drops the oldest release if there are more: its lock ends with the lease. */
+/* If there are more releases than this, hasp drops the oldest: its lock ends with the lease. */
 #define RELEASES_MAX 10000
 
 /* A bit in `sent`, in addition to the servers' bits: the release's fn() is running. */

@@ -24,7 +24,7 @@ struct quorum_servers *quorum_servers_new(const struct quorum_servers_opts *opts
 /* Connects to all servers; `q` gets their answers. */
 void quorum_servers_start(struct quorum_servers *s, struct quorum *q);
 /* Sets how later connections are encrypted. Copies `tls`, but not the data that `tls` points
- * to: they must live until the next call. */
+ * to, which must live until the next call. */
 void quorum_servers_use_tls(struct quorum_servers *s, const struct dial_tls *tls);
 /* The function for quorum_opts.send(), with `arg` a struct quorum_servers. */
 void quorum_servers_send(void *arg, size_t server, struct slice request,

@@ -18,9 +18,10 @@
 /* The owner that a client claims to be. */
 struct quorum_claim {
 	bool of_rule; /* the lock is a rule's, not a verb's */
-	struct slice owner; /* empty, if `of_rule`: each client that knows the content */
+	struct slice owner; /* if `of_rule`, may be empty: each client that knows the content is
+	                     * the owner */
 	struct slice content; /* CONTENT of a rule's lock */
-	bool is_anyones; /* if `owner` is empty: the lock may have any content */
+	bool is_anyones; /* if `owner` is empty: `content` does not matter */
 };
 
 /* Writes a new value, with a new nonce, to `out`. */

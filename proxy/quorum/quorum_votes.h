@@ -46,11 +46,11 @@ struct quorum_fence {
 	int64_t limit; /* hasp ignores greater proposals */
 };
 
-/* Chooses the greatest of the servers' `proposals` (0: no proposal) up to f->limit: an hour
- * ahead of `unix_us`, in microseconds since 1970. Without a limit, one server could use up all
- * tokens. If a majority proposes more, clocks were set back; the limit is then an hour above
- * the number that a majority reaches. Returns false if fewer than a majority propose f->limit
- * or less: f->token could then be less than an earlier token. */
+/* Chooses the greatest of the servers' `proposals` (0: no proposal) that is at most f->limit.
+ * Without a limit, one server could use up all tokens. The limit is an hour after `unix_us`, in
+ * microseconds since 1970. If a majority proposes more, clocks were set back, and the limit is
+ * an hour above the greatest number that a majority reaches. Returns false if fewer than a
+ * majority propose f->limit or less: f->token could then be less than an earlier token. */
 bool quorum_fence_choose(struct quorum_fence *f, const int64_t *proposals, size_t nservers,
                          int64_t unix_us);
 
