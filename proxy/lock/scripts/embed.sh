@@ -6,19 +6,20 @@
 #   embed.sh                            writes the C file that holds every script named in
 #                                       scripts.def, and the SHA1 by which Redis will know it
 #   embed.sh --list                     the names of all scripts and includes
-#   embed.sh --text NAME [--break B,..] the text of one, as Redis gets it (of an include: as
-#                                       luacheck gets it), with the named breaks
+#   embed.sh --text NAME [--break B,..] the text of a script as Redis gets it, or of an include as
+#                                       luacheck gets it, with the named breaks
 #
-# A script is commands/NAME.lua; or, with the name NAME_LAYOUT, that template with the name of the
-# layout for each LAYOUT in it. An include is one function of a file in includes/; no two have the
-# same name. Scripts and functions declare their own includes in lines `-- include NAME` after their
-# opening comment. embed.sh writes an include once: into the innermost function that has all its
-# users, or else into the script; there, into the innermost branch of an `if` that has all of them,
-# before the first statement that needs it. Lua makes a function each time that it reaches the
-# definition: so a run that returns earlier, or takes another branch, does not pay for it.
+# The script NAME is commands/NAME.lua. The script NAME_LAYOUT is made from commands/NAME.lua, a
+# template, in which the name of the layout replaces each LAYOUT. An include is one function of a
+# file in includes/; no two have the same name. Scripts and functions declare their own includes in
+# lines `-- include NAME` after their opening comment. embed.sh writes an include once: into the
+# innermost function that contains all its users, or else into the script; there, into the innermost
+# branch of an `if` that contains all of them, before the first statement that needs it. Lua makes a
+# function each time that it reaches the definition. So a run that returns earlier, or takes another
+# branch, does not pay for the function.
 #
-# A line `-- paste NAME` of a script becomes the body of that include: this costs no function. The
-# names of its parameters are variables of the script there.
+# A line `-- paste NAME` of a script becomes the body of that include, so Lua makes no function. The
+# script must have variables with the names of the include's parameters.
 #
 # Comments are on lines of their own. Redis gets neither comments nor indentation.
 #
@@ -163,8 +164,8 @@ text() {
 			}
 		}
 
-		# Returns the unit that gets the include `name`: the innermost function, or else the script,
-		# that has all its users.
+		# Returns the unit that gets the include `name`: the innermost function that contains all
+		# its users, or else the script.
 		function home(name,    i, user) {
 			if (!(name in homes)) {
 				for (i = 1; i <= nusers[name]; i++) {
@@ -184,7 +185,8 @@ text() {
 			return unit
 		}
 
-		# Finds the lines of its home that need `name`, or an include there that needs it.
+		# Finds the lines in the home of `name` that need `name`, or an include there that needs
+		# `name`.
 		function find_range(name,    unit, i, user) {
 			if (name in from)
 				return
@@ -209,9 +211,9 @@ text() {
 				to[name] = other
 		}
 
-		# Returns the line of its home before which `name` goes: a statement of the function body, or
-		# of the innermost branch that has all the lines. (Not of a loop, nor of an inner function: Lua
-		# would make the function each time.)
+		# Returns the line in the home of `name` before which emit() writes `name`: a statement of
+		# the function body, or of the innermost branch that contains all lines that need `name`.
+		# (Not of a loop, nor of an inner function: Lua would make the function each time.)
 		function spot(name,    unit, depth, line, opener) {
 			find_range(name)
 			unit = home(name)

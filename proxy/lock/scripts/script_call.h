@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * script_call: the beginning of a script's call on the wire. After the beginning, the caller
- * writes the announced number of keys, and then of arguments, each as a bulk, in the order that
- * the script's head names.
+ * script_call: writes the beginning of a script's call. The caller then writes as many keys and
+ * arguments as it has announced, each as a bulk, in the order that the head of the script
+ * names.
  *
  *   EVALSHA sha nkeys | key ... arg ...
  *   EVAL   text nkeys | key ... arg ...
@@ -39,7 +39,7 @@ struct script {
 
 const struct script *script_get(enum script_id id);
 
-/* The form of the call on the wire. */
+/* How hasp writes a call, and facts that the call needs besides the client's command. */
 struct rewrite_opts {
 	bool eval; /* send EVAL with the script's text: in MULTI, or after NOSCRIPT */
 	bool resp3; /* the client speaks RESP3 */
@@ -71,7 +71,8 @@ struct rewrite_opts {
 void script_call_begin(struct buf *out, enum script_id id, const struct rewrite_opts *opts,
                        size_t nkeys, size_t nargs);
 /* As script_call_begin(), for a call that is written in one go: makes space for the keys and
- * arguments, at most `space` bytes. Returns where to write them before buf_added_to(). */
+ * arguments, at most `space` bytes. Returns where the caller must write them; the caller then
+ * calls buf_added_to(). */
 char *script_call_open(struct buf *out, enum script_id id, const struct rewrite_opts *opts,
                        size_t nkeys, size_t nargs, size_t space);
 
@@ -98,7 +99,7 @@ void script_call_write_place(struct buf *out, const struct rewrite_opts *opts);
 /* Writes the last ARGV of the scripts that may wait for a lock: rewrite_opts.own. */
 void script_call_write_own(struct buf *out, const struct rewrite_opts *opts);
 
-/* Returns the first key of the call `evalsha` of script_call_begin(); empty: it has none. */
+/* Returns the first key of `evalsha`, a call by script_call_begin(); empty: it has none. */
 struct slice script_call_key(enum script_id id, struct slice evalsha);
 
 /* Appends the call `evalsha`, made by script_call_begin(), as EVAL with the script's text. */

@@ -25,7 +25,8 @@
  * and fro. */
 #define REDIRECTED_MAX 5
 
-/* The jobs that wait for one node, or until hasp knows their node; and counts of calls. */
+/* The jobs that wait for one node, or for hasp to learn their node. Also counts the calls to
+ * the node. */
 struct job_queue {
 	struct list in_all;
 	struct node *at; /* NULL: hasp does not know the node */
@@ -130,8 +131,9 @@ static struct job_queue *queue_at(struct script_jobs *all, struct node *at)
 	return q;
 }
 
-/* True if, after the job, hasp has sent the text of its script, which Redis did not know.
- * (After a SCRIPT FLUSH, many jobs may get NOSCRIPT at once; a text has up to 20 kB.) */
+/* True if hasp has sent the node the text of the job's script since it sent the job, to which
+ * Redis answered NOSCRIPT. (After a SCRIPT FLUSH, many jobs may get NOSCRIPT at once; a text
+ * has up to 20 kB.) */
 static bool text_is_on_its_way(const struct script_job *job)
 {
 	return queue_at(job->all, job->at)->text_sent[job->script] > job->sent;
@@ -223,7 +225,8 @@ static void script_job_queue(struct script_job *job)
 	script_job_append(job, &q->jobs);
 }
 
-/* Queues the job until Redis is back, or can run it. If too late, ends the job with `reply`. */
+/* Queues the job until Redis is back, or can run it. If the job's time is over, ends the job
+ * with `reply`. */
 static void script_job_wait(struct script_job *job, const redisReply *reply)
 {
 	if (job->all->ending || timers_now(job->all->timers) >= job->until)
@@ -270,15 +273,15 @@ static struct script_job *shift_resting(struct script_jobs *all)
 	return container_of(node, struct script_job, node);
 }
 
-/* Gives the job up if Redis is away and the waiting jobs take too much memory: the job's lock
- * ends with its lease anyway. */
+/* Gives the job up if the jobs take too much memory, as they may while Redis is away. The job's
+ * lock then ends with its lease. */
 static bool give_up_for_space(struct script_job *job)
 {
 	struct script_jobs *all = job->all;
 	struct script_job *resting;
 	uint32_t suppressed;
 
-	/* Jobs that Redis has answered at least once go first. */
+	/* First give up jobs that Redis has answered at least once. */
 	while (all->nbytes > all->max_nbytes && (resting = shift_resting(all)))
 		script_job_end(resting, NULL);
 	if (all->nbytes <= all->max_nbytes)
@@ -298,8 +301,8 @@ static void script_job_start(struct script_job *job)
 		script_job_wait(job, NULL);
 }
 
-/* The node has redirected the job, and not run it: sends it to the node that serves its keys.
- * Returns false if that is not possible. */
+/* The node has redirected the job instead of running it: sends it to the node that serves its
+ * keys. Returns false if that is not possible. */
 static bool script_job_redirect(struct script_job *job, const redisReply *error)
 {
 	bool asking = false;

@@ -82,11 +82,11 @@ typedef void script_job_fn(void *arg, const redisReply *reply);
 void script_job_run(struct script_jobs *all, int db, enum script_id script,
                     struct slice evalsha, double until, script_job_fn *fn, void *arg);
 
-/* Runs the call again and again, with growing pauses; ignores the answers. The job undoes a
- * call that was sent at `sent`, and whose effects end at `until` if Redis ran it at once. But
+/* Runs the call again and again, with growing pauses; ignores the answers. The job undoes an
+ * earlier call, sent at `sent`. If Redis ran that call at once, its effects end at `until`. But
  * Redis may have hung, so the time `until` - `sent` counts from the first answer. The last call
- * runs when that time is over. `since`, by the timers' clock: each call gets the age of
- * `since`, in ms, as one more argument than `evalsha` has; 0: no such argument. */
+ * runs when that time is over. `since`: a time by the timers' clock; hasp appends one argument
+ * to each call: how many ms ago that was; 0: appends none. */
 void script_job_repeat(struct script_jobs *all, int db, enum script_id script,
                        struct slice evalsha, double since, double sent, double until);
 

@@ -9,7 +9,8 @@
 --
 -- A digest is the SHA-1 of the value in hex, '' if there was no value, or '-' if the read failed.
 --
--- returns  the command's reply, GRANTED without one; LOCKLOST with the first key that has changed
+-- returns  the command's reply; without a command, GRANTED; LOCKLOST with the first key that has
+--          changed
 -- layout   hasp's
 -- include client_error
 -- include hasp_error

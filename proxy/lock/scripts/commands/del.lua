@@ -1,4 +1,4 @@
--- del: DEL and UNLINK of which at least one key has a rule.
+-- del: DEL and UNLINK, if at least one of the keys has a rule.
 --
 -- KEYS     lock, sidecar, record for each of the n keys with a rule, and the queue if the rule has
 --          `wait`; then the fence counter, if any rule has `wait`; then the other keys

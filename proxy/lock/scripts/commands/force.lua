@@ -1,4 +1,4 @@
--- force: an operator's UNLOCK ... FORCE: frees a lock, or a guard, of any owner, and hands it off.
+-- force: an operator's UNLOCK ... FORCE. Frees a lock or a guard of any owner, and hands it off.
 --
 -- KEYS[1]  lock
 -- KEYS[2]  record

@@ -1,5 +1,5 @@
--- guard_finish: a write of one guarded key after this connection has read it: the most frequent
--- case of guard_write, with fewer calls and arguments.
+-- guard_finish: a write of one guarded key that this connection has read. In this most frequent
+-- case it replaces guard_write, with fewer calls and arguments.
 --
 -- KEYS[1]  guard
 -- KEYS[2]  queue

@@ -2,7 +2,7 @@
 -- and reads.
 --
 -- KEYS     see guarded_key()
--- ARGV     see guarded_key(); without a command, hasp sends it after the guards are acquired
+-- ARGV     see guarded_key(); if they contain no command, hasp sends it after the script
 --
 -- returns  the command's reply; without a command, GRANTED, and 'anew' if the owner had not yet
 --          read under one of the guards; LOCKED with the first key that another owner has; LOCKLOST

@@ -4,9 +4,9 @@
 -- KEYS     see guarded_key()
 -- ARGV     see guarded_key()
 --
--- returns  the command's reply, GRANTED without one; LOCKLOST with the first key that was lost
---          since the owner read it; LOCKED with the first key that another owner has; QUEUED (see
---          enqueue()), and the key's number
+-- returns  the command's reply; without a command, GRANTED; LOCKLOST with the first key that was
+--          lost since the owner read it; LOCKED with the first key that another owner has; QUEUED
+--          (see enqueue()), and the key's number
 -- layout   hasp's
 -- include client_error
 -- include enqueue_to_write

@@ -11,9 +11,9 @@
 -- returns  owner (nil: not known), holds, ttl (ms; -1: none), fence (nil: not known), waiters, each
 --          after its name (RESP3: a map); for a read-write lock also mode, readers; nil: free.
 --          In mode `read`, readers beyond some 64 count although their time may be over
--- layout   any; see hand_off.lua. A verbs' lock: in any layout. A semaphore: how many owners have a
---          place, and the one whose lease ends first. A read-write lock: the writer, or any of the
---          readers
+-- layout   any; see hand_off.lua. A verbs' lock may have any layout. For a semaphore, `holds` is
+--          the number of owners, and `owner` is the one whose lease ends first. For a read-write
+--          lock, `owner` is the writer, or any of the readers
 -- include count_places
 -- include get_string
 -- include holder_of

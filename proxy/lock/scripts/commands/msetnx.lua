@@ -1,4 +1,4 @@
--- msetnx: MSETNX of which at least one key has a rule: takes all of these locks, or none.
+-- msetnx: MSETNX, if at least one of the keys has a rule. Takes all of these locks, or none.
 --
 -- KEYS     lock, sidecar (owner = value: the lock itself), record for each of the n keys with a
 --          rule; then the other keys

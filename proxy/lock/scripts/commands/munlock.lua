@@ -7,8 +7,8 @@
 -- ARGV[3]  layout: 'hash', 'string'
 -- ARGV[4]  and more: for each of the n, as unlock's ARGV[6]
 --
--- returns  how many of the locks this owner had: the script has released each (and handed it off to
---          the first waiter), or one of its holds. A lock whose hold had ended does not count
+-- returns  how many of the locks this owner had. The script has given back one hold of each, and
+--          handed off those whose last hold this was. A lock whose hold had ended does not count
 -- layout   Redisson's RLock, with its message to its waiters, or go-zero's RedisLock; or a
 --          semaphore (see count_places()), or a read-write lock (see rw.lua)
 -- include count_holds
@@ -24,7 +24,7 @@
 local counter = KEYS[#KEYS]
 local token, layout_type = unpack(ARGV, 2)
 
--- Returns true if the hold of the lock KEYS[i] that the UNLOCK gives back had ended before.
+-- Returns true if the hold of the lock KEYS[i] that the MUNLOCK gives back had ended before.
 local function is_kept(i, kind)
 	return has_ended(KEYS[i + 1], KEYS[i + 3], token, kind, ARGV[(i - 1) / 4 + 4])
 end

@@ -16,9 +16,10 @@
 -- ARGV[6]  value
 -- ARGV[7]  lease ms to begin again if the waiter has the lock by now, or ''
 --
--- returns  the outcome: queued, granted or gone; for how many ms the lock is held (a semaphore: by
---          the waiter, or until a place is free); the fencing token (0: none). In place of the ms:
---          -1: held for ever; -2: free; 0: poll again, as one call did not remove all gone waiters
+-- returns  the outcome: queued, granted or gone; for how many ms the lock is held (a semaphore: for
+--          how many ms the waiter has its place, or no place is free); the fencing token (0: none).
+--          In place of the ms: -1: held for ever; -2: free; 0: poll again, because one call did not
+--          remove all waiters that are gone
 -- layout   any; see hand_off.lua
 -- include find_entry
 -- include granted_fence

@@ -1,5 +1,5 @@
--- quorum_confirm: writes the fencing token of a lock that a majority has granted to one server, so
--- that a later majority proposes a greater token. Replaces a counter that hasp does not believe.
+-- quorum_confirm: writes to one server the fencing token of a lock that a majority has granted. So
+-- a later majority proposes a greater token. Replaces a counter that hasp does not believe.
 --
 -- KEYS[1]  lock
 -- KEYS[2]  counter of fencing tokens
@@ -8,7 +8,7 @@
 -- ARGV[2]  fencing token
 -- ARGV[3]  the greatest counter that hasp believes
 --
--- returns  1; 0 the lock has another value
+-- returns  1; 0: the lock has another value
 -- layout   Redlock's
 local lock, counter = unpack(KEYS)
 local value, fence, limit = unpack(ARGV)

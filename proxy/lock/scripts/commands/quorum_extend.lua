@@ -6,7 +6,7 @@
 -- ARGV[1]  value
 -- ARGV[2]  lease ms
 --
--- returns  1; 0 the lock has another value; -1 the lock is free
+-- returns  1; 0: the lock has another value; -1: the lock is free
 -- layout   Redlock's
 local lock = KEYS[1]
 local value, lease = unpack(ARGV)

@@ -2,7 +2,7 @@
 --
 -- KEYS[1]  lock
 --
--- returns  value and ms left of its lease; nil the lock is free
+-- returns  the lock's value, and the ms left of its lease; nil: the lock is free
 -- layout   Redlock's
 local lock = KEYS[1]
 local value = redis.call('GET', lock)

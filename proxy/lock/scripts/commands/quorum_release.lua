@@ -4,7 +4,7 @@
 --
 -- ARGV[1]  value
 --
--- returns  1; 0 the lock has another value, or is free
+-- returns  1; 0: the lock has another value, or is free
 -- layout   Redlock's
 local lock, value = KEYS[1], ARGV[1]
 if redis.call('GET', lock) ~= value then

@@ -6,8 +6,8 @@
 -- ARGV[1]  value: owner and a random text of this try
 -- ARGV[2]  lease ms
 --
--- returns  the fencing token that this server proposes, 2^53 if its counter cannot be raised; 0 the
---          lock is held
+-- returns  the fencing token that this server proposes; 2^53 if the counter cannot be raised; 0 if
+--          the lock is held
 -- layout   Redlock's: a string with an expiry
 -- include next_fence
 local lock, counter = unpack(KEYS)

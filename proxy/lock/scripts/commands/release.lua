@@ -8,12 +8,12 @@
 --
 -- ARGV[1]  secret (see sign())
 -- ARGV[2]  token (owner = value: the value)
--- ARGV[3]  ticket of the try that took the lock, which a record must have; '-': a script of the
---          application took the lock, so that a record belongs to an earlier try
+-- ARGV[3]  ticket of the try that took the lock: if there is a record, it must have this ticket.
+--          '-': a script of the application took the lock, so a record is of an earlier try
 -- ARGV[4]  how many ms of the lease may be left (0: no limit); if more is left, the owner has taken
 --          the lock again
 --
--- returns  1; 0 if this owner no longer has the lock. If others have counted on a counter, it loses
+-- returns  1; 0 if this owner no longer has the lock. If others have raised a counter, it loses
 --          only the part that its owner added
 -- layout   hasp's
 -- include check_owner
@@ -26,7 +26,7 @@ local _, mine = check_owner(lock, side, token)
 if not mine or is_retaken(lock, side) then
 	return 0
 end
--- (A lock whose owner sets a longer expiry outlives its record.)
+-- (A lock may outlive its record, for example if a script of the application sets the expiry.)
 local note = redis.pcall('GET', record)
 if ticket ~= '-' and type(note) == 'string' and note:match('^%S+ %S+ =?(.+)$') ~= ticket then
 	return 0

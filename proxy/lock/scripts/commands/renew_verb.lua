@@ -1,6 +1,6 @@
 -- renew_verb: hasp's own renewal of the verbs' locks. Never shortens a lease, and does not renew a
--- lock that the same owner has acquired again since. (MLOCK's fencing token is greater than the one
--- of a lock that its owner had before.)
+-- lock that the same owner has acquired again since. (A record may have a smaller token than
+-- MLOCK's: a lock that the owner had before keeps its token.)
 --
 -- KEYS     lock, record, sidecar for each of the n locks
 --

@@ -14,8 +14,8 @@
 -- ARGV[8]  ticket
 --
 -- returns  the reply of Redis to that form. For another owner's lock: nil with XX, LOCKED without.
---          Does not return the other owner's value: a client that has read it before (GET, then
---          GETSET: the same value means that no other client was faster) would take it for success.
+--          Does not return the other owner's value. To a client that has read this value by GET,
+--          the same value from GETSET would mean success: that no other client was faster
 -- layout   hasp's
 -- include check_owner
 -- include client_error

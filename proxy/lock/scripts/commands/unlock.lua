@@ -7,9 +7,9 @@
 -- KEYS[5]  sidecar
 --
 -- A short call needs a counter only in a cluster, and a sidecar only if the lock may have one. Its
--- ARGV are the token and what the client's own connection has, as far as hasp knows: 'hash' (the
--- default), 'string', 'zset' (a semaphore), or a side of a read-write lock, 'm' or 'x'; then
--- ARGV[6] of a full call. A short call means 'tell'. A full call has these ARGV:
+-- ARGV are the token; the layout of the lock that the client's own connection has, as far as hasp
+-- knows: 'hash' (the default), 'string', 'zset' (a semaphore), or a side of a read-write lock, 'm'
+-- or 'x'; and ARGV[6] of a full call. ARGV[5] is then always 'tell'. A full call has these ARGV:
 --
 -- ARGV[1]  secret (see sign())
 -- ARGV[2]  token

@@ -1,4 +1,4 @@
--- write: a write command without a script of its own, of which at least one key has a rule.
+-- write: a write command without a script of its own, if at least one of its keys has a rule.
 --
 -- KEYS     lock, sidecar (owner = value: the lock itself), record for each of the n keys with a rule;
 --          then the other keys
@@ -29,7 +29,7 @@ local function ruled_key(i)
 	return keys[k - 2], keys[k - 1], keys[k], args[at - 1], args[at], args[at + 1], args[at + 2]
 end
 
--- `less`: how much the command subtracts; nil: it is neither DECR nor DECRBY.
+-- `less`: how much the command subtracts; false: it is neither DECR nor DECRBY.
 local name = command:upper()
 local less = name == 'DECR' and 1 or name == 'DECRBY' and tonumber(ARGV[first + 2])
 

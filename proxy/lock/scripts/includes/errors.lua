@@ -1,6 +1,7 @@
 -- Returns a command's error as Redis words it outside of scripts. Before version 7, Redis puts the
 -- script's name and line before an error that it finds before the command runs (READONLY, OOM,
--- ...). In scripts, Redis words a missing permission differently, up to version 7.0 without NOPERM.
+-- ...). In scripts, Redis words a missing permission differently; up to version 7.0, without
+-- NOPERM.
 local function client_error(reply, command)
 	local text = reply.err:match('^@user_script: ?%d+: %-?(.*)$') or reply.err
 	if text:find('Wrong number of args calling', 1, true) then
@@ -19,8 +20,8 @@ local function client_error(reply, command)
 	return redis.error_reply((text:gsub('%s+$', '')))
 end
 
--- hasp's own errors, as the application gets them: 'held' and 'guarded' by another owner, 'lost' or
--- 'changed' since the key was read, or 'overflow' (which names no key).
+-- Returns one of hasp's own errors, as the application gets it. `reason`: 'held' or 'guarded' by
+-- another owner; 'lost' or 'changed' after the key was read; or 'overflow', which names no key.
 local function hasp_error(reason, key)
 	if reason == 'overflow' then
 		return redis.error_reply('ERR a key with a lock rule cannot count beyond 2^53')

@@ -5,7 +5,7 @@
 --     kept     the owner had it, and has read under it
 --     busy     another owner has it
 --     lost     the owner must still have it, but does not
---     failed   Redis refused the write; and its error
+--     failed   Redis refused the write; the second result is Redis' error
 -- include client_error
 -- include hand_off_guard
 -- include is_guard_owner
@@ -64,13 +64,13 @@ end
 --     -       nothing
 --     m, mk   the connection has read it: its owner must still have the guard
 --
--- With `k`, the owner keeps the guard after the write, or the command does not write this key: it
--- writes another key, or a transaction only reads this one.
+-- With `k`, the owner keeps the guard after the command: the command does not release the guard, or
+-- it does not write this key. (It writes another key, or a transaction only reads this one.)
 --
--- A guard is a string that holds its owner's token, and after that, until the owner has read under
--- it, a space and the ticket of the try that got it. So an owner that has read, lost the guard and
--- got it again does not write by its old read: a read counts only while the guard is the bare
--- token.
+-- A guard is a string: its owner's token, and then a space and the ticket of the try that got the
+-- guard. When the owner reads under the guard, the script removes the space and the ticket. A read
+-- counts only while the guard is the bare token. So an owner that has read, lost the guard and got
+-- it again does not write by its old read.
 --
 -- Returns the arguments of guarded key `i`: guard, queue, key; token, lease, state.
 local function guarded_key(i)
@@ -93,8 +93,8 @@ local function guarded_call()
 	return n, 6 + 3 * n
 end
 
--- Writes the guards of the guarded keys with these numbers again. The owner has these guards.
--- `ticket` belongs to a try that has not read under the guards yet; nil: the owner has read.
+-- Writes again the guards of the keys with these numbers, all of which the owner has. `ticket`: the
+-- ticket of a try that has not read under the guards yet; nil: the owner has read.
 -- include guarded_key
 local function set_guards(numbers, ticket)
 	for _, i in ipairs(numbers) do

@@ -1,28 +1,28 @@
--- Hands a free lock to the first waiter that is present: its deadline has not passed, and its
--- worker listens. Notifies that waiter in the same step. Removes the waiters before it; if one of
--- them is present after all, it enters the queue again. In the layout `count`, the next waiters get
--- the lock, too, if they have the same owner. Returns true if the lock is still free: no waiter has
--- got it, and none that was woken may take it.
+-- Hands a free lock to the first waiter that is present, which means that its deadline has not
+-- passed and its worker listens. Notifies that waiter in the same step. Removes the waiters before
+-- it; if one of them is present after all, it enters the queue again. In the layout `count`, the
+-- next waiters get the lock, too, if they have the same owner. Returns true if the lock is still
+-- free: no waiter has got it, and no woken waiter may take it.
 --
--- `owner`: the lock is not free. In the layout `count` this owner has it (token, fencing token, the
--- rest of the lease), and only its own waiters at the head of the queue get it. A semaphore
--- (`places`) admits the first waiters while it has places; a read-write lock (`sides`) while these
--- waiters may have the lock together.
+-- With `owner`, the lock is not free. In the layout `count`, `owner` has the present owner's token,
+-- fencing token and rest of the lease; only waiters of the same owner at the head of the queue get
+-- the lock. With `owner.places`, a semaphore admits the first waiters while it has places. With
+-- `owner.sides`, a read-write lock admits the first waiters that may have it together.
 --
 -- One call removes or serves at most 64 waiters. If there are more, the script asks the worker of
 -- the next waiter to poll the lock at once, and no newcomer takes it until then. The second result
 -- is true if that worker does not listen, or is gone: then poll.lua makes hasp poll again.
 --
--- The queue of a lock is a sorted set by place (microseconds of Redis' clock, no two alike) of
--- entries
+-- The queue of a lock is a sorted set. The score of an entry is its place: microseconds of Redis'
+-- clock, no two alike. An entry is
 --
 --     <ticket> <proof> <woken ms> <deadline ms> <kind> <lease ms> <until ms> <token> <value>
 --
--- The proof covers the ticket and all fields after `woken`, see wake(). A script does not grant
--- the lock to an entry without a proof of its own hasp process.
--- The ticket names one try of one client, and begins with its worker's number, up to the dash; see
--- await_worker() for the meaning of a first letter `n`. The kind decides what the script writes
--- when it hands the lock off:
+-- The proof covers the ticket and all fields after `woken`, see wake(). A script does not grant the
+-- lock to an entry without a proof by the script's own hasp process. The ticket names one try of
+-- one client, and begins with its worker's number, up to the dash; see await_worker() for the
+-- meaning of a first letter `n`. The kind decides what the script writes when it hands the lock
+-- off:
 --
 --     h   the verbs' layout `count`: a hash {token: holds}
 --     s   the verbs' layouts `refresh` and `no`: a string holding the token
@@ -118,10 +118,11 @@ local function hand_off(lock, record, queue, side, counter, owner)
 	return owner == nil
 end
 
--- Returns true if the first waiter may have a lock that is not free. `owner` is hand_off()'s. Each
--- waiter for a semaphore names how many owners there may be. Also true for an entry that is no
--- waiter, or past its deadline: hand_off() removes that entry. The second result is true if the
--- time of some readers is over, and one call cannot remove all of these readers.
+-- Returns true if the first waiter may have the lock although it is not free. If a semaphore or a
+-- read-write lock has an entry that is no waiter, or past its deadline, returns true, too:
+-- hand_off() then removes the entry. `owner` is hand_off()'s. Each waiter for a semaphore names how
+-- many owners there may be. The second result is true if the time of some readers is over, and one
+-- call cannot remove all of these readers.
 -- include may_take_rw
 local function may_join(keys, waiter, owner, now_ms)
 	local lock = keys.lock

@@ -1,6 +1,6 @@
 -- The layout of a semaphore. The lock is a sorted set of its owners' tokens by the end of their
--- lease in ms. Its record is a hash {token: `<fencing token> <ticket>`}: a sorted set without it is
--- the application's own.
+-- lease in ms. Its record is a hash {token: `<fencing token> <ticket>`}: a sorted set without such
+-- a record is the application's own, and no lock.
 
 -- Makes a semaphore last as long as the longest lease of its owners.
 local function keep_places(lock, record)
@@ -97,9 +97,9 @@ local function set_place(lock, record, token, lease, longest, note)
 end
 
 -- Takes a place of a semaphore for the owner of the try `ticket`. `is_free`: no owner has a place.
--- An owner that has a place already keeps that and its fencing token; the script marks the try,
--- because undoing the try would take the place away. Returns the fencing token; or Redis' error:
--- then nothing was written.
+-- An owner that has a place already keeps the place and the fencing token. The script then marks
+-- the try as not to be undone, because undoing it would take the place away. Returns the fencing
+-- token; or Redis' error: then nothing was written.
 -- include next_fence
 -- include set_place
 local function take_limit(lock, record, _, counter, token, lease, ticket, _, is_free)

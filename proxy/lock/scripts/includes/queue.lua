@@ -1,9 +1,9 @@
 -- Enters the queue of a lock, at `place` if hasp knows it from an earlier try, else at the end.
 -- `rest` is the entry from its kind on (see hand_off.lua). `held_ms`: for how many ms the lock is
--- held; -1: for ever, or not asked; -2: not known.
+-- held; -1: for ever, or not asked; -2: not known, so this function asks.
 --
--- The reply is for hasp, which keeps it from the client: QUEUED, the place, Redis' time in ms, and
--- for how many ms the lock is held.
+-- hasp does not forward the reply to the client. The reply is QUEUED, the place, Redis' time in ms,
+-- and for how many ms the lock is held.
 -- include format_ms
 -- include sign
 local function enqueue(lock, held_ms, queue, ticket, wait_ms, place, rest)
@@ -67,8 +67,8 @@ local function find_entry(queue, ticket, place, ms)
 	end
 end
 
--- Returns the fields of an entry of a queue (see hand_off.lua), with its lease cut to the date that
--- it names; nil: `entry` has another form.
+-- Returns the fields of a queue's entry (see hand_off.lua); nil: `entry` has another form. If the
+-- entry names a date in `until`, the lease ends at that date at the latest.
 local function parse_waiter(entry, now_ms)
 	local ticket, proof, woken_ms, terms = entry:match('^(%S+) (%x+) (%d+) (.*)$')
 	if not ticket then
@@ -97,7 +97,7 @@ local function parse_waiter(entry, now_ms)
 	}
 end
 
--- Writes the present time as the `woken` of a queue's entry (see hand_off.lua), which keeps its
+-- Writes `now_ms` to the field `woken` of a queue's entry (see hand_off.lua). The entry keeps its
 -- place.
 local function mark_woken(queue, entry, waiter, now_ms)
 	redis.call('ZADD', queue, redis.call('ZSCORE', queue, entry), waiter.ticket .. ' '

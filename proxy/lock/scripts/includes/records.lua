@@ -1,8 +1,8 @@
--- Makes the next fencing token: the greater of the last one plus one and Redis' time in us. So
--- tokens rise also where the counter is lost or falls back: by a failover, a restart without data,
--- FLUSHALL; and where the clock is set back. They stay below 2^53, up to which Lua's numbers are
--- exact, until the year 2255. Returns the token, and its digits. Returns an error if there is no
--- next token, or if Redis refuses the write; then the counter is as it was. After an error the
+-- Makes the next fencing token: the last token plus one, or Redis' time in us if that is greater.
+-- So tokens rise even if the counter is lost or falls back (by a failover, a restart without data,
+-- or FLUSHALL), and even if the clock is set back. They stay below 2^53, up to which Lua's numbers
+-- are exact, until the year 2255. Returns the token, and its digits. Returns an error if there is
+-- no next token, or if Redis refuses the write; then the counter is as it was. After an error the
 -- second value is true if the counter holds no number that can be raised.
 local function next_fence(counter)
 	-- break counted_fences: local now = { 0, 0 }
@@ -43,11 +43,11 @@ local function recorded_fence(record, token)
 	end
 end
 
--- Returns true if the hold of a verbs' lock that an UNLOCK gives back has ended before. Then the owner
--- has acquired the lock again after the lease of that hold, or hasp has undone the try (see
--- undo_try()). `given_back` is "TICKET LAST_FENCE": an acquisition before the end of that lease has no
--- greater fencing token. Without LAST_FENCE, the result is false. `kind`: 'hash', 'string', 'zset', or
--- a side of a read-write lock.
+-- Returns true if the hold that an UNLOCK of a verbs' lock gives back has ended before. The owner
+-- has then acquired the lock again after that hold's lease, or hasp has undone the try (see
+-- undo_try()). `given_back` is "TICKET LAST_FENCE". LAST_FENCE is the greatest fencing token that
+-- an acquisition before the end of that lease can have. Without LAST_FENCE, the result is false.
+-- `kind`: 'hash', 'string', 'zset', or a side of a read-write lock.
 -- include rw_field
 local function has_ended(record, side, token, kind, given_back)
 	local ticket, last_fence
@@ -81,9 +81,10 @@ local function write_record(record, token, digits, ticket, lease)
 	redis.call('SET', record, token .. ' ' .. digits .. ' ' .. ticket, 'PX', lease)
 end
 
--- Writes the record of a rule's lock: by which try its owner has it, for `lease` ms (nil: for as
--- long as the lock lasts). Undoing a try that `refreshed` the lock would take it from an owner that
--- has it already: so the script marks such a try.
+-- Writes the record of a rule's lock, which names the try by which the owner has the lock. The
+-- record lasts for `lease` ms (nil: as long as the lock). `refreshed`: the owner had the lock
+-- before the try. The script then marks the try, because undoing it would take the lock from that
+-- owner.
 local function record_try(lock, record, side, token, ticket, refreshed, lease)
 	lease = lease or redis.call('PTTL', lock)
 	if tonumber(lease) > 0 then

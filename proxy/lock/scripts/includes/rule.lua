@@ -1,11 +1,12 @@
 -- Returns the value of a rule's lock, then: true if `token` owns it, false if another owner does,
--- nil if it has no owner. For another type: nil, nil, Redis' own error. If others have counted on a
--- counter, the fourth result is the part that its owner added, as text; else nil.
+-- nil if it has no owner. For another type: nil, nil, Redis' own error. If the lock is a counter
+-- that others have raised, the fourth result is the part that its owner added, as text; else nil.
 --
--- The lock is a string. Beside it is its sidecar (parse_side()), which counts only while
--- the lock has that very value. A lock whose sidecar key is the lock key itself has none: with
--- owner = value the lock's value is the owner. If the client knows no value of such a lock (`token`
--- is ''), `foreign` decides: 'foreign': another owner has it; anything else: it has no owner.
+-- The lock is a string. Beside it is its sidecar (parse_side()), which counts only while the lock
+-- has the value that the sidecar names. With owner = value there is no sidecar, and `side` is the
+-- lock's own key: the lock's value is the owner. If the client knows no value of such a lock
+-- (`token` is ''), `foreign` decides: if it is 'foreign', another owner has the lock; else the lock
+-- has no owner.
 -- include get_string
 -- include parse_side
 local function check_owner(lock, side, token, foreign)
@@ -31,8 +32,8 @@ local function check_owner(lock, side, token, foreign)
 end
 
 -- Parses `note`, the sidecar of a rule's lock that has this value. Returns the token of the owner;
--- if others have counted on, also the part of the value that the owner added, as text. Returns nil
--- if the sidecar is of another value, and so of an earlier lock.
+-- if the lock is a counter that others have raised, also the part of the value that the owner
+-- added, as text. Returns nil if the sidecar is of another value, and so of an earlier lock.
 --
 --     <token> <value>          the value is the owner's
 --     <token> ~<own> <value>   a counter: others have added the rest
@@ -51,7 +52,7 @@ local function parse_side(note, value)
 	end
 end
 
--- Returns the sidecar of a counter (see parse_side()) that `token` has counted from `before` to
+-- Returns the new sidecar (see parse_side()) of a counter that `token` has counted from `before` to
 -- `after`. Returns nil if the counter no longer has an owner. `terms` is 'shared' if several
 -- connections have this token. Then only what the first of them added is the owner's part: when
 -- that connection ends, hasp takes back that part.
@@ -78,8 +79,8 @@ local function recount(side, token, terms, before, after)
 	return owner .. ' ' .. count
 end
 
--- If other clients have counted on, takes back what the owner of the counter has added: the rest
--- has no owner. Returns false if no other client has counted: then the lock can be deleted.
+-- If other clients have raised a counter, takes back what its owner has added; the rest has no
+-- owner. Returns false if no other client has raised it: the caller can then delete the lock.
 -- include get_string
 -- include parse_side
 local function take_back(lock, record, side)
@@ -93,10 +94,11 @@ local function take_back(lock, record, side)
 	return true
 end
 
--- Returns true if a client has taken a rule's lock again without hasp, with its old value. hasp
--- gives the lock and its sidecar the same expiry, so the expiry of a lock that was retaken differs
--- from the sidecar's. The difference must exceed 1000 ms: before Redis 7.2 the clock goes on while
--- a script runs, and a busy machine can stop Redis between the two commands that set the expiries.
+-- Returns true if a client has taken a rule's lock again without hasp, and stored the old value.
+-- hasp gives the lock and its sidecar the same expiry, so the expiry of a lock that was retaken
+-- differs from the sidecar's. The difference must exceed 1000 ms: before Redis 7.2 the clock goes
+-- on while a script runs, and a busy machine can stop Redis between the two commands that set the
+-- expiries.
 local function is_retaken(lock, side)
 	if side == lock then
 		return false
@@ -143,8 +145,8 @@ local function enforce_lease(lock, side, note, lease, max, record)
 	end
 end
 
--- MSET or MSETNX, which begins at ARGV[first] and is too long for unpack(): piece by piece, still
--- in one script. Returns the command's reply.
+-- Runs an MSET or MSETNX that begins at ARGV[first] and is too long for unpack(): piece by piece,
+-- but still in one step for other clients. Returns the command's reply.
 local function mset_long(first)
 	local nx = ARGV[first]:upper() == 'MSETNX'
 	for i = first + 1, nx and #ARGV or 0, 2 do

@@ -5,8 +5,8 @@
 -- side, too, and stays a reader when it gives the write side back. Each hold of the read side has a
 -- key of its own, `{<lock>}:<token>:rwlock_timeout:<n>`, which expires with its lease; the lock
 -- lasts as long as the longest. The record is a hash {field: `<fencing token> <ticket>`}; the
--- sidecar has the tickets of further holds (see add_hold()). The names of the keys of holds
--- depend on how many there are: so they are not among KEYS, but they have the slot of the lock.
+-- sidecar has the tickets of further holds (see add_hold()). hasp does not know how many holds
+-- there are, so their keys are not among KEYS; but these keys have the slot of the lock.
 
 -- Returns the field of an owner's side: `kind` is 'm', the read side, or 'x', the write side.
 local function rw_field(token, kind)
@@ -55,10 +55,10 @@ local function read_left(lock, token, holds, enough)
 end
 
 -- Removes readers whose time is over from a read-write lock in mode `read`, and lets the lock
--- expire with the longest remaining hold. Returns false if no hold remains, and the lock is gone.
+-- expire with the longest remaining hold. Returns false if no hold remains; the lock is then gone.
 -- `enough`: if a reader has that many ms left, the lock is held, and the function stops there. One
--- call reads some 64 readers; any others have the lock until it expires. The second result is true
--- if none of the 64 has the lock.
+-- call reads some 64 readers; any others count as readers until the lock expires. The second result
+-- is true if none of the 64 has the lock.
 -- include read_left
 local function keep_longest(lock, record, side, enough)
 	local cursor, longest, looked = '0', -2, 0
@@ -93,8 +93,8 @@ local function keep_longest(lock, record, side, enough)
 	return true
 end
 
--- Returns how many holds of the read side `token` has: `holds`, the number in the hash (or false);
--- 0 if the time of all of them is over.
+-- Returns how many holds of the read side `token` has. `holds`: their number in the hash, or false.
+-- The result is 0 if the time of all of them is over.
 -- include read_left
 local function live_reads(lock, token, holds)
 	local live = holds and read_left(lock, token, holds, 0) >= 0
@@ -259,8 +259,8 @@ local function drop_rw(lock, record, side, token, kind)
 		keep_longest(lock, record, side)
 		return true
 	end
-	-- The lock lasts as long as the longest hold, perhaps the one that was given back. (One
-	-- script wrote both expiries, but the clock of a busy machine goes on in between.)
+	-- If the hold that was given back was the longest, the lock must expire with the next longest.
+	-- (1000 ms: one script wrote both expiries, but on a busy machine time passes in between.)
 	return redis.call('HGET', lock, 'mode') == 'read' and own + 1000 >= redis.call('PTTL', lock)
 		and not keep_longest(lock, record, side, math.max(own, 0))
 end
@@ -295,8 +295,8 @@ end
 
 -- Admits the first waiters for a read-write lock after an owner has given back a hold. If others
 -- may take the lock after that, notifies Redisson's waiters as Redisson does: `0` means that a
--- reader has left, so that one of them may try; `1`, that a writer has. queue == nil: no client
--- waits.
+-- reader has left, so that one of them may try; `1` means that a writer has left. queue == nil: no
+-- client waits.
 -- include hand_off_rw
 -- include notify_rw
 local function left_rw(lock, record, queue, side, counter, kind)
@@ -310,8 +310,8 @@ end
 -- writer if there is one, else any reader whose time is not over. nil: the lock has no owner.
 -- include read_left
 local function holder_of(lock)
-	-- (If Redis keeps the hash as a table, a scan for one field may find `mode` alone. A writer's
-	-- lock has three fields at most.)
+	-- (COUNT 16: if Redis keeps the hash as a table, a scan for one field may find `mode` alone. A
+	-- writer's lock has three fields at most.)
 	local fields = redis.call('HSCAN', lock, 0, 'COUNT', 16)[2]
 	local field, holds
 	for i = 1, #fields, 2 do

@@ -1,6 +1,6 @@
--- Returns the fencing token (0: none) of the grant to the try `ticket`, if it still has the lock;
--- else nil. `refreshed`: also if its owner had the lock before that try. For the kinds, see
--- hand_off.lua.
+-- Returns the fencing token (0: none) of the grant to the try `ticket`, if that try still has the
+-- lock; else nil. `refreshed`: a try that only refreshed its owner's lock counts, too. For the
+-- kinds, see hand_off.lua.
 -- include check_owner
 -- include is_guard_owner
 -- include is_retaken
@@ -49,7 +49,8 @@ end
 -- Notes in the sidecar that the try was undone, while its owner has other holds. An UNLOCK of the
 -- undone hold may come later, over a connection that broke. It must not end another hold of the
 -- owner (see has_ended()). An owner that is one connection needs no note: its UNLOCK names no
--- acquisition, and may leave the sidecar behind.
+-- acquisition. (A note could also make the sidecar outlive the lock, because a short UNLOCK may not
+-- name the sidecar.)
 -- include add_hold
 local function note_undone(lock, side, ticket, token)
 	if token:sub(1, 11) ~= 'connection:' then
@@ -57,9 +58,9 @@ local function note_undone(lock, side, ticket, token)
 	end
 end
 
--- Gives back the hold of a lock (not of a semaphore; see hand_off.lua for the kinds) that the try
--- `ticket` got, and hands the lock off if that was the last one. Other tries of the same owner keep
--- their holds.
+-- Gives back the hold that the try `ticket` got, and hands the lock off if that was the last hold.
+-- Other tries of the same owner keep their holds. Not for semaphores; hand_off.lua describes the
+-- kinds.
 -- include forget_try
 -- include hand_off
 -- include left_rw

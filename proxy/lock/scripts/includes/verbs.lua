@@ -11,8 +11,8 @@ local function has_token(lock, token)
 	return redis.call('GET', lock) == token
 end
 
--- Takes a lock of the layout `count` that is free. `digits`: the fencing token, which is from
--- `now`, TIME's reply. Returns the fencing token; nil: the caller must use take_count() instead.
+-- Takes a lock of the layout `count` that is free. `digits`: the fencing token, made from `now`,
+-- the reply to TIME. Returns the fencing token; nil: the caller must use take_count() instead.
 local function take_free_count(lock, record, token, lease, ticket, _, digits, now)
 	if type(redis.pcall('HINCRBY', lock, token, '1')) ~= 'table' then
 		redis.call('PEXPIRE', lock, lease)
@@ -32,7 +32,7 @@ end
 -- Returns three results. The first is true if `token` may have a lock of the layout `count`, and
 -- 'free' if no owner has it; the second is 'mine' if `token` has it already. The third says for how
 -- many ms another owner has it; -1: not asked, because hasp probes a lock with waiters by itself
--- when its lease ends. `existing`: how many of the lock and its queue exist.
+-- when its lease ends. `existing`: how many of the two keys, lock and queue, exist.
 --
 -- If the key holds something else, returns nil and Redis' own error. A short call that lacks the
 -- sidecar, which one more hold needs, gets nil and BUSY.
@@ -170,8 +170,8 @@ local function count_holds(lock, record, token, layout)
 	return content == token and 1 or 0, layout
 end
 
--- In the layout `count`: remembers that the try `ticket` got one more hold of a lock that its owner
--- has by the fencing token `fence` (a string).
+-- In a layout that counts (`count`, and read-write locks): remembers that the try `ticket` got one
+-- more hold of a lock that its owner has by the fencing token `fence` (a string).
 --
 -- The lock's sidecar, which the verbs' locks have no other use for, is a sorted set of
 -- `<fencing token> <ticket>` by time. The record names only the first try. By the record and the
@@ -188,14 +188,14 @@ local function add_hold(side, fence, ticket, lease)
 	if redis.call('ZCARD', side) > 10000 then
 		redis.call('ZREM', side, unpack(redis.call('ZRANGE', side, '0', '99')))
 	end
-	-- A little longer than the lock: an entry with another fencing token does not count.
+	-- The sidecar may outlive the lock: an entry with another fencing token does not count.
 	redis.call('PEXPIRE', side, string.format('%.0f', lease + 60000))
 end
 
--- Forgets the try `ticket`, whose owner gives one of several holds back. So each hold has one try,
--- and hasp cannot give a hold back twice, which could end a hold that another connection has as the
--- same owner. If no hold is known to be of that try, forgets the owner's oldest try. `field`: that
--- of the owner in the record of a read-write lock; nil: the lock has the layout `count`.
+-- Forgets the try `ticket`, whose owner gives one of several holds back. So hasp cannot give the
+-- hold back twice: that could end a hold of another connection of the same owner. If no hold is
+-- known to be of that try, forgets the owner's oldest try. `field`: the owner's field in the record
+-- of a read-write lock; nil: the lock has the layout `count`.
 local function forget_try(record, side, field, ticket)
 	local note
 	if field then
@@ -236,7 +236,8 @@ end
 local function announce(channel, message, counter)
 	redis.pcall('PUBLISH', channel, message)
 	if counter and counter ~= 'hasp:fence' then
-		-- (Not in the call: script_commands.c would require SPUBLISH of users and servers.)
+		-- (If the call contained the name, script_commands.c would require SPUBLISH of users and
+		-- servers.)
 		local sharded = 'SPUBLISH'
 		redis.pcall(sharded, channel, message)
 	end

@@ -17,15 +17,15 @@ local function ask_worker(waiter)
 	return redis.pcall('PUBLISH', 'hasp:worker:' .. waiter.worker, waiter.ticket .. ' look')
 end
 
--- Handles a first entry of a queue that has no proof of this hasp process. It may belong to another
--- process, or be forged: so the script grants it nothing, but asks its worker to take the lock by
--- its own proof. The entry keeps its place for 3 s. After that its worker counts as gone, as if its
--- host were frozen, and the script removes this worker's other waiters, too. `deaf` is
--- is_present()'s. `is_held`: the owner of the entry has the lock already, and the entry would join
--- it. Returns the outcome:
+-- Handles the first entry of a queue if it has no proof by this hasp process. The entry may belong
+-- to another process, or be forged: so the script grants it nothing, but asks its worker to take
+-- the lock by the worker's own proof. The entry keeps its place for 3 s. After that its worker
+-- counts as gone, as if its host were frozen, and the script removes this worker's other waiters,
+-- too. `deaf` is is_present()'s. `is_held`: the owner of the entry has the lock already, and the
+-- entry would get one more hold. Returns the outcome:
 --
---     woken     it may take the lock
---     absent    it was woken, but did not take the lock
+--     woken     its worker may take the lock
+--     absent    its worker was woken before, but did not take the lock
 --     deaf      its worker does not listen
 --     refused   this user may not publish
 -- include ask_worker
@@ -83,8 +83,8 @@ local function keep_woken(queue, entry, waiter, now_ms, deaf)
 	return 'absent'
 end
 
--- Removes the entries of a worker that is gone from a queue: `entry`, the first, and others of this
--- worker among the first 64. `waiter` is the waiter of `entry`. `deaf` is is_present()'s.
+-- Removes from a queue the entries of a worker that is gone: `entry`, the first of the queue, and
+-- others among the first 64. `waiter` is the waiter of `entry`. `deaf` is is_present()'s.
 -- include mark_woken
 -- include parse_waiter
 local function drop_worker(queue, entry, waiter, now_ms, deaf)
