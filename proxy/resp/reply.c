@@ -11,11 +11,11 @@
 #define SIMPLE_MAX ((size_t)19)
 
 enum {
-	AT_TYPE, /* before a header; the state of an empty scan */
+	AT_TYPE, /* before a header; the state of a scan that is all zero */
 	IN_NUMBER, /* in the digits of a header */
-	IN_LINE, /* in a line, of which only the end matters */
+	IN_LINE, /* in a line; only its end matters */
 	AT_LF, /* after a header's CR */
-	AT_LINE_LF, /* after a CR in a line, which may belong to the text */
+	AT_LINE_LF, /* after a CR in a line; the CR may be part of the text */
 	IN_PAYLOAD,
 	AT_PAYLOAD_CR,
 	AT_PAYLOAD_LF,
@@ -270,8 +270,8 @@ static void describe_simple(struct reply_scan *s, const char *p, uint64_t number
 	s->state = ENDED;
 }
 
-/* Like reply_scan(), for all replies. Not inline, so that reply_scan() saves no registers for
- * simple replies. */
+/* Scans any reply. Not inline, so that reply_scan() saves no registers for the simple replies
+ * that it scans by scan_simple(). */
 __attribute__((noinline)) static enum resp_result scan_bytes(struct reply_scan *s,
                                                              const char *p, size_t n,
                                                              size_t *used)

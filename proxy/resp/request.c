@@ -59,7 +59,7 @@ static enum resp_result find_line(const char *p, size_t n, char end, size_t *len
 	return n > REQUEST_LINE_MAX ? RESP_BAD : RESP_MORE;
 }
 
-/* A complete header line. Functions pass this struct by value: it stays in registers. */
+/* A complete header line. Functions pass it by value, so that it stays in registers. */
 struct header {
 	size_t size; /* length of the line with its end; 0: scan_any_header() must read it */
 	size_t value;
@@ -84,7 +84,7 @@ static inline struct header scan_tiny_header(const char *p, size_t n, char type)
 {
 	size_t first, second;
 
-	/* Only digits may come before the CR. A NUL there would hide the CR. */
+	/* Only digits may come before the CR: strchr() of Redis stops at a NUL. */
 	if (n < 5 || p[0] != type)
 		return (struct header){ 0, 0 };
 	first = (unsigned char)p[1] - (size_t)'0';
@@ -98,7 +98,7 @@ static inline struct header scan_tiny_header(const char *p, size_t n, char type)
 	return (struct header){ 0, 0 };
 }
 
-/* Reads a short and whole header, as nearly all headers are. */
+/* Reads a header if it is short and whole, as nearly all headers are. */
 static struct header scan_short_header(const char *p, size_t n, char type)
 {
 	struct header h = scan_tiny_header(p, n, type);
@@ -123,8 +123,8 @@ static enum resp_result scan_any_header(const char *p, size_t n, long long *valu
 	return len && parse_integer(p + 1, len - 1, value) ? RESP_OK : RESP_BAD;
 }
 
-/* Reads a header, `*3\r\n` or `$5\r\n`: *value is the number, *size the length of the line
- * with its last two bytes. */
+/* Reads a header such as `*3\r\n` or `$5\r\n`. Sets *value to the number, and *size to the
+ * length of the line with its CR and the byte after that. */
 static inline enum resp_result scan_header(const char *p, size_t n, long long *value,
                                            size_t *size)
 {
@@ -137,7 +137,7 @@ static inline enum resp_result scan_header(const char *p, size_t n, long long *v
 	return RESP_OK;
 }
 
-/* As isspace() of Redis, in the C locale. */
+/* Like isspace(), which Redis calls in the C locale. */
 static bool is_space(char c)
 {
 	return c == ' ' || (c >= '\t' && c <= '\r');
@@ -148,8 +148,8 @@ static int unhex(char c)
 	return c <= '9' ? c - '0' : (c | 0x20) - 'a' + 10;
 }
 
-/* Returns the byte that an escape in double quotes stands for. `p`: its backslash; *len: its
- * length in bytes. */
+/* Returns the byte that an escape in double quotes stands for. `p`: the backslash. Sets *len to
+ * the length of the escape, in bytes. */
 static char unescape(const char *p, const char *end, size_t *len)
 {
 	static const char from[] = "nrtba", to[] = "\n\r\t\b\a";
@@ -204,8 +204,8 @@ static void push_arg(struct request_args *args, size_t i, struct slice arg)
 	args->argv[i] = arg;
 }
 
-/* Splits an inline request (its line without LF or CRLF) into `args`; NULL: only counts.
- * Returns the number of arguments; -1: unbalanced quotes. */
+/* Splits an inline request (its line without LF or CRLF) into `args`. If that is NULL, only
+ * counts the arguments. Returns the number of arguments; -1: unbalanced quotes. */
 static long inline_split(const char *p, size_t n, struct request_args *args)
 {
 	const char *end = p + n;
@@ -334,8 +334,8 @@ static enum resp_result scan_bulks(struct request_scan *s, const char *p, size_t
 	}
 }
 
-/* Scans one request. Appends the arguments that begin and end in these bytes to `args`; NULL:
- * none. */
+/* Scans one request. Appends the arguments that begin and end in these bytes to `args`, unless
+ * that is NULL. */
 static enum resp_result scan_request(struct request_scan *s, const char *p, size_t n,
                                      size_t *used, struct request_args *args)
 {
@@ -359,7 +359,7 @@ enum resp_result request_scan(struct request_scan *s, const char *p, size_t n, s
 	return scan_request(s, p, n, used, NULL);
 }
 
-/* Takes the argument at p[*at], whose header was read. Returns false if it is not complete. */
+/* Sets *arg to the argument with header `h` at p[*at]. Returns false if it is incomplete. */
 static inline bool take_arg(const char *p, size_t n, size_t *at, struct header h,
                             struct slice *arg)
 {
@@ -384,7 +384,7 @@ __attribute__((noinline)) static size_t scan_short_args(const char *p, size_t n,
 	return at;
 }
 
-/* As scan_short_args(), but makes no call and saves no register while headers are tiny. */
+/* Like scan_short_args(), but while headers are tiny, makes no call and saves no register. */
 static inline size_t scan_args(const char *p, size_t n, size_t at, size_t i, size_t argc,
                                struct request_args *args)
 {

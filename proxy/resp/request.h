@@ -28,22 +28,22 @@ enum resp_result {
 	RESP_BAD, /* a protocol error */
 };
 
-/* The position of a scan in a request. All zero: at the beginning of a request. */
+/* The position of a scan in a request. If all is zero, a request begins. */
 struct request_scan {
 	uint64_t skip; /* bytes of payload and its CRLF still to come */
-	uint64_t bulk; /* length of the argument with the latest header */
-	uint32_t argc; /* number of arguments by the first header; inline requests: 0 */
+	uint64_t bulk; /* length of the argument whose header was read last */
+	uint32_t argc; /* number that the first header announces; inline requests: 0 */
 	uint32_t left; /* number of arguments whose header is still to come */
 	uint8_t state; /* a state of request.c; 0: at the beginning */
 	bool empty; /* the last request had no argument, so Redis sends no reply */
-	bool unbalanced; /* RESP_BAD: an inline request has a quote that is not closed, or that
-	                  * no space follows */
+	bool unbalanced; /* after RESP_BAD: in an inline request, a quote is not closed, or no
+	                  * space follows it */
 };
 
-/* Continues to scan one request with the `n` bytes at `p`. *used: how many of them belong to
- * the request; do not pass these again. An incomplete header line is not used. RESP_OK: the
- * request ended, and the scan is at its beginning again. RESP_BAD: Redis refuses the request at
- * the last of the used bytes, with an error, and closes. */
+/* Continues to scan one request with the `n` bytes at `p`. Sets *used to the number of bytes
+ * that belong to the request, without an incomplete header line; do not pass these again.
+ * RESP_OK: the request ended, and the scan is at its beginning again. RESP_BAD: at the last
+ * used byte, Redis would send an error and close the connection. */
 enum resp_result request_scan(struct request_scan *s, const char *p, size_t n, size_t *used)
 	__attribute__((warn_unused_result));
 
@@ -57,7 +57,7 @@ enum resp_result request_scan(struct request_scan *s, const char *p, size_t n, s
 /* The longest line (header or inline request) that Redis accepts, in bytes. */
 #define REQUEST_LINE_MAX (64 * 1024)
 
-/* The arguments of one request at a time, and their memory. All zero: there is no memory. */
+/* The arguments of one request at a time, and their memory. Initialize it to zeros. */
 struct request_args {
 	struct slice *argv;
 	size_t argc;
@@ -65,24 +65,24 @@ struct request_args {
 	struct buf text; /* inline arguments without their quotes */
 };
 
-/* Scans a whole request with short headers, as most requests are. Writes the arguments to
- * `args`, and returns the request's length; 0: request_scan_args() must scan it. */
+/* Scans a request if it is whole and has only short headers, as most requests do. Writes the
+ * arguments to `args`, and returns the request's length; 0: call request_scan_args(). */
 size_t request_scan_simple(const char *p, size_t n, struct request_args *args);
 
-/* Like request_scan_simple(), for a request of `argc` arguments (at least one) whose first is
- * already in args->argv[0]. The second begins at p[at]. `args` must have room for all, from an
- * earlier request. */
+/* Like request_scan_simple(), for a request of `argc` arguments (at least one). The first
+ * argument is already in args->argv[0]; the second begins at p[at]. `args` must have room for
+ * all, from an earlier request. */
 size_t request_scan_rest(const char *p, size_t n, size_t at, size_t argc,
                          struct request_args *args);
 
-/* Like request_scan(). If one call scans the whole request, `args` has its arguments. */
+/* Like request_scan(). If one call scans the whole request, `args` gets the arguments. */
 enum resp_result request_scan_args(struct request_scan *s, const char *p, size_t n,
                                    size_t *used, struct request_args *args)
 	__attribute__((warn_unused_result));
 
-/* Reads the complete arguments of a request, or of its beginning. *whole: the request has no
- * others. The view is valid until the next call with the same `args`, or until the bytes at
- * `p` move. argc may be 0. */
+/* Returns the complete arguments in the `n` bytes at `p`, a request or its beginning. Sets
+ * *whole to true if the request has no others. The view is valid until the next call with the
+ * same `args`, or until the bytes at `p` move. argc may be 0. */
 struct resp_view request_view(struct request_args *args, const char *p, size_t n, bool *whole);
 /* Frees the memory that a long request needed. Makes all views invalid. */
 void request_args_trim(struct request_args *args);

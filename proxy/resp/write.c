@@ -40,7 +40,7 @@ char *resp_put_long_number(char *p, uint64_t n)
 
 char *resp_put_bulk_long(char *p, long long v)
 {
-	/* The smallest long long has no positive counterpart. */
+	/* Negate as unsigned, because the smallest long long has no positive counterpart. */
 	uint64_t n = v < 0 ? 0 - (uint64_t)v : (uint64_t)v;
 	unsigned digits = count_digits(n);
 

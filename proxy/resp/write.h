@@ -18,7 +18,7 @@
 #define RESP_DIGITS_MAX 20
 /* The most bytes that a header can have: type, digits, line end. */
 #define RESP_HEADER_SPACE ((size_t)(1 + RESP_DIGITS_MAX + 2))
-/* Bytes that a bulk string takes besides its content. */
+/* The most bytes that a bulk string can have besides its content. */
 #define RESP_BULK_SPACE (RESP_HEADER_SPACE + 2)
 
 /* The texts "00", "01" to "99", one after the other. */
@@ -59,7 +59,7 @@ static inline char *resp_put_bulk(char *p, struct slice s)
 	return resp_put_end(p + s.n);
 }
 
-/* Only for resp_put_bulk_int(): writes a number of more than one digit. */
+/* Only for resp_put_bulk_int(): writes a number that is negative or above 9. */
 char *resp_put_bulk_long(char *p, long long v);
 
 static inline char *resp_put_bulk_int(char *p, long long v)
