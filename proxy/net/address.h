@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * address: the meaning of a setting such as `10.0.0.1:6379`, `[::1]:6379`, `db.lan:6379`,
- * `*:6380` or `unix:/run/redis.sock`, and the text of a socket's peer.
+ * address: parses a setting such as `10.0.0.1:6379`, `[::1]:6379`, `db.lan:6379`, `*:6380` or
+ * `unix:/run/redis.sock`, and prints the address of a socket or its peer.
  */
 #ifndef HASP_NET_ADDRESS_H
 #define HASP_NET_ADDRESS_H
@@ -23,14 +23,14 @@ int address_parse(struct address *a, const char *text) __attribute__((warn_unuse
 struct address address_of(const char *text);
 
 /* True if hasp accepts `text` from a peer: it is the address of a host, not of a unix socket,
- * and all characters are printable, because hasp logs it. */
+ * and all its characters are printable, so that hasp can log it. */
 bool address_is_remote(const char *text);
 
 /* Writes `1.2.3.4:5`, `[::1]:5` or `unix:/path` to `out` (n bytes, always terminated). */
 void address_print(const struct sockaddr *sa, socklen_t len, char *out, size_t n);
 /* As address_print(), for the socket's own address. Returns 0; -1 with errno. */
 int address_print_own(int fd, char *out, size_t n);
-/* Writes the host without brackets and port. Writes ::ffff:1.2.3.4 as 1.2.3.4. */
+/* Writes only the host, without brackets. Writes ::ffff:1.2.3.4 as 1.2.3.4. */
 void address_print_host(const struct sockaddr *sa, char *out, size_t n);
 
 /* Fills a sockaddr_un. Returns its length; 0: the path is too long. */

@@ -14,7 +14,7 @@
 
 bool descriptor_is_kept(int fd, enum descriptor_use use)
 {
-	/* For each use: how many eighths of the reserved descriptors it cannot get. */
+	/* How many eighths of the reserved descriptors each use cannot get. */
 	static const rlim_t eighths[] = {
 		[DESCRIPTOR_OWN] = 0,
 		[DESCRIPTOR_SHARED_LINK] = 5,

@@ -13,7 +13,7 @@
  *
  * clang-format on
  *
- * The kernel gives out the lowest number that is free: all below it are in use.
+ * The kernel always gives out the lowest free number, so all numbers below it are in use.
  */
 #ifndef HASP_NET_DESCRIPTORS_H
 #define HASP_NET_DESCRIPTORS_H
@@ -28,7 +28,7 @@ enum descriptor_use {
 	DESCRIPTOR_CLIENT,
 };
 
-/* True if `fd` is reserved for other uses. The caller must then close `fd`. */
+/* True if `fd` is reserved for uses other than `use`. The caller must then close `fd`. */
 bool descriptor_is_kept(int fd, enum descriptor_use use);
 
 /* Raises RLIMIT_NOFILE for `max_clients` clients, a link for each, and the reserve. Logs a

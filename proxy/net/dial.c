@@ -34,7 +34,7 @@ struct dial {
 	int error; /* errno of the address tried last */
 	struct watch socket; /* the socket that connects or shakes hands */
 	struct loop_timer timer; /* ends the dial after dialer.timeout_ms */
-	struct loop_timer retry; /* tries a unix socket with a full backlog again */
+	struct loop_timer retry; /* tries a unix socket again whose backlog was full */
 	dial_done_fn *done;
 	void *arg;
 };
@@ -225,7 +225,8 @@ static void dial_on_resolved(void *arg, struct addrinfo *ai, int error)
 	try_next(d);
 }
 
-/* Ends a dial that timed out, or that failed at once: dial_start() must not call `done`. */
+/* Ends a dial that timed out. Also ends one that failed at once, because dial_start() and
+ * dial_refuse() must not call `done`. */
 static void dial_on_timer(void *arg)
 {
 	struct dial *d = arg;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * dial: opens one connection: resolves the name, tries its addresses in turn, shakes hands if
- * the connection is to be encrypted, and fails after a time-out. Every dial resolves the name
- * again, so that a server may move to another address.
+ * dial: opens one connection: resolves the name, tries its addresses one after the other, and
+ * does the TLS handshake if the connection is encrypted. A dial fails after a time-out. Every
+ * dial resolves the name again, so that a server may move to another address.
  */
 #ifndef HASP_NET_DIAL_H
 #define HASP_NET_DIAL_H
@@ -33,7 +33,7 @@ struct dialer {
 	int64_t keepalive_ms; /* TCP keepalive; 0: off */
 	int64_t user_timeout_ms; /* TCP_USER_TIMEOUT of connections; 0: the kernel's */
 	struct dial_tls tls;
-	struct tls_resume *resume; /* where the last TLS session is kept; NULL: nowhere */
+	struct tls_resume *resume; /* keeps the last TLS session; NULL: hasp keeps none */
 	enum descriptor_use use; /* which reserve of descriptors the socket may use */
 };
 

@@ -27,7 +27,8 @@ bool fd_channel_is(int fd)
 	return getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &len) == 0 && type == SOCK_SEQPACKET;
 }
 
-/* True if a retry may help: for example, too many descriptors are on their way. */
+/* True if a later try may succeed. For example, ETOOMANYREFS: too many descriptors are in
+ * messages that were not received yet. */
 static bool is_passing_error(int error)
 {
 	return error == EAGAIN || error == EWOULDBLOCK || error == EINTR || error == ENOBUFS ||
@@ -96,7 +97,7 @@ ssize_t fd_channel_receive(int end, char *p, size_t size, int *fds, size_t most,
 		};
 		n = recvmsg(end, &m, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
 		/* ECONNRESET: the other end was closed before it had received all messages. The
-		 * kernel reports this once; the messages that the other end sent come next. */
+		 * kernel reports this once; receive the messages that the other end sent. */
 	} while (n < 0 && (errno == ECONNRESET || errno == EINTR));
 	if (n < 0)
 		return -1;

@@ -29,7 +29,7 @@ int fd_channel_send(int end, struct slice bytes, const int *fds, size_t nfds)
 	__attribute__((warn_unused_result));
 
 /* Receives a message of at most `size` bytes, and at most `most` descriptors, which the caller
- * owns; writes their number to *nfds. Descriptors beyond this process' limit are missing.
+ * owns; writes their number to *nfds. Descriptors above this process' limit are missing.
  * Returns the message's length; 0: the other end is closed; -1 with errno: EAGAIN if there is
  * no message yet. */
 ssize_t fd_channel_receive(int end, char *p, size_t size, int *fds, size_t most, size_t *nfds);

@@ -46,7 +46,7 @@ static int bind_socket(const struct sockaddr *sa, socklen_t len, const struct li
 	(void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
 	if (opts->share && sa->sa_family != AF_UNIX)
 		(void)setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on));
-	/* For `*`, an IPv4 socket has the same port, so this one must be for IPv6 only. */
+	/* For `*`, hasp also opens an IPv4 socket, so this one must be for IPv6 only. */
 	if (sa->sa_family == AF_INET6)
 		(void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on));
 	return bind(fd, sa, len) == 0 ? fd : close_failed(fd);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * listen: listening sockets, and accepting from them: a few connections at a time, so that the
- * rest of the loop goes on, and with a pause when descriptors run out.
+ * listen: listening sockets, and acceptors for them. An acceptor accepts a few connections at a
+ * time, so that the loop also serves its other sockets, and pauses when descriptors run out.
  */
 #ifndef HASP_NET_LISTEN_H
 #define HASP_NET_LISTEN_H
@@ -33,8 +33,8 @@ struct listen_opts {
 	bool share; /* SO_REUSEPORT: several sockets may listen at this address */
 };
 
-/* Opens non-blocking listening sockets at `at`. A name may mean several addresses; at most
- * `max` are used. Replaces the file of a unix socket at which no process listens. Returns the
+/* Opens non-blocking listening sockets at `at`. If a name has several addresses, uses at most
+ * `max` of them. Replaces the file of a unix socket at which no process listens. Returns the
  * number of sockets; -1, and the reason in words in *reason. */
 int listen_open(const struct address *at, const struct listen_opts *opts, int *fds, size_t max,
                 const char **reason) __attribute__((warn_unused_result));

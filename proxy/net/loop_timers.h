@@ -2,7 +2,7 @@
  *
  * loop_timers: timers on a libev loop, by the machine's clock. A struct loop_timer is a single
  * timer. A struct loop_timers runs the timers of base/timers.h by one timer of the loop, which
- * is set to the earliest of them. Stopping a timer, or starting one that is not the earliest,
+ * fires when the earliest is due. Stopping a timer, or starting one that is not the earliest,
  * does not change the loop's timer, so most locks come and go without touching the loop.
  */
 #ifndef HASP_NET_LOOP_TIMERS_H

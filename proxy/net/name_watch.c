@@ -17,8 +17,8 @@ struct name_watch {
 	struct address at;
 	struct addrinfo *last; /* the last answer; NULL: none since name_watch_set() */
 	bool has_name; /* the host of `at` is a name, not an address */
-	bool again; /* name_watch_ask() was called while an answer was due */
-	bool failing; /* the last question got no answer, and hasp has logged that */
+	bool again; /* ask again after the answer: name_watch_ask() was called while `asking` */
+	bool failing; /* the last request failed, and hasp has logged that */
 	void (*on_answer)(void *arg, const struct addrinfo *ai);
 	void *arg;
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * name_watch: resolves a host's name again and again, off the loop. If a server moves to
- * another address, the connections to its old address stay open: only the name shows the move.
+ * another address, connections to the old address may stay open: only the name shows this.
  */
 #ifndef HASP_NET_NAME_WATCH_H
 #define HASP_NET_NAME_WATCH_H

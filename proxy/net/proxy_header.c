@@ -38,7 +38,7 @@ static enum proxy_header_result bad(const char **why, const char *reason)
 	return PROXY_HEADER_BAD;
 }
 
-/* True if `in` begins with `with`, or may do so when more bytes have come. */
+/* True if `in` begins with `with`, or is the beginning of `with`. */
 static bool may_begin(struct slice in, struct slice with)
 {
 	return memcmp(in.p, with.p, in.n < with.n ? in.n : with.n) == 0;
@@ -73,7 +73,7 @@ static bool parse_host(struct slice text, int family, void *address)
 	return inet_pton(family, host, address) == 1;
 }
 
-/* Reads "192.0.2.7 10.0.0.1 40123 6380": the source is the first and the third field. */
+/* Reads "192.0.2.7 10.0.0.1 40123 6380", where the first and the third field are the source. */
 static bool parse_addresses(struct proxy_header *h, struct slice rest, int family)
 {
 	struct sockaddr_in *in = (void *)&h->source;
@@ -204,7 +204,7 @@ static void finish(struct proxy_reader *r, const struct proxy_header *h, const c
 	done(arg, fd, h, reason);
 }
 
-/* Takes `n` bytes from the socket, which is known to have them. */
+/* Takes `n` bytes from the socket; recv() with MSG_PEEK has seen them there. */
 static bool take(struct proxy_reader *r, char *to, size_t n)
 {
 	return recv(watch_fd(&r->watch), to, n, 0) == (ssize_t)n;

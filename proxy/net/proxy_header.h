@@ -30,22 +30,22 @@ enum proxy_header_result {
 
 struct proxy_header {
 	size_t nbytes; /* length of the header; the bytes after it are the client's */
-	struct sockaddr_storage source; /* the client, by IPv4 or IPv6; AF_UNSPEC: the balancer
-	                                 * speaks for itself (LOCAL), or names no client
-	                                 * (UNKNOWN, another family) */
+	struct sockaddr_storage source; /* the client's IPv4 or IPv6 address; AF_UNSPEC: the
+	                                 * connection is the balancer's own (LOCAL), or the
+	                                 * header names no client (UNKNOWN, another family) */
 };
 
 /* Parses the bytes received so far. If they are bad, sets *why to the reason in words. */
 enum proxy_header_result proxy_header_parse(struct proxy_header *h, struct slice in,
                                             const char **why);
 
-/* Waits for the header of the PROXY protocol on an accepted connection, and takes
- * no byte after it from the socket, because a TLS handshake may follow.
+/* The reader waits for the header on an accepted connection. It leaves all bytes after the
+ * header in the socket, because a TLS handshake may follow.
  *
  *   accept() --> proxy_reader_start() --> done(): the header, and the socket */
 
-/* Called with the header in `h`. If none came in time, `h` is NULL, and `reason` says why
- * (NULL: proxy_readers_end() was called). The callee owns the socket `fd`. */
+/* Called with the header in `h`. Without a header, `h` is NULL, and `reason` says why; if that
+ * is NULL, too, proxy_readers_end() was called. The callee owns the socket `fd`. */
 typedef void proxy_reader_done_fn(void *arg, int fd, const struct proxy_header *h,
                                   const char *reason);
 

@@ -8,7 +8,7 @@
 #include "base/fatal.h"
 #include "base/list.h"
 
-/* Its way: resolve_start() -> resolver.queue -> resolver's thread -> mailbox -> `done`. */
+/* A request: resolve_start() -> resolver.queue -> resolver's thread -> mailbox -> `done`. */
 struct resolve_request {
 	struct message message;
 	struct list node; /* in resolver.queue */

@@ -39,7 +39,7 @@ static void set_writing(struct stream *s, bool writing)
 }
 
 /* Frees the memory of `out`, or keeps it as the flusher's spare: the next stream that queues
- * bytes takes the spare, and need not grow a buffer step by step. */
+ * bytes takes the spare, so that its buffer need not grow step by step. */
 static void release_out(struct stream *s)
 {
 	struct buf *spare = &s->flusher->spare;
@@ -451,7 +451,7 @@ void stream_queue(struct stream *s, struct slice bytes)
 	}
 	if (list_empty(&s->dirty))
 		list_append(&s->flusher->dirty, &s->dirty);
-	/* With so many bytes in `out` the owner pauses, though the socket may take them now. */
+	/* Write now, because the owner pauses if `out` has so many bytes. */
 	if (buf_len(&s->out) >= STREAM_HIGH_WATER)
 		write_out(s);
 }

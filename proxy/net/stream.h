@@ -9,7 +9,7 @@
  * pauses the source of the bytes until on_drained(). A stream with nothing to write owns no
  * buffer. Callbacks may not free the stream's memory; stream_close() may be called anywhere.
  *
- * A socket may be encrypted: then sent bytes wait in `out` until the handshake is done.
+ * If the connection is encrypted, sent bytes wait in `out` until the handshake is done.
  *
  * In place of a socket, a peer in this process may be at the other end. The peer takes as many
  * of the sent bytes as it likes, as a socket would, and gives its answers to the stream's owner
@@ -63,7 +63,7 @@ struct stream_peer_ops {
 	/* The stream was closed: the peer must not use it any more. */
 	void (*on_close)(struct stream_peer *p);
 	/* The owner no longer waits for the reply to its last request. If the peer has taken
-	 * the request, and no server executes it now or later, the peer answers it with
+	 * the request, but no server executes it now or later, the peer answers it with
 	 * `error`, a line that lives as long as the peer. */
 	void (*on_withdraw)(struct stream_peer *p, struct slice error);
 	/* Returns the bytes of memory that the peer uses for the stream. */
@@ -85,8 +85,8 @@ struct stream_flusher {
 	struct ev_loop *loop;
 	struct ev_prepare prepare;
 	struct list dirty; /* streams with queued bytes */
-	/* The tls_nodes of streams with decrypted bytes that were not read: their sockets do
-	 * not report these bytes. Unless the list is empty, no turn waits for events. */
+	/* The tls_nodes of streams with decrypted bytes that were not read. Sockets do not
+	 * report these bytes, so the loop does not wait for events while the list has nodes. */
 	struct list decrypted;
 	struct ev_check check;
 	struct ev_idle idle;
@@ -124,8 +124,8 @@ void stream_flusher_fini(struct stream_flusher *f);
 void stream_init(struct stream *s, struct stream_flusher *f, const struct stream_ops *ops);
 /* Connects the stream to `fd`, a connected non-blocking socket, which it owns. */
 void stream_attach(struct stream *s, int fd);
-/* As stream_attach(), encrypted by `tls`, which the stream owns. The stream also does the
- * handshake, unless that is done. */
+/* As stream_attach(), encrypted by `tls`, which the stream owns. The stream does the handshake,
+ * unless `tls` has done it already. */
 void stream_attach_tls(struct stream *s, int fd, struct tls *tls);
 /* Connects the stream to `peer` in place of a socket, and offers `peer` the bytes in `out`. */
 void stream_attach_peer(struct stream *s, struct stream_peer *peer);
@@ -169,8 +169,8 @@ void stream_resume(struct stream *s);
 /* Sends as much as the socket takes now, and keeps the rest in `out`. stream_read() reports
  * failures, after an on_readable(), so that the owner handles them in one place. */
 void stream_send(struct stream *s, struct slice bytes);
-/* Sends at the end of the loop's turn, together with all that is queued until then; or at
- * once, if STREAM_HIGH_WATER bytes are queued. */
+/* Sends the bytes at the end of the loop's turn, together with all others that are queued until
+ * then; or at once, if STREAM_HIGH_WATER bytes are queued. */
 void stream_queue(struct stream *s, struct slice bytes);
 /* Sends the queued bytes now, as far as the socket takes them. */
 void stream_flush(struct stream *s);

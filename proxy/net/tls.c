@@ -28,8 +28,8 @@
 /* The longest file of certificates, in bytes. */
 #define FILE_MAX ((size_t)16 * 1024 * 1024)
 
-/* If this many encrypted bytes wait for the socket, hasp encrypts no more. The limit allows for
- * a record, and for the answers to a client that asks for new keys but does not read. */
+/* If this many encrypted bytes wait for the socket, hasp encrypts no more. The limit is enough
+ * for a record, and for the answers to a client that asks for new keys but does not read. */
 #define UNSENT_MAX ((size_t)64 * 1024)
 
 /* Limit of a client's certificates, in bytes: OpenSSL allocates memory before it checks
@@ -40,8 +40,8 @@ struct tls_context {
 	SSL_CTX *ssl;
 	BIO_METHOD *socket; /* method of the connections' BIOs: see socket_write() */
 	enum tls_peer peer;
-	unsigned char sessions[TLS_SESSIONS_NAME]; /* for servers: the name of the sessions
-	                                            * that may be resumed */
+	unsigned char sessions[TLS_SESSIONS_NAME]; /* for servers: the name of the sessions that
+	                                            * clients may resume */
 	_Atomic int refs;
 };
 
@@ -80,8 +80,8 @@ static int send_unsent(struct tls *t)
 	return 0;
 }
 
-/* Takes all bytes, even if the socket does not. OpenSSL cannot answer a change of keys while
- * one of its records is half written: it would end the connection. */
+/* Accepts all bytes from OpenSSL, even if the socket does not take them. If a record were half
+ * written, OpenSSL could not answer a change of keys, and would end the connection. */
 static int socket_write(BIO *b, const char *p, int n)
 {
 	struct tls *t = BIO_get_data(b);
@@ -107,8 +107,8 @@ static int socket_write(BIO *b, const char *p, int n)
 	return -1;
 }
 
-/* True if the client has sent all of its hello: one unencrypted message, or two if the server
- * asks for a second one, which TLSv1.3 allows. */
+/* True if the client has sent all of its hello: one unencrypted message; or two, if the server
+ * asks for a second hello, which TLSv1.3 allows. */
 static bool is_hello_over(const struct tls *t)
 {
 	return SSL_is_init_finished(t->ssl) ||
@@ -300,8 +300,8 @@ static int on_new_session(SSL *ssl, SSL_SESSION *session)
 
 static void set_modes(SSL_CTX *ssl, const struct tls_settings *s)
 {
-	/* A read takes all bytes of the socket, not one record. Buffers exist only while they
-	 * hold bytes, so that an idle connection is small. */
+	/* One read takes all bytes that the socket has, not just a record. OpenSSL has buffers
+	 * only while they hold bytes, so that an idle connection uses little memory. */
 	SSL_CTX_set_read_ahead(ssl, 1);
 	SSL_CTX_set_mode(ssl, SSL_MODE_ENABLE_PARTIAL_WRITE |
 	                              SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
@@ -329,7 +329,8 @@ static void set_modes(SSL_CTX *ssl, const struct tls_settings *s)
 	                   NULL);
 }
 
-/* Names the sessions after all settings and files. False: no name, as for the system's CAs. */
+/* Sets `name` to a digest of all settings and files. Returns false if it has none, as with the
+ * system's CAs. */
 static bool name_sessions(const struct tls_settings *s, unsigned char *name)
 {
 	static const char *const peers[] = {
@@ -347,8 +348,8 @@ static bool name_sessions(const struct tls_settings *s, unsigned char *name)
 	                         sizeof(files) / sizeof(*files), name);
 }
 
-/* Lets clients resume sessions. `before` (if `is_known`) is the sessions' name before OpenSSL
- * read the files: if the name differs now, the files have changed in between. */
+/* Lets clients resume sessions. `before`: the sessions' name before OpenSSL read the files, if
+ * `is_known`. If it differs now, the files have changed, and the sessions get a random name. */
 static bool use_sessions(struct tls_context *c, const struct tls_settings *s, bool is_known,
                          const unsigned char *before, struct buf *why)
 {
@@ -465,8 +466,8 @@ static bool set_name(SSL *ssl, const char *name)
 	return SSL_set1_host(ssl, name) == 1 && SSL_set_tlsext_host_name(ssl, name) == 1;
 }
 
-/* Returns true if the peer's certificate of the session's first handshake has expired. OpenSSL
- * does not check this again when the session is resumed. */
+/* Returns true if the certificate that the peer showed in the session's first handshake has
+ * expired. OpenSSL does not check this again when it resumes the session. */
 static bool session_is_over(const struct tls_context *c, SSL_SESSION *session)
 {
 	const X509 *cert = c->peer == TLS_PEER_ANY ? NULL : SSL_SESSION_get0_peer(session);

@@ -43,14 +43,13 @@ struct tls_settings {
  * `why`. Contexts may be used from any thread. */
 struct tls_context *tls_context_new(const struct tls_settings *s, struct buf *why);
 /* Lets `c` resume the sessions of `old`, if both have the same settings and the same bytes in
- * their certificate files. Otherwise a client that new files reject could return by an old
- * session.
- * `c` is a server's, and has accepted no client yet. */
+ * their certificate files. If the files differ, a client that the new ones reject could return
+ * by an old session. `c` is a server's, and has accepted no client yet. */
 void tls_context_keep_sessions(struct tls_context *c, struct tls_context *old);
 struct tls_context *tls_context_ref(struct tls_context *c); /* NULL is allowed */
 void tls_context_unref(struct tls_context *c); /* NULL is allowed */
 
-/* A session that a server has issued, for the next connection to resume. */
+/* A session that a server has issued. The next connection to the server can resume it. */
 struct tls_resume {
 	void *session; /* an SSL_SESSION of OpenSSL; NULL: none */
 };

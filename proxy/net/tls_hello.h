@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * tls_hello: reads the length of a client's hello before OpenSSL allocates memory for it.
- * OpenSSL accepts a hello of 128 KiB, and allocates them as soon as the client announces the
- * length. tls_hello only parses the records before encryption begins (RFC 8446, sections 4
+ * OpenSSL accepts a hello of 128 KiB, and allocates its memory as soon as the client announces
+ * the length. tls_hello only parses the records before encryption begins (RFC 8446, sections 4
  * and 5.1).
  */
 #ifndef HASP_NET_TLS_HELLO_H
@@ -26,7 +26,7 @@ struct tls_hello {
 };
 
 /* Reads the next bytes. Returns false if they announce a hello of more than TLS_HELLO_MAX
- * bytes. OpenSSL itself must check bytes that are no handshake. */
+ * bytes. Leaves it to OpenSSL to refuse bytes that are no handshake. */
 bool tls_hello_look(struct tls_hello *h, struct slice bytes);
 
 #endif

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * tls_sessions: decides which sessions of clients hasp resumes. A ticket holds a whole session,
- * and lets its client return without a check of the certificate. So a ticket counts only with
- * the settings and certificate files under which it was issued: their digest is the name of
- * each session, and OpenSSL resumes no session of another name. tls.c also refuses a session
- * whose certificate has expired since.
+ * and lets its client return without a check of the certificate. So hasp accepts a ticket only
+ * with the settings and certificate files with which it was issued. The name of each session is
+ * their digest, and OpenSSL resumes no session with another name. tls.c also refuses a session
+ * whose certificate has expired since then.
  */
 #ifndef HASP_NET_TLS_SESSIONS_H
 #define HASP_NET_TLS_SESSIONS_H

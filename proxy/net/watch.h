@@ -28,8 +28,8 @@ struct watch {
 	struct ev_io io;
 	struct list ready; /* in the loop's queue from the report until on_ready() */
 	int reported; /* EV_READ, EV_WRITE; 0: not in `ready` */
-	/* Called when the socket is ready for `events`. `events` may include one that the owner
-	 * no longer awaits, because the kernel reported it before. */
+	/* Called when the socket is ready for `events`. `events` may include an event that the
+	 * owner has stopped awaiting after the kernel reported it. */
 	void (*on_ready)(struct watch *w, int events);
 };
 
