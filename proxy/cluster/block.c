@@ -177,8 +177,9 @@ static void take_exec(struct block *b, int proto, struct block_answer *a)
 
 /* ---- inside a transaction ---- */
 
-/* True if a transaction cannot contain the command: the command changes the connection, and a
- * session has several; or Redis adds frames that EXEC's reply does not count. */
+/* True if a transaction cannot contain the command, because it changes the connection, and a
+ * session has several; or because it makes Redis send frames that EXEC's reply does not
+ * count. */
 static bool is_tied_to_connection(const struct command *c, const struct resp_view *req)
 {
 	static const char *const harmless[] = { "LIST", "GETNAME", "PAUSE", "UNPAUSE" };

@@ -65,8 +65,8 @@ struct block_answer {
 	int slot; /* send to the node of this slot; -1: to the client's home */
 	struct slice reply, request;
 	/* Requests to send before this one; hasp discards their replies. If `is_exec`, with
-	 * BLOCK_SEND: requests to send before EXEC at another node, if this node does not run
-	 * EXEC. The caller releases the buffer. */
+	 * BLOCK_SEND: the requests that another node must get before EXEC, if this node does
+	 * not run EXEC. The caller releases the buffer. */
 	struct buf behind;
 	size_t nbehind; /* number of requests in `behind`; 0: none, or too many to be kept */
 	bool is_exec;

@@ -12,7 +12,7 @@
 
 /* --- requests ---------------------------------------------------------------------------- */
 
-/* Fails the transaction if the part was never sent: the node lacks the part's command. */
+/* Fails the transaction if the part was never sent, because the node lacks its command. */
 static void on_block_reply(struct cluster_entry *e, struct cluster_part *p,
                            const struct resp_reply *r)
 {
@@ -85,9 +85,9 @@ static void follow_map(struct cluster_session *s)
 		leave_node_conn(s);
 }
 
-/* True if the transaction is open at the home node, because of a command that only Redis could
- * judge, and this command has a key: the transaction may belong to another node. The home node
- * has run none of it. */
+/* True if the transaction may belong to another node: it is open at the home node, because of a
+ * command that only Redis could judge, and the command with the plan `p` has a key. The home
+ * node has run none of the transaction. */
 static bool is_misplaced(const struct cluster_session *s, const struct plan *p)
 {
 	return s->block.state == BLOCK_OPEN && s->block.slot < 0 && p->kind == PLAN_SLOT;

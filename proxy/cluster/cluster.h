@@ -34,9 +34,9 @@ struct cluster_opts {
 	enum node_health (*health)(const struct node *n); /* node_health(), or a test's own */
 	/* Asks for a new map, because the present one may be wrong. May be called often. */
 	void (*refresh)(void *arg);
-	/* Asks a node that has redirected a request in spite of the map for its own map, and
-	 * for the slots that it gives away. Then calls cluster_node_answered(). Returns the
-	 * lowest number that the question may have. */
+	/* Asks `n`, which has redirected a request in spite of the map, for its own map and for
+	 * the slots that it gives away. The callee later calls cluster_node_answered(). Returns
+	 * the lowest number that the question may have. */
 	uint64_t (*verify)(void *arg, const struct node *n);
 	void *arg;
 };
@@ -47,8 +47,8 @@ void cluster_free(struct cluster *c);
 
 /* Makes links of `env` virtual: they lead to sessions. */
 void cluster_serve(struct cluster *c, struct link_env *env);
-/* Makes the front: a node that stands for the whole cluster, and that clients use. The front
- * has only a pool of virtual links. `links`: the environment of links, as every node has. */
+/* Makes the front: the node that clients use in place of the cluster's nodes. The front has
+ * only a pool of virtual links. `links`: the environment of links, as every node has. */
 struct node *cluster_front_new(struct cluster *c, const struct link_env *links);
 void cluster_front_stop(struct node *n); /* closes the links of the front's pool */
 void cluster_front_free(struct node *n);
@@ -70,8 +70,8 @@ void cluster_node_answered(struct cluster *c, const struct node *n, uint64_t que
 void cluster_forget_node(struct cluster *c, struct node *n, const char *why);
 
 /* Makes sessions replace outdated links to nodes (link_set_outdated()) as soon as no request,
- * transaction or watched key is left on them. If such a link carries state that ends with its
- * connection, as a subscription, the client's link ends then. */
+ * transaction or watched key is left on them. If such a link has state that ends with its
+ * connection, such as a subscription, the client's link ends, too. */
 void cluster_renew_links(struct cluster *c);
 
 /* Frees the sessions of links that were closed. Called once in each loop iteration. */

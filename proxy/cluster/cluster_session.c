@@ -10,10 +10,10 @@
 #include "base/fatal.h"
 #include "cluster/session_internal.h"
 
-/* The limit of requests in flight is between these: the longer the replies, the lower. */
+/* The limit of requests in flight is between these, and lower if the replies are longer. */
 #define ENTRIES_MAX ((size_t)4096)
 #define ENTRIES_MIN ((size_t)16)
-/* Bytes of a reply that hasp expects until it knows how long replies are. */
+/* The length of a reply, in bytes, that hasp assumes until it knows how long replies are. */
 #define FIRST_REPLY_SIZE ((size_t)256 * 1024)
 /* The session takes no request while those in flight use this many bytes of memory. */
 #define REQUESTED_MAX ((size_t)32 * 1024 * 1024)
@@ -103,8 +103,8 @@ static bool is_node_conn_ready(struct cluster_session *s, struct node_conn *l)
 	return l->state == NODE_CONN_READY;
 }
 
-/* Call this before a request that Redis refuses and then closes the connection. Returns false
- * if the request must wait, because the close would lose replies of other nodes. */
+/* Call this before sending a request after which Redis closes the connection. Returns false if
+ * the request must wait, because the close would lose replies of other nodes. */
 static bool is_last_to_answer(struct cluster_session *s)
 {
 	if (list_empty(&s->entries))
@@ -378,7 +378,7 @@ static size_t on_take(struct stream_peer *peer, struct slice bytes)
 
 /* --- beginning and end -------------------------------------------------------------------- */
 
-/* True if no reply is due and no request can come: the link must end. */
+/* True if no reply is due and no request can come, so that the link must end. */
 static bool is_session_over(const struct cluster_session *s)
 {
 	if (!list_empty(&s->entries) || buf_len(&s->out) || s->starved)
@@ -387,7 +387,7 @@ static bool is_session_over(const struct cluster_session *s)
 }
 
 /* Closes the link of a blocking command whose client has disconnected, if all commands before
- * it are answered: otherwise Redis would remove an element that no client gets. */
+ * it are answered, so that Redis does not remove an element that no client gets. */
 static void hang_up(struct cluster_session *s)
 {
 	const struct cluster_entry *e = list_first(&s->entries, struct cluster_entry, node);

@@ -35,8 +35,8 @@ static struct node_conn *node_conn_of(struct cluster_session *s, const struct no
 	return NULL;
 }
 
-/* Picks a node of the best health, and stores the health in *health. Such nodes take turns.
- * Returns NULL if no node is known. */
+/* Picks a node of the best health, and stores the health in *health. Nodes of the same health
+ * take turns. Returns NULL if no node is known. */
 static struct node *pick_default_node(struct cluster *c, enum node_health *health)
 {
 	struct node *best = NULL;

@@ -3,7 +3,7 @@
  * entry: the requests of a cluster session, in order, and their replies.
  *
  *   entries:   A (head)           B                   C
- *              its bytes go on    kept in B.reply     one part of two is answered
+ *              forwarded          kept in B.reply     one part of two is answered
  */
 #include <stdlib.h>
 #include <string.h>
@@ -265,9 +265,9 @@ void entry_answer_new(struct cluster_session *s, struct slice reply)
 
 /* --- parts -------------------------------------------------------------------------------- */
 
-/* Returns true if the session need not end though it keeps too many bytes of replies, of which
- * the last came for `p`. It stops reading its own links, except those of the first entry's
- * parts. The replies to these have the limit for themselves. */
+/* True if the session need not end, although it keeps too many bytes of replies; the last of
+ * them came for `p`. The session has stopped reading its own links, except those of the first
+ * entry's parts. The first entry's reply alone may have as many bytes as the limit. */
 static bool can_go_on(const struct cluster_part *p)
 {
 	const struct node_conn *from = p->node_conn;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * entry_internal: the requests of a cluster session in flight. An entry is one request of the
- * client; its parts are the requests that hasp makes of it, one for each node. A session keeps
- * a part's bytes until the reply shows that the node has run it, so that hasp can send the part
- * again after a redirection.
+ * client; its parts are the requests that hasp makes from it, one for each node. A session
+ * keeps a part's bytes until the reply shows that the node has run it, so that hasp can send
+ * the part again after a redirection.
  */
 #ifndef HASP_CLUSTER_ENTRY_INTERNAL_H
 #define HASP_CLUSTER_ENTRY_INTERNAL_H
@@ -27,7 +27,7 @@ struct node_conn;
 enum part_state {
 	PART_NEW, /* not sent yet */
 	PART_HELD, /* in node_conn->held: waits for the node connection's link */
-	PART_SENT, /* `node_conn` awaits its reply */
+	PART_SENT, /* `node_conn` awaits the part's reply */
 	PART_RETRY, /* in session->retries: no node took it; sent again at `retry_at` */
 	PART_DONE, /* answered */
 };
@@ -58,13 +58,13 @@ struct cluster_part {
 
 	/* The request: set by the function that begins the entry. */
 	struct buf request; /* the request's bytes, in case hasp must send it again */
-	int slot; /* slot of the keys; -1: none: without `to`, the home node gets the part */
+	int slot; /* slot of the keys; -1: no key, so `to` or the home node gets the part */
 	struct node *to; /* send the part to this node; NULL: to the node of its slot */
 	bool several; /* the part may name more than one key of its slot */
-	bool reads; /* changes nothing: may run twice; without `slot`, on any node */
+	bool reads; /* changes nothing: the part may run twice; if `slot` is -1, on any node */
 	bool may_forge; /* a script may have forged an error: command_may_forge() */
 	bool counts; /* WAIT: hasp sends a write first, so that WAIT covers earlier writes */
-	bool is_copy; /* (acks) the reply is the acknowledgements of the first part */
+	bool is_copy; /* (acks) hasp forwards only the first part's acknowledgements */
 	struct acks acks; /* the acknowledgements that are the part's reply */
 	struct block_part
 		*block; /* the part's role in a transaction, or in WATCH; NULL: none */
@@ -85,7 +85,7 @@ struct cluster_part {
 	bool unserved; /* the part's node last answered that it does not serve the slot */
 	bool is_stale; /* (PART_SENT) the node refused an earlier part: hasp drops the reply to
 	                * this part, and sends this part again after the earlier one */
-	double since; /* time when a node first refused the part; 0: none has */
+	double since; /* time when the part first had to wait; 0: it has not waited */
 	double retry_at; /* (PART_RETRY) the time of the next try */
 	const char *why; /* why no node took the part; a literal */
 };
@@ -168,8 +168,8 @@ void part_on_reply(struct cluster_part *p, const struct resp_reply *r);
 /* Answers the part by `error`, a line of hasp's own. */
 void part_fail(struct cluster_part *p, struct slice error);
 
-/* Forgets the node connection of the transaction or the watched keys, which begin again at
- * another node. Returns the DISCARD or UNWATCH to send to the former node. */
+/* Forgets the node connection of the transaction or the watched keys. The transaction begins
+ * again at another node. Returns the DISCARD or UNWATCH to send to the former node. */
 struct slice block_leave(struct cluster_session *s);
 /* Call this before the part is written to the node connection. Returns the requests to write
  * before the part. */
@@ -199,8 +199,8 @@ bool redirection_take(struct cluster_part *p, struct slice line);
 bool redirection_take_block(struct cluster_part *p, struct slice line, struct slice *discard);
 /* Sends the part again a little later, because no node takes it now. `why`: a literal. */
 void redirection_later(struct cluster_part *p, const char *why);
-/* Sends the part again; at once if its node is known (`is_named`). Sends later parts again
- * after it, if they might otherwise see a state in which this part has not run. */
+/* Sends the part again; at once if its node is known (`is_named`). If the part names several
+ * keys, also sends later reads of its slot again: they may have run before this part. */
 void redirection_again(struct cluster_part *p, bool is_named, const char *why);
 /* Call this when `n` has answered hasp's question number `question`, and the map contains the
  * answer. Sends the parts again that `n` has redirected, or answers them by the error of `n`.
@@ -211,8 +211,8 @@ void redirection_answered(struct cluster_session *s, const struct node *n, uint6
 void redirection_believe_nothing(struct cluster_part *p);
 /* Removes `n`, which has left the map, from the part's redirection. */
 void redirection_forget(struct cluster_part *p, const struct node *n);
-/* Call this when a node has carried the part out: fails older parts of its slot that the node
- * has refused. */
+/* Call this when a node has carried out the part `by`. Fails older parts of its slot that a
+ * node has refused. */
 void redirection_note_carried_out(const struct cluster_part *by);
 
 #endif

@@ -11,7 +11,7 @@
 
 /* --- splitting ---------------------------------------------------------------------------- */
 
-/* For up to this many keys, hasp searches the parts for a key's slot; for more, an index. */
+/* With more keys than this, hasp makes an index; else it searches the parts. */
 #define FEW_KEYS 16
 
 /* Returns the number of the slot's part; nparts: the slot has no part yet. `index`: for each

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * merge: splits a request for several slots of a cluster, and merges the replies of several
- * nodes into the one that a single Redis would give. If replies are errors, the first error in
- * the order of the parts is the reply.
+ * nodes into the one that a single Redis would give. If some replies are errors, the first
+ * error in the order of the parts is the reply.
  */
 #ifndef HASP_CLUSTER_MERGE_H
 #define HASP_CLUSTER_MERGE_H
@@ -49,13 +49,13 @@ void split_write(const struct split *s, uint32_t i, const struct resp_view *req,
 enum merge_kind {
 	MERGE_SAME, /* all replies are the same: +OK, the hash of a script */
 	MERGE_SUM, /* integers are added up */
-	MERGE_LEAST, /* the least integer; for arrays, of each element */
+	MERGE_LEAST, /* the least integer; for arrays, the least one at each index */
 	MERGE_LIST, /* arrays are joined */
 	MERGE_NAMES, /* arrays of names: each name once, in any order */
 	MERGE_COUNTS, /* arrays of names, each with a count: adds up each name's counts */
 	MERGE_FOUND, /* the first reply that is not nil, if there is one */
 	MERGE_ANY, /* a reply that is no error, else the most specific error: SCRIPT KILL */
-	MERGE_VALUES, /* arrays of an element for each key: joined in the keys' order */
+	MERGE_VALUES, /* arrays with an element for each key, joined in the order of the keys */
 };
 
 /* Cuts the next whole frame off `frames`; SLICE_NONE: there is none. */

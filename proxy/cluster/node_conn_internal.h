@@ -73,7 +73,7 @@ void node_conn_send(struct node_conn *l, struct cluster_part *p);
 /* Drops all subscriptions of the session, because Redis has carried out RESET on `reset`.
  * Closes the links of other node connections that were subscribed. */
 void node_conns_forget_subscriptions(struct cluster_session *s, const struct node_conn *reset);
-/* Opens a link, which must not exist. The session's commands are replayed on it first. */
+/* Opens the link, which must be closed. hasp first replays the session's commands on it. */
 void node_conn_open(struct node_conn *l);
 /* Replaces an outdated link by a new one when the session has nothing on it any more. */
 void node_conn_renew(struct node_conn *l);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * node_conn_write: writes requests on a node connection's link, and expects their replies. The
- * link gives a reply back with a tag: the part that the reply is for; or the part after it,
- * marked by behind_tag(), if hasp reads the reply only if it is an error; or none, if hasp
- * discards the reply.
+ * link gives each reply back with the tag of its request. The tag is the part that the reply is
+ * for; or the part after the request, marked by behind_tag(), if hasp reads only errors; or
+ * NULL, if hasp discards the reply.
  *
  *   request              tag of its reply    written for
  *   ASKING               none                a part whose node was named

@@ -3,7 +3,8 @@
  * pubsub: subscriptions of a cluster session. The nodes forward published messages to each
  * other, so a session subscribes to channels and patterns at its home node; to shard channels
  * at the node of their slot; to channels of keyspace notifications at every node. The request
- * after a subscription waits for the acknowledgement, because Redis' answer depends on it.
+ * after a subscription waits for the acknowledgement, because the subscription changes Redis'
+ * answer.
  */
 #include "base/fatal.h"
 #include "cluster/session_internal.h"
@@ -140,9 +141,9 @@ static bool is_client_reply(const struct command *c, const struct resp_view *req
 	       args_option(req->argv[1], "REPLY");
 }
 
-/* True if only the node knows the wording of the answer, so that hasp must ask it: after a
- * wrong name or wrong arguments, to PING and EXEC, and in errors that name the subcommand. hasp
- * does not ask for CLIENT REPLY, which would change the connection if the client's
+/* True if hasp must send the command to the node, because only the node knows the wording of
+ * the answer: to a wrong number of arguments, to PING and EXEC, and in errors that name the
+ * subcommand. hasp does not send CLIENT REPLY: it would change the connection if the client's
  * subscriptions have ended when the node runs it. */
 static bool is_worded_by_redis(const struct command *c, const struct resp_view *req)
 {

@@ -119,7 +119,7 @@ enum node_conn_frame pubsub_frame(const struct node_conn *l, struct slice beginn
 		return l->node == s->default_node || s->everywhere ? NODE_CONN_FRAME_PUSHED
 		                                                   : NODE_CONN_FRAME_DROPPED;
 	case FRAME_PUBLISHED:
-		/* Each subscribed node sends this frame: pass on the home node's. */
+		/* Each subscribed node sends this message: forward only the home node's. */
 		return l->node == s->default_node ? NODE_CONN_FRAME_PUSHED
 		                                  : NODE_CONN_FRAME_DROPPED;
 	case FRAME_SHARD_PUBLISHED:

@@ -62,8 +62,8 @@ static struct slice error_text(struct slice line)
 	return slice_of(line.p + 1, line.n > 3 ? line.n - 3 : 0);
 }
 
-/* Returns the place of the part among the retries, in the order of the requests: a later
- * request for the same key may have been refused earlier. */
+/* Returns the list node before which the part belongs. The retries are in the order of the
+ * requests, but a node may have refused a later request for the same key earlier. */
 static struct list *place_in_retries(struct cluster_session *s, const struct cluster_part *p)
 {
 	struct list *before = &s->retries;
@@ -265,7 +265,7 @@ void redirection_believe_nothing(struct cluster_part *p)
 	free(h);
 }
 
-/* True if the map, with the node's answer, shows that the node did not carry the part out. */
+/* True if the map, with the node's answer in it, shows that the node did not run the part. */
 static bool is_confirmed(const struct cluster_part *p, bool was_down)
 {
 	const struct slot_map *map = part_session(p)->cluster->opts.map;
@@ -391,10 +391,10 @@ void redirection_note_carried_out(const struct cluster_part *by)
 
 /* --- transactions ------------------------------------------------------------------------- */
 
-/* If a node answers a command of a transaction that it no longer serves the slot, it has run
- * nothing yet: hasp answers +QUEUED to the client, sends DISCARD to the node, and sends the
- * whole transaction again with the next command, or with EXEC if that was already on its
- * way. */
+/* A node may answer a command of a transaction that it no longer serves the slot. It has run
+ * nothing of the transaction yet. So hasp answers +QUEUED to the client, and sends DISCARD to
+ * the node. With the next command, hasp sends the whole transaction again; or with EXEC, if
+ * that was already on its way. */
 
 static const struct slice too_long_to_move = SLICE_LIT(
 	"-TRYAGAIN hasp: the slot of the transaction's keys is moving to another node, and the "

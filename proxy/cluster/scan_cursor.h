@@ -8,7 +8,7 @@
  *
  * The lowest slot of a node identifies it, so that a replica which takes its place has the same
  * identity. SCAN visits the nodes by rising slot. A cursor of Redis has no meaning for another
- * server: the mark, some bits of the hash of the node's name, shows whether the node is still
+ * server. So the mark, some bits of a hash of the node's name, shows whether the node is still
  * the same one. If not, SCAN starts again with that node, and may return an element more than
  * once. Source: https://redis.io/commands/scan ("SCAN guarantees").
  */
@@ -32,7 +32,7 @@ struct scan_cursor {
 uint8_t scan_cursor_mark(struct slice name);
 
 /* Reads the cursor that a client has sent; like Redis, it accepts any number. Returns false if
- * Redis would refuse the cursor. If all of *c is zero then, a SCAN begins. */
+ * Redis would refuse the cursor. If all of *c is then zero, a SCAN begins. */
 bool scan_cursor_read(struct slice text, struct scan_cursor *c)
 	__attribute__((warn_unused_result));
 
@@ -44,8 +44,8 @@ void scan_cursor_request(const struct resp_view *req, const struct scan_cursor *
  * to SCAN. */
 bool scan_cursor_of_reply(struct slice reply, uint64_t *at) __attribute__((warn_unused_result));
 
-/* Appends a node's reply with the cursor `c` for the client; NULL: 0, because this was the last
- * node. Appends an error instead if the cursor of Redis is too large. */
+/* Appends a node's reply, with `c` in place of the node's cursor; if `c` is NULL, with 0,
+ * because this was the last node. If the cursor of Redis is too large, appends an error. */
 void scan_cursor_reply(struct slice reply, const struct scan_cursor *c, struct buf *out);
 
 #endif

@@ -3,8 +3,8 @@
  * session_command: commands that change the state of a connection: the login, the protocol
  * version, the name, tracking. A cluster session has several connections, but its client sees
  * one. So hasp sends a session command to the home node when all earlier requests are answered.
- * If Redis accepts the command there, hasp sends it on every other link, now or when it opens
- * one. The next session command waits until all nodes have answered this one.
+ * If Redis accepts the command there, hasp also sends it on all other open links, and on each
+ * link that it opens later. The next session command waits for all answers to this one.
  */
 #include <stdlib.h>
 

@@ -24,7 +24,7 @@
  *   entry.c             entries, parts, and the order of the replies
  *   session_out.c       bytes for the virtual link; the session's state; which links are read
  *
- * If the outcome of a part is not known, the virtual link ends, as the link to a single Redis
+ * If the outcome of a part is not known, the virtual link ends, like a link to a single Redis
  * that dies.
  */
 #ifndef HASP_CLUSTER_SESSION_INTERNAL_H
@@ -166,9 +166,9 @@ struct cluster_session {
 	size_t kept; /* bytes of replies before their turn, and of kept transactions */
 	size_t reply_size; /* expected length of a reply, in bytes: about the longest of the
 	                    * latest ones; >= 1 */
-	bool head_begun; /* a part of the first entry's reply is in `out`, or delivered */
+	bool head_begun; /* some bytes of the first entry's reply are in `out`, or delivered */
 	bool advancing; /* session_advance() is running, or must not begin */
-	bool lingers; /* (ENDING) only the client ends the session */
+	bool lingers; /* (ENDING) hasp leaves it to the client to end the session */
 
 	/* dispatch.c, redirection.c, node_conn.c */
 	struct list retries; /* parts in PART_RETRY, in the order of the requests */
@@ -180,14 +180,14 @@ struct cluster_session {
 	enum cluster_flow flow;
 	struct watch deliver; /* delivers `out` at the end of the loop iteration */
 	struct buf out; /* replies in order, for the link */
-	struct buf pushes; /* frames that answer no request, until the head's reply is whole */
+	struct buf pushes; /* frames that answer no request; they wait for the end of a reply */
 	size_t uncounted; /* bytes kept since the link's user last counted the memory */
 	bool paused; /* the link takes no replies */
 	bool has_backpressure; /* too many bytes are kept: hasp stops reading the session's own
 	                        * links, see node_conn_is_awaited() */
 };
 
-/* Returns the bit of a slot: its number modulo 64. It is set until the session is idle. */
+/* Returns a slot's bit: number `slot` modulo 64. It stays set until the session is idle. */
 static inline uint64_t session_bit(unsigned slot)
 {
 	return UINT64_C(1) << slot % 64;
@@ -212,7 +212,7 @@ static inline bool session_holds(const struct cluster_session *s, unsigned slot,
 
 /* --- cluster_session.c -------------------------------------------------------------------- */
 
-/* Makes the session of a virtual link: link_env.connect. */
+/* The function link_env.connect: makes the session of a virtual link. */
 struct stream_peer *session_connect(struct link_env *env, struct link *l,
                                     const struct link_login *accepted);
 /* Frees a session that is FLOW_CLOSED. */
@@ -223,19 +223,19 @@ void session_free(struct cluster_session *s);
 void session_set_flow(struct cluster_session *s, enum cluster_flow flow);
 /* Ends the virtual link, because the outcome of a request is not known. */
 void session_break(struct cluster_session *s, const char *reason);
-/* As session_break(), for a reason of hasp's own, which it logs. */
+/* As session_break(), but also logs `reason`, because hasp itself ends the link. */
 void session_give_up(struct cluster_session *s, const char *reason);
 /* Gives `out` to the link, unless the link is paused. The link's user may then call any
  * function, and even close the link. */
 void session_deliver(struct cluster_session *s);
-/* Adds bytes for the link, which gets them at the end of the loop iteration. */
+/* Adds bytes for the link, which gets them by the end of the loop iteration. */
 void session_put(struct cluster_session *s, struct slice bytes);
 /* As session_put(), for bytes that answer no request: adds them between two replies. */
 void session_push(struct cluster_session *s, struct slice bytes);
 /* Counts `nbytes` more bytes of memory that the session keeps, besides its requests. */
 void session_grew(struct cluster_session *s, size_t nbytes);
-/* Stops reading the session's own links, so that replies stay with the nodes: if the client
- * does not read, or if replies that came before their turn exceed client_output_limit. */
+/* Stops reading the session's own links while the client does not read, or while replies that
+ * came before their turn exceed client_output_limit. The nodes then keep further replies. */
 void session_steer_node_conns(struct cluster_session *s);
 /* Checks waiting requests and bytes again at the end of this loop iteration. */
 void session_wake(struct cluster_session *s);
@@ -282,18 +282,19 @@ bool routing_take(struct cluster_session *s, const struct resp_view *req, struct
 	__attribute__((warn_unused_result));
 /* True if hasp can classify a long request only when it is whole. `req`: its beginning. */
 bool routing_needs_whole(const struct cluster_session *s, const struct resp_view *req);
-/* Finds the slot of a long request by its beginning; -1: no key. *several: it may name more
- * than one key. *may_forge: command_may_forge(). Returns false if more bytes are needed. */
+/* Finds the slot of a long request by its beginning; -1: it has no key. Sets *several if it may
+ * name several keys, and *may_forge to command_may_forge(). Returns false if it needs more
+ * bytes. */
 bool routing_early(const struct cluster_session *s, const struct resp_view *req, int *slot,
                    bool *several, bool *may_forge) __attribute__((warn_unused_result));
-/* Returns the node for requests without a key, the session's home: the same one while it is a
- * primary that answers, or has state of the session. NULL: no node is known. (dispatch.c) */
+/* Returns the session's home, the node for requests without a key; NULL: no node is known. The
+ * home stays while it is a primary, and answers or has state of the session. (dispatch.c) */
 struct node *session_default_node(struct cluster_session *s);
 
 /* --- pubsub_replies.c --------------------------------------------------------------------- */
 
 /* Returns the first node connection after `after` (NULL: the first of all) that has
- * subscriptions, or with `shards` has subscriptions to shard channels. NULL: there is none. */
+ * subscriptions; if `shards`, subscriptions to shard channels. NULL: there is none. */
 struct node_conn *pubsub_next_node_conn(struct cluster_session *s,
                                         const struct node_conn *after, bool shards);
 /* Ends the session if it misses keyspace notifications of a node that the map has now. */
@@ -314,8 +315,8 @@ void pubsub_merge_unsubscribed(struct cluster_entry *e, struct buf *out);
 
 /* --- mode.c ------------------------------------------------------------------------------- */
 
-/* Appends a whole reply to HELLO or INFO as a server without a cluster would send it: otherwise
- * clients would look for the other nodes. Changes `mode` of HELLO; `redis_mode` (Valkey:
+/* Appends a whole reply to HELLO or INFO as a server without a cluster would send it, so that
+ * clients do not look for other nodes. Changes `mode` of HELLO; `redis_mode` (Valkey:
  * `server_mode`) and `cluster_enabled` of INFO. */
 void hide_cluster_mode(struct slice reply, struct buf *out);
 /* Appends a whole reply to CLIENT ID, CLIENT INFO or HELLO with `id` in place of the node's id,

@@ -6,7 +6,7 @@
 #include "base/fatal.h"
 #include "cluster/session_internal.h"
 
-/* The session delivers pieces of a reply at once from this many bytes on. */
+/* The session delivers a piece of a reply at once if it has at least this many bytes. */
 #define DIRECT_FROM ((size_t)16 * 1024)
 /* The session reports memory to the link's user when it has grown by this many bytes. */
 #define COUNTED_FROM ((size_t)16 * 1024)

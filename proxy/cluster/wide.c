@@ -147,7 +147,7 @@ enum take wide_each(struct cluster_session *s, const struct plan *p, struct slic
 /* --- SCAN --------------------------------------------------------------------------------- */
 
 struct wide_scan {
-	struct scan_cursor cursor; /* the request's cursor; after the reply, the client's */
+	struct scan_cursor cursor; /* the request's; after the reply, the one for the client */
 	const struct node *node; /* the node that returned the cursor; NULL: none yet */
 	bool is_last; /* no node comes after this one */
 };
