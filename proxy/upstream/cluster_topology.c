@@ -545,7 +545,7 @@ static struct node *cluster_redirected(struct topology *t, struct node *asked, s
 	return n;
 }
 
-/* Ends all questions, whose answers would not count any more. */
+/* Ends all questions, because their answers would not count any more. */
 static void end_questions(struct cluster_topology *c)
 {
 	struct cluster_node *n;

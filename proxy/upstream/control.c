@@ -65,7 +65,7 @@ struct control {
  *             `------> `held` --SELECT--^
  */
 
-/* Calls the request's `fn` with the reply, and frees the request. NULL: no reply will come. */
+/* Calls the request's `fn` with `reply` (NULL: none will come), and frees the request. */
 static void control_calls_end(struct control_request *req, const redisReply *reply)
 {
 	control_fn *fn = req->fn;

@@ -42,7 +42,7 @@ struct control_opts {
  */
 enum control_health {
 	CONTROL_CONNECTING, /* hasp knows nothing of the server at this address yet */
-	CONTROL_AWAY, /* hasp cannot reach the server, or it has closed the connection */
+	CONTROL_AWAY, /* the server cannot be reached, or has closed the connection */
 	CONTROL_REFUSES, /* the server refuses hasp's login or commands */
 	CONTROL_SILENT, /* the server has not answered a check for CONTROL_SILENT_SECONDS */
 	CONTROL_BUSY, /* the server answers PING with LOADING, BUSY or MASTERDOWN */

@@ -11,16 +11,16 @@
 
 #include "base/slice.h"
 
-/* Decodes a whole reply; an empty `frame` stands for one that was too long to capture. The
- * caller frees the result with freeReplyObject(); NULL: hiredis cannot decode the frame. */
+/* Decodes a whole reply. The caller frees the result with freeReplyObject(). NULL: hiredis
+ * cannot decode the frame, or it is too long. An empty `frame` was too long to capture. */
 redisReply *reply_decode(struct slice frame);
 
 /* True if the same request may succeed later, because Redis loads its data, runs a long script,
  * or is a replica now, for example. `error`: without the dash. */
 bool reply_error_is_temporary(const char *error);
 
-/* True if the error means that this node of a cluster refused because another node serves the
- * keys, or no node does at the moment. */
+/* True if the error means that this node of a cluster refused the request because another node
+ * serves the keys, or no node does at the moment. */
 bool reply_error_redirects(const char *error);
 
 /* Returns the value of the line `name:value` in INFO's reply; empty: there is no such line. */

@@ -7,10 +7,10 @@
 #include "net/name_watch.h"
 #include "upstream/link_internal.h"
 
-/* link_queue_call() sends queued calls from this many bytes on, about fifteen calls. Redis
- * takes several times as long to run them as hasp takes to send them. */
+/* link_queue_call() sends the queued calls as soon as they have this many bytes: about fifteen
+ * calls. Redis takes several times as long to run them as hasp takes to send them. */
 #define CALLS_FLUSH_BYTES ((size_t)4 * 1024)
-/* At most this many log lines about ended links in 10 seconds: often many links end
+/* At most this many log lines about ended links in 10 seconds, because often many links end
  * together. */
 #define ENDS_LOGGED 5
 
@@ -319,7 +319,7 @@ void link_on_drained(struct stream *s)
 
 /* --- requests ---------------------------------------------------------------- */
 
-/* Not inline: otherwise the usual path of the callers would have to save registers. */
+/* Not inline, so that the usual path of the callers saves no registers. */
 __attribute__((noinline)) static void hold_back(struct link *l, struct slice bytes)
 {
 	buf_append(&l->held_back, bytes);
@@ -367,7 +367,7 @@ size_t link_pending(const struct link *l)
 	return stream_pending(&l->stream) + buf_len(&l->held_back);
 }
 
-/* False after link_make_opaque(): users send a stream of bytes, not requests. */
+/* False after link_make_opaque(), because users then send a stream of bytes, not requests. */
 static bool counts_requests(const struct link *l)
 {
 	return l->state == LINK_OPEN || l->state == LINK_LOGGING_IN;
@@ -469,7 +469,7 @@ void link_claim(struct link_user *u)
 	struct link *l = u->link;
 
 	HASP_ASSERT(l->shared);
-	/* A peer, that is a cluster session, stops reading by itself. */
+	/* A peer is a cluster session, which stops reading by itself. */
 	if (u->claimed || l->stream.peer)
 		return;
 	for (uint32_t i = 0; i < l->fifo.nruns; i++) {

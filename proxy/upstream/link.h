@@ -9,9 +9,9 @@
  *   A, B, C <---- on_bytes(), on_reply() <- reply scan
  *
  * The link knows where a reply ends and which user's request it answers; the users know what
- * the replies mean. The link forwards replies in pieces, as they come, unless the entry in the
- * FIFO says otherwise. A link that must log in sends nothing else before Redis has accepted the
- * login. A private link has one user, which may read bytes instead of replies
+ * the replies mean. The link forwards replies in pieces, as they come, unless the flags of
+ * link_expect() change that. A link that must log in sends nothing else before Redis has
+ * accepted the login. A private link has one user, which may read bytes instead of replies
  * (link_make_opaque()) or look at every frame (link_watch()); a shared link has any number of
  * users, which come and go. The states of a link are in link_internal.h.
  */
@@ -71,7 +71,7 @@ struct link_ops {
 	/* Gets the bytes of replies, in order. */
 	void (*on_bytes)(void *owner, struct slice bytes);
 	/* Called when a reply with LINK_NOTIFY ended; its bytes have been forwarded.
-	 * `captured`: with LINK_CAPTURE, the reply's bytes, up to LINK_CAPTURE_MAX. */
+	 * `captured`: with LINK_CAPTURE, the reply's bytes; empty if over LINK_CAPTURE_MAX. */
 	void (*on_reply)(void *owner, void *tag, const struct resp_reply *r,
 	                 struct slice captured);
 	/* Called when a reply with LINK_NOTIFY_EARLY ended, before on_reply(), and before the
@@ -149,20 +149,20 @@ struct link_env {
 	struct stream_flusher *flusher;
 	struct dialer dialer;
 	struct tls_resume tls_resume; /* TLS session to resume; dialer.resume points to it */
-	double (*clock)(void); /* seconds that only go forward, as clock_now() */
+	double (*clock)(void); /* returns seconds that only go forward, like clock_now() */
 	struct address address;
 	char *name; /* the address as configured, for messages */
 	const char *user, *password; /* login of hasp's own connections; NULL: none */
 	/* Whether Redis required a login when it last answered one of hasp's own connections;
-	 * and `clock` at that answer, 0: no answer yet. */
+	 * and `clock` when hasp asked; 0: no answer yet. */
 	bool login_required;
 	double login_checked_at;
 	char *scratch; /* buffer into which replies are read */
 	size_t scratch_size;
 	struct list open; /* the open links */
 	size_t nopen[LINK_KINDS]; /* number of open links, by enum link_kind */
-	size_t max; /* limit of open links without hasp's own; 0: no limit */
-	struct metrics_counter *errors; /* [LINK_ENDS]: counts ends of links; may be NULL */
+	size_t max; /* limit of open links, not counting hasp's own; 0: no limit */
+	struct metrics_counter *errors; /* ends of links, by enum link_end; may be NULL */
 	struct metrics_counter *over_max; /* counts links that `max` refused; may be NULL */
 	struct list dead; /* closed links, which links_reap() frees */
 	struct log_limit ends; /* limits the log lines about links that end */
@@ -229,8 +229,8 @@ void link_peer_grew(struct link *l);
 /* Gives the peer more of the sent bytes. */
 void link_peer_ready(struct link *l);
 /* Withdraws the last request of a link to a peer. If no node has got the request yet, or the
- * node refuses it, the peer sends it to no other node. Then the reply, which comes later, is
- * `error`, which must live as long as the link. Does nothing on other links, because they have
+ * node refuses it, the peer sends it to no other node; the reply, which comes later, is then
+ * `error`. That must live as long as the link. Does nothing on other links, because they have
  * sent the request. */
 void link_withdraw(struct link *l, struct slice error);
 
@@ -257,7 +257,7 @@ void link_leave(struct link_user *u);
 void link_send(struct link *l, struct slice bytes);
 void link_queue(struct link *l, struct slice bytes);
 /* As link_queue(), for script calls. When a few of them are queued, the link sends them before
- * the end of the turn, so that Redis runs them while hasp goes on. */
+ * the end of the turn, so that Redis runs them while hasp does other work. */
 void link_queue_call(struct link *l, struct slice bytes);
 /* Sends a PING and discards its reply. */
 void link_ping(struct link *l);

@@ -29,7 +29,7 @@ struct fifo {
 	uint32_t cap; /* number of entries: a power of two, or 0 */
 	uint32_t head;
 	uint32_t nruns;
-	uint32_t popped; /* number of the oldest run: how many were popped; wraps around */
+	uint32_t popped; /* how many runs were popped, so the oldest run's number; wraps */
 };
 
 static inline struct inflight *fifo_at(const struct fifo *f, uint32_t i)

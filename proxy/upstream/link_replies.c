@@ -253,7 +253,7 @@ static void on_reply_end(struct link *l, struct segment *g, const char *p, size_
 		end_reply(l, is_whole ? tail : SLICE_NONE);
 }
 
-/* Intercepts a late reply, or a one-line reply that is not `whole`: its rest may be late. */
+/* Intercepts a late reply, or an incomplete one-line reply, because its rest may be late. */
 static void intercept_late(struct link *l, const struct inflight *head, char type, bool whole)
 {
 	bool is_line = type != '$' && type != '*' && type != '%' && type != '~';

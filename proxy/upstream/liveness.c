@@ -127,7 +127,7 @@ static bool is_dead_link(struct liveness *v, struct link *l)
 	/* If the link has input, the reply may have come while hasp was stopped. */
 	if (l->nsilent <= v->limit || stream_has_input(&l->stream))
 		return false;
-	/* If the server does not answer `control` either, writes are not the reason. */
+	/* If the server does not answer `control` either, paused writes are not the reason. */
 	if (v->nunanswered > v->limit / 2)
 		return true;
 	v->any_silent = true;
@@ -146,7 +146,7 @@ static void end_links(struct liveness *v, struct list *dead, const char *what)
 
 static bool is_node_dead(const struct liveness *v)
 {
-	/* `control` waits only from its next check on, so half of the limit is enough. */
+	/* `control` begins to wait only at its next check, so half of the limit is enough. */
 	return v->nsilent >= v->limit && v->nunanswered >= v->limit / 2;
 }
 

@@ -9,9 +9,9 @@
  *   hasp's own connection got no answer, and nothing was read
  *   on any link, for server_timeout                              -> all links end
  *
- * The second rule is for links on which no reply is due, or one that may take long
- * (LINK_PATIENT), as the reply to a blocking command. Only the time in which hasp runs counts:
- * after hasp was stopped, it does not take all links for dead.
+ * The second rule is for links on which no reply is due, or only a reply that may take long
+ * (LINK_PATIENT), such as the reply to a blocking command. Only the time in which hasp runs
+ * counts: after hasp was stopped, it does not take all links for dead.
  */
 #ifndef HASP_UPSTREAM_LIVENESS_H
 #define HASP_UPSTREAM_LIVENESS_H

@@ -65,7 +65,7 @@ static void node_on_control_up(void *arg)
 	struct node *n = arg;
 
 	n->nups++;
-	/* Ask first: Redis answers INFO before the calls that on_up() makes. */
+	/* Ask first, so that Redis answers INFO before the calls that on_up() makes. */
 	control_ask(n->control, (const char *[]){ "INFO", "replication" }, 2, node_on_info, n);
 	if (n->settings.is_alone)
 		warn_of_kind(n);
@@ -225,7 +225,7 @@ void node_freeze(struct node *n, enum node_freeze why, bool held)
 	unsigned before = n->held;
 
 	n->held = held ? before | why : before & ~(unsigned)why;
-	/* The node that stands for a whole cluster has no `ops`. */
+	/* The front of a cluster has no `ops`: see cluster_front_new(). */
 	if (before && !n->held && n->ops)
 		n->ops->on_released(n->arg, n);
 }

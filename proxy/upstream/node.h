@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * node: one Redis server, as a worker sees it: its address, the links of clients, hasp's own
- * connection, and the connection for published messages. A node may later stand for another
- * server, or for none: node_move(), node_leave().
+ * connection, and the connection for published messages. A node may later move to another
+ * server, or have none: node_move(), node_leave().
  */
 #ifndef HASP_UPSTREAM_NODE_H
 #define HASP_UPSTREAM_NODE_H
@@ -23,7 +23,7 @@ struct node_settings {
 	int64_t check_delay_ms; /* for control_set_check_delay() */
 	int64_t server_timeout_ms; /* for liveness_set_timeout() */
 	int64_t failover_wait_ms; /* for link_env.failover_wait */
-	int64_t links_per_login; /* limit of shared links; >= 1 */
+	int64_t links_per_login; /* limit of each login's shared links; >= 1 */
 	int64_t links_max; /* limit of this worker's links; 0: no limit */
 	bool is_alone; /* the configuration names one server, by its address */
 };
@@ -68,8 +68,8 @@ struct node_ops {
 	size_t (*on_commands)(void *arg, struct node *n, const redisReply *reply);
 	/* Called when `control` is up and logged in, before any call can be made. */
 	void (*on_up)(void *arg, struct node *n);
-	/* Called when the node stands for another server or none. Links to the old server have
-	 * ended or are outdated. */
+	/* Called when the node has moved to another server, or has none now. Links to the old
+	 * server have ended or are outdated. */
 	void (*on_moved)(void *arg, struct node *n);
 	/* Called when requests that node_freeze() held back may go on; after on_moved(). */
 	void (*on_released)(void *arg, struct node *n);
@@ -77,7 +77,7 @@ struct node_ops {
 	void (*on_alarm)(void *arg, struct node *n, enum link_alarm alarm);
 	/* Called when the node is up again and may lack the last writes: a replica was
 	 * promoted, or the server was restarted. Also called if an ACL forbids INFO, because
-	 * hasp cannot know then. */
+	 * hasp then cannot know this. */
 	void (*on_changed)(void *arg, struct node *n);
 };
 
@@ -99,16 +99,17 @@ void node_listen(struct node *n, const struct subscriber_opts *opts);
  * first time. Do not call it after node_stop(). */
 struct control *node_acks(struct node *n);
 
-/* Makes the node stand for the server at `address`: new links and hasp's own connections go
- * there. With a `reason`, open links end at once, as if Redis died; if `reason` is NULL,
- * clients leave each link when it is idle. */
+/* Moves the node to the server at `address`: new links and hasp's own connections go there.
+ * With a `reason`, open links end at once, as if Redis died; if `reason` is NULL, clients leave
+ * each link when it is idle. */
 void node_move(struct node *n, const char *address, const char *reason);
 /* As node_move(), but no server is known: clients wait for a server, for links.failover_wait at
  * most. `no_server_reason`: the text of the error that clients then get. */
 void node_leave(struct node *n, const char *no_server_reason, const char *reason);
-/* Freezes the node, until `held` is false: clients send no new requests, and hasp itself sends
- * only renewals. If NODE_PAUSED is the only reason, hasp sends all its calls. Requests in
- * flight go on. node_move() and node_leave() end NODE_LEAVING. */
+/* If `held`, freezes the node for the reason `why`; else ends this reason. While a node is
+ * frozen, clients send no new requests, and hasp itself sends only renewals; but if NODE_PAUSED
+ * is the only reason, hasp sends all its calls. Requests in flight go on. node_move() and
+ * node_leave() end NODE_LEAVING. */
 void node_freeze(struct node *n, enum node_freeze why, bool held);
 /* Logs hasp's own connections in again, because links.user or links.password has changed. */
 void node_log_in(struct node *n);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * own_conn: a connection on which hasp itself asks a server: one user of one link, which gets
- * each reply decoded, with the tag of its request. When the connection ends, its owner opens it
- * again: struct retry says when.
+ * own_conn: a connection on which hasp itself asks a server. An own_conn is the only user of
+ * its link. It decodes each reply, and gives the reply to its owner with the tag of the
+ * request. When the connection ends, the owner opens it again: struct retry says when.
  *
  *   own_conn_open() --> own_conn_send(tag) --> on_reply(tag), in the order of the requests
  *                                        '--> on_down()
@@ -18,7 +18,7 @@
 #include "net/loop_timers.h"
 #include "upstream/link.h"
 
-/* Callbacks, which may close the connection and open it again. `owner`: of
+/* Callbacks, which may close the connection and open it again. `owner`: the argument of
  * own_conn_init(). */
 struct own_conn_ops {
 	/* Gets a reply; NULL: hiredis does not understand it. The reply is freed after the

@@ -7,7 +7,7 @@
 
 #include "base/fatal.h"
 
-/* A link without users is closed at the second sweep that finds no user. */
+/* A link is closed at the second sweep in a row that finds no user. */
 #define POOL_SWEEP_SECONDS 30.0
 /* As POOL_SWEEP_SECONDS, for links with a name. With a shorter time, clients that often
  * reconnect would find no link. */
@@ -189,7 +189,7 @@ static struct pool_link *pool_link_new(struct pool *p, struct pool_group *g,
 }
 
 /* True if Redis has accepted a connection without a login since the client connected. An older
- * answer does not count: Redis, too, decides this when a client connects. */
+ * answer does not count, because Redis, too, decides this when a client connects. */
 static bool is_let_in(const struct pool *p, const struct pool_waiter *w)
 {
 	const struct link_env *env = p->env;

@@ -6,10 +6,10 @@
  * unused link with a name, because CLIENT LIST shows the name, and applications would take the
  * link for a living client.
  *
- * Clients choose their logins, so the pool has limits: POOL_GROUPS_MAX logins have links, of
- * which POOL_NAMES_MAX have a name, and POOL_IDLE_MAX have no user at the moment. Beyond these
- * limits, a client with a name shares links without a name, and a client with any other login
- * gets a link of its own.
+ * Clients choose their logins, so the pool has limits: at most POOL_GROUPS_MAX logins have
+ * links. At most POOL_NAMES_MAX of these have a name, and at most POOL_IDLE_MAX have no user at
+ * the moment. Beyond these limits, a client with a name shares links without a name, and a
+ * client with any other login gets a link of its own.
  *
  * A client that needs a link of its own for one transaction puts it back as a *spare* link of
  * its login, private and without a user. The pool closes spare links like shared links without

@@ -7,7 +7,7 @@
 #include "base/fatal.h"
 #include "upstream/subscriber.h"
 
-/* Milliseconds between two checks of a connection, and of silence that ends the connection. */
+/* Milliseconds between checks of a connection; and of silence until hasp closes it. */
 #define CHECK_DELAY_MS 1000
 #define CHECK_TIMEOUT_MS 5000
 

@@ -241,7 +241,7 @@ static const struct sentinel_word *note_word(struct sentinels *s,
 	return word;
 }
 
-/* Returns the greatest epoch among other answers that confirm `word`; -1: none does. */
+/* Returns the greatest epoch >= `least` of other answers that confirm `word`; -1: none does. */
 static int64_t confirmed_epoch(const struct sentinels *s, const struct sentinel_word *word,
                                int64_t least)
 {

@@ -11,13 +11,13 @@
  * partitioned or stopped reports an earlier epoch, and the primary that it names may still
  * answer that it is a primary: such an answer does not count. While hasp knows no epoch, it
  * asks all sentinels, and the answer with the latest epoch counts. But sentinels that were set
- * up again begin with a low epoch: it counts when most sentinels report it.
+ * up again begin with a low epoch. So an earlier epoch counts if most sentinels report one.
  *
  * One sentinel alone may lie, and hasp sends passwords to the primary. So if three or more
  * sentinels are known, an answer that names another primary than the one in use counts only if
  * a second sentinel names the same primary. A sentinel that the configuration does not name may
- * confirm others only if two configured sentinels have reported it: otherwise a liar could
- * bring its own witness.
+ * confirm others only if two configured sentinels have reported it, so that a liar cannot bring
+ * its own witness.
  *
  * Source: https://redis.io/docs/reference/sentinel-clients
  */
@@ -104,8 +104,8 @@ void sentinel_answer_fini(struct sentinel_answer *a);
 /* In a round that asks all sentinels: records the answer of the one that sentinels_next()
  * returned last. The round then also asks the sentinels that the answer names. */
 void sentinels_note(struct sentinels *s, const struct sentinel_answer *a);
-/* Returns the answer with the latest epoch, confirmed if necessary, of those that
- * sentinels_note() got in this round. NULL: no answer counts. */
+/* Returns the answer with the latest epoch among those that sentinels_note() got in this round
+ * and that other answers confirm, if that is necessary. NULL: no answer counts. */
 const struct sentinel_word *sentinels_newest(struct sentinels *s);
 
 /* In a round that does not ask all sentinels: decides whether the answer of the sentinel that

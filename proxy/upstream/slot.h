@@ -24,7 +24,7 @@ struct slice slot_hashed_part(struct slice key);
 #define SLOT_TAG_LEN 3
 
 /* Returns a text of letters and digits that is in this slot. If a key cannot be a hash tag,
- * because it has a `}` or is empty, hasp's own keys for it have this text as their hash tag.
+ * because it has a `}` or is empty, hasp's own keys for that key have this text as hash tag.
  * The texts must never change, because other hasps use them. Never freed. From any thread. */
 struct slice slot_tag(uint16_t slot);
 

@@ -334,8 +334,8 @@ static bool cut_line(struct slice *rest, struct nodes_line *l)
 	return false;
 }
 
-/* Redis' cluster-preferred-endpoint-type: the host that nodes name to clients in CLUSTER SLOTS:
- * the IP address, the host name, or none, which means the host that was asked. */
+/* The value of Redis' cluster-preferred-endpoint-type: which host CLUSTER SLOTS names for a
+ * node. This is its IP address, its host name, or none, which means the host that was asked. */
 enum endpoint { ENDPOINT_HOST, ENDPOINT_NAME, ENDPOINT_ASKED };
 
 static int line_address(const struct nodes_line *l, enum endpoint kind, const char *asked,
@@ -348,7 +348,7 @@ static int line_address(const struct nodes_line *l, enum endpoint kind, const ch
 	return write_address(out, size, host.p, host.n, l->port);
 }
 
-/* Finds the endpoint type by the address of the answering node in the map. */
+/* Finds the endpoint type by which the map has the address of the answering node. */
 static enum endpoint endpoint_of(const struct slot_map *m, const char *nodes, const char *asked)
 {
 	struct slice rest = slice_str(nodes);

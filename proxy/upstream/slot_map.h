@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * slot_map: which node of a cluster serves which slot, by CLUSTER SLOTS and by the
+ * slot_map: which node of a cluster serves which slot, according to CLUSTER SLOTS and to
  * redirections of single slots. A node is in the map from the first answer that names it, until
  * an answer does not name it and it has no slot any more. A slot that an answer leaves out
  * stays with its node. A redirection adds no node, because scripts can forge redirections. The
@@ -92,8 +92,8 @@ void slot_map_move(struct slot_map *m, unsigned slot, struct node *n);
 int slot_map_read(struct slot_map *m, const redisReply *slots, const char *asked)
 	__attribute__((warn_unused_result));
 
-/* Reads a node's reply to CLUSTER NODES; call slot_map_read() first. The slots that this node
- * gives away or gets are recorded as migrating. Adds the nodes that get slots from this node.
+/* Reads a node's reply to CLUSTER NODES; call slot_map_read() first. Records as migrating the
+ * slots that this node gives away or gets. Adds the nodes that get slots from this node.
  * `asked`: as for slot_map_read(). */
 void slot_map_read_migrating(struct slot_map *m, const char *nodes, const char *asked);
 
@@ -104,7 +104,7 @@ struct primary {
 	uint16_t slot; /* lowest slot of the node */
 };
 
-/* The primaries of a map. All zero: not filled yet. */
+/* The primaries of a map. If all is zero, it is not filled yet. */
 struct primaries {
 	struct primary *v; /* sorted by the lowest slot */
 	size_t n;

@@ -23,7 +23,7 @@ struct subscriber {
 	struct buf message; /* bytes of the message so far */
 	struct retry retry;
 	struct loop_timer check; /* sends PING; stopped if the delay is 0 */
-	double timeout; /* the connection may be silent for so many seconds; 0: for ever */
+	double timeout; /* seconds for which the connection may be silent; 0: for ever */
 	unsigned nunheard; /* checks in a row during which nothing was received */
 	char *address; /* address of the last try to connect; the settings may have changed */
 	char *refusal; /* Redis' error if it refused the last try; else NULL */
@@ -123,8 +123,8 @@ static bool take_message(struct subscriber *s, struct slice frame)
 	return true;
 }
 
-/* Collects each message, and decodes it when it is whole: otherwise hiredis would reserve
- * memory for announced lengths whose bytes never come. */
+/* Collects each message, and decodes it when it is whole, so that hiredis reserves no memory
+ * for announced lengths whose bytes never come. */
 static void subscriber_on_bytes(void *owner, struct slice bytes)
 {
 	struct subscriber *s = owner;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * sync_query: a link on a loop of its own, which lives as long as sync_query() runs.
+ * sync_query: opens a link on a loop of its own. Both live only while sync_query() runs.
  */
 #include "upstream/sync_query.h"
 

@@ -53,7 +53,7 @@ struct topology {
 /* Makes a topology of one node. `links`, `ops` and `arg`: as for node_new(). */
 struct topology *topology_new(const struct link_env *links, const struct node_ops *ops,
                               void *arg);
-/* Calls node_stop(), and node_free(), for all nodes. */
+/* Call node_stop() and node_free() for all nodes. */
 void topology_stop(struct topology *t);
 void topology_free(struct topology *t);
 /* Calls links_reap() for all nodes. Call it once per turn of the loop. */
@@ -84,8 +84,8 @@ static inline struct node *topology_node(const struct topology *t, struct slice 
 
 /* Handles a redirection: the node `asked` has answered a call about `key` by `error`, without
  * the dash, for which reply_error_redirects() is true. Returns the node to which the caller
- * must send the call now; *asking: it must send ASKING first. NULL: the caller must call
- * topology_node() again later. */
+ * must send the call now. Sets *asking to true if the caller must send ASKING first. NULL: the
+ * caller must call topology_node() again later. */
 static inline struct node *topology_redirected(struct topology *t, struct node *asked,
                                                struct slice key, const char *error,
                                                bool *asking)

@@ -90,15 +90,15 @@ static void watcher_primary_found(struct watcher *w)
 
 /* --- announced failovers ------------------------------------------------------------------ */
 
-/* Holds requests to the primary back (`leaving`), because a sentinel has announced a failover.
- * The hold ends when
+/* Holds back requests to the primary (found_primary.leaving), because a sentinel has announced
+ * a failover. The hold ends when
  *
  *   a round of questions finds a new primary, or none
  *   the sentinel that leads the failover gives it up
  *   failover_wait has passed; hasp then ignores announcements for another failover_wait
  *
- * The last rule limits what a sentinel can do that dies, or announces again and again: an
- * announcement may delay commands, but not stop them. */
+ * The last rule is for a sentinel that dies, or announces failovers again and again: it may
+ * delay commands, but not stop them. */
 static void watcher_hold(struct watcher *w, const char *sentinel)
 {
 	double wait = (double)w->settings.failover_wait_ms / 1000;
@@ -219,7 +219,7 @@ static void watcher_on_role(struct watcher *w, redisReply *const *replies, const
 		watcher_end_round(w, POLL_SECONDS);
 		return;
 	}
-	/* The present primary may stay the primary although hasp cannot reach it. */
+	/* The present primary may still be the primary, although hasp cannot reach it. */
 	if (!replies && w->primary && strcmp(w->primary, w->candidate) == 0)
 		(void)watcher_set_why(w, w->candidate, why);
 	else if (!replies)
@@ -298,7 +298,7 @@ static bool watcher_use_newest(struct watcher *w)
 }
 
 /* Calls watcher_follow() for the present primary if a sentinel has named it, although no answer
- * counts. Returns false if no sentinel has. */
+ * counts. Returns false if no sentinel has named it. */
 static bool watcher_use_known(struct watcher *w)
 {
 	if (!w->sentinels.named_known)

@@ -10,11 +10,12 @@
  *                                                                     on_primary(address)
  *
  * When a sentinel announces a failover, the watcher calls on_primary(address, leaving) before
- * the primary is replaced: Redis' sentinels promote a replica while the old primary still
- * accepts writes, and those writes are lost.
+ * the primary is replaced, because Redis' sentinels promote a replica while the old primary
+ * still accepts writes, and those writes are lost.
  *
  * If the configuration has one address, the watcher only asks the server at that address for
- * its role when a worker alarms it, because the address may lead to another server than before.
+ * its role when a worker alarms the watcher, because the address may now lead to another
+ * server.
  */
 #ifndef HASP_UPSTREAM_WATCHER_H
 #define HASP_UPSTREAM_WATCHER_H
