@@ -54,7 +54,7 @@ static inline bool account_fits(const struct account *a, size_t nbytes)
 }
 
 /* True if a holder may take `nbytes` more at once. `s`: the holder's share; NULL: none. After
- * false, the account counts as over its limit until the bytes fit, the share is 0 again, or
+ * false, the account counts as over its limit until the bytes fit, the share has no bytes, or
  * account_reset_wanted() is called. */
 bool account_admits(struct account *a, const struct account_share *s, size_t nbytes);
 

@@ -56,7 +56,7 @@ static inline size_t buf_space(const struct buf *b)
 	return b->block ? b->block->cap - b->block->tail : 0;
 }
 
-/* The parts of the functions below that are not inline. */
+/* The slow parts of the inline functions below. */
 char *buf_grow(struct buf *b, size_t n);
 char *buf_try_grow(struct buf *b, size_t n);
 void buf_free(struct buf *b);

@@ -18,8 +18,8 @@ void hasp_assert_failed(const char *cond, const char *file, int line)
 	abort();
 }
 
-/* hasp never writes to the reserve, so it takes only address space. It is not on the heap,
- * because a leak checker would read it there. */
+/* hasp never writes to the reserve, so the reserve takes only address space. It is not on the
+ * heap, because a leak checker reads the heap. */
 static _Atomic(void *) reserve;
 static atomic_uint shortages;
 

@@ -24,27 +24,27 @@ void *xrealloc(void *p, size_t n) __attribute__((returns_nonnull));
 char *xstrdup(const char *s) __attribute__((malloc, returns_nonnull));
 char *xmemdup(const void *p, size_t n) __attribute__((malloc, returns_nonnull));
 
-/* Makes free() return long blocks to the kernel: else requests of a megabyte would leave half
- * of their memory in gaps between short blocks. Call it before any thread starts. */
+/* Makes free() return long blocks to the kernel. Otherwise half of the memory of requests of a
+ * megabyte would stay in gaps between short blocks. Call it before any thread starts. */
 void memory_return_long(void);
 
 /* --- when memory runs out ----------------------------------------------------------- */
 
 /* Bytes that hasp reserves for allocations that must not fail: if xmalloc() or its like gets no
- * memory, it releases the reserve and tries again. Take more than this at once for a peer only
- * by try_realloc() or after memory_has(). */
+ * memory, it releases the reserve and tries again. To take more than this at once for a peer,
+ * use try_realloc(), or call memory_has() first. */
 #define MEMORY_RESERVE ((size_t)16 * 1024 * 1024)
 
-/* Makes the reserve, unless it exists or there is no memory for it. From any thread. */
+/* Allocates the reserve, unless it exists or there is no memory for it. From any thread. */
 void memory_reserve(void);
 /* Returns how often memory ran short. When the number changes, a caller with much memory should
- * free what it can, and call memory_reserve(). From any thread. */
+ * free memory, and call memory_reserve(). From any thread. */
 unsigned memory_shortages(void);
 
-/* As realloc(). NULL: there is too little memory, which counts as a shortage; `p` stays
- * valid. */
+/* As realloc(). NULL: memory ran short; `p` stays valid, and memory_shortages() counts one
+ * more. */
 void *try_realloc(void *p, size_t n) __attribute__((warn_unused_result));
-/* True if `n` bytes could be allocated now. If not, that counts as a shortage. */
+/* True if `n` bytes could be allocated now. If not, memory_shortages() counts one more. */
 bool memory_has(size_t n);
 
 #endif

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * freelist: keeps released blocks of one size for later use, such as one block for each request
- * of a client. malloc() keeps only a few small blocks ready, and takes longer than the use of a
- * block. Under AddressSanitizer the list keeps none, so that uses of released blocks are found.
+ * of a client. malloc() keeps only a few small blocks ready, and an allocation takes longer
+ * than the use of the block. Under AddressSanitizer, the list keeps no blocks, so that the
+ * sanitizer finds uses of released blocks.
  */
 #ifndef HASP_BASE_FREELIST_H
 #define HASP_BASE_FREELIST_H
@@ -34,7 +35,7 @@ struct freelist {
 	size_t n; /* number of blocks in the list */
 };
 
-/* `size`: of each block, in bytes; at least the size of a pointer. */
+/* `size`: bytes of each block; at least the size of a pointer. */
 static inline void freelist_init(struct freelist *f, size_t size)
 {
 	HASP_ASSERT(size >= sizeof(struct freelist_node));

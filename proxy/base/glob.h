@@ -3,7 +3,7 @@
  * glob: key patterns as KEYS understands them, so that `redis-cli --scan --pattern` shows which
  * keys a rule concerns:
  *
- *   *        any bytes, none included
+ *   *        any bytes, or none
  *   ?        any one byte
  *   [a-c_]   one of these bytes; [^a-c_] none of them
  *   \x       x itself, inside brackets too

@@ -3,8 +3,8 @@
  * glob_dfa: makes the automaton's states. Two rules keep states few and small without changing
  * which keys match:
  *
- *  - A star takes any bytes. A state that has a star leaves out the nodes above it from which
- *    every pattern goes through the star (glob_node.top): the star matches their keys, too.
+ *  - A star takes any bytes. If all patterns lead from a node through a star below it, a state
+ *    with that star leaves the node out (glob_node.top): the star matches the same keys.
  *  - If a state has a star that ends a pattern, the answer is that pattern's number or a lower
  *    one. The state leaves out nodes that lead to no lower number; if no node is left, the
  *    answer is known.
@@ -40,9 +40,9 @@ struct glob_dfa {
 	struct map by_nodes;
 	struct state **states;
 	size_t nstates;
-	/* A row for each state, after an unused row. A row has the step for each kind of
-	 * byte, and last the answer for a key that ends there. A step to a state is its row's
-	 * index. */
+	/* A row for each state, after an unused row. A row has the step for each kind of byte,
+	 * and after them the answer for a key that ends in the state. A step to a state is the
+	 * index of the state's row. */
 	int32_t *rows;
 	size_t row; /* length of a row, in steps */
 	size_t capacity; /* number of states that fit */
@@ -270,8 +270,8 @@ void glob_dfa_free(struct glob_dfa *dfa)
 	free(dfa);
 }
 
-/* Continues from the step `at`, and makes missing states. Not inline: otherwise the loop over
- * existing states would save registers. */
+/* Continues from the step `at`, and makes missing states. Not inline, so that the loop over
+ * existing states saves no registers. */
 __attribute__((noinline)) static int32_t find_making(struct glob_dfa *dfa, int32_t at,
                                                      const char *p, const char *end)
 {
@@ -288,7 +288,7 @@ __attribute__((noinline)) static int32_t find_making(struct glob_dfa *dfa, int32
 	return at > 0 ? dfa->rows[(size_t)at + dfa->row - 1] : ~at;
 }
 
-/* Finds the number of a key, from the byte after the prefix of all patterns. */
+/* Returns the number for a key. `p`: the byte after the prefix of all patterns. */
 static inline int32_t find_behind(struct glob_dfa *dfa, const char *p, const char *end)
 {
 	const struct glob_set *set = dfa->set;

@@ -47,8 +47,8 @@ static uint32_t class_index(struct glob_set *set, const struct glob_class *class
 	return (uint32_t)set->nclasses++;
 }
 
-/* Reads an element that is no star, with glob.c, so that both match the same bytes. Returns the
- * element's length; *kind is GLOB_NODE_ROOT if the element matches no byte. */
+/* Reads an element that is no star. Uses glob.c, so that the set and glob_match() agree.
+ * Returns the element's length; *kind is GLOB_NODE_ROOT if the element matches no byte. */
 static size_t read_element(struct glob_set *set, struct slice pattern,
                            enum glob_node_kind *kind, uint32_t *what)
 {

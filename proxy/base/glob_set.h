@@ -11,8 +11,8 @@
  *                                 |                          `-- a [1]
  *                                 `-- * - : - b [2]
  *
- * Nodes are numbered as a walk from the root meets them: a node, then all nodes below it, the
- * star first.
+ * Nodes are numbered in the order of a walk from the root: a node, then all nodes below it. A
+ * node's star comes before its other children.
  */
 #ifndef HASP_BASE_GLOB_SET_H
 #define HASP_BASE_GLOB_SET_H
@@ -48,10 +48,10 @@ struct glob_set {
 	size_t nnodes;
 	struct glob_class *classes; /* the classes in the patterns, each once */
 	size_t nclasses;
-	int32_t on_empty; /* the number for the empty key */
+	int32_t on_empty; /* lowest number whose pattern matches the empty key */
 	char *prefix; /* the bytes with which all matching keys begin */
 	size_t prefix_len;
-	uint8_t kind_of[256]; /* kind of each byte; patterns distinguish kinds only */
+	uint8_t kind_of[256]; /* kind of each byte; patterns treat bytes of a kind alike */
 	size_t nkinds; /* number of kinds */
 	uint8_t example[256]; /* a byte of each kind */
 };

@@ -18,8 +18,8 @@ struct json {
 };
 
 /* In all functions, `name` is the name of a member, a plain word; NULL for an element of an
- * array. These two open and close an object or an array: `bracket` is '{' or '[', then '}' or
- * ']'. */
+ * array. json_open() and json_close() open and close an object or an array: `bracket` is '{' or
+ * '[', then '}' or ']'. */
 void json_open(struct json *j, const char *name, char bracket);
 void json_close(struct json *j, char bracket);
 

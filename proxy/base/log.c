@@ -27,7 +27,7 @@ static int own_fd = -1;
 static _Atomic bool sink_is_syslog; /* sink_fd is a socket to syslogd */
 static _Atomic int sink_level = LOG_SEV_INFO;
 static _Atomic int sink_format = LOG_FORMAT_LOGFMT;
-static _Atomic unsigned dropped; /* number of lines that syslogd has not taken */
+static _Atomic unsigned dropped; /* lines that syslogd did not accept, since the last report */
 
 static const struct {
 	const char *name;
@@ -134,7 +134,7 @@ static size_t write_time(char *p, size_t n)
 	                        ts.tv_nsec / 1000000);
 }
 
-/* Writes the beginning of a line as syslog(3) does, which every syslogd understands. */
+/* Writes the beginning of a line as syslog(3) does: every syslogd understands this format. */
 static size_t write_syslog_stamp(char *p, size_t n, enum log_severity level)
 {
 	time_t now = time(NULL);
@@ -300,7 +300,7 @@ static void put_logfmt(struct log_text *l, const char *text)
 	}
 }
 
-/* Writes the line. `timed`: with the time, which syslogd adds itself. */
+/* Writes the line. `timed`: true if the line has the time; syslogd adds the time itself. */
 static void put_line(struct log_text *l, enum log_severity level, const char *text, bool timed)
 {
 	bool json = atomic_load(&sink_format) == LOG_FORMAT_JSON;

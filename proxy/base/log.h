@@ -17,8 +17,8 @@
 
 enum log_severity { LOG_SEV_ERROR, LOG_SEV_WARNING, LOG_SEV_INFO, LOG_SEV_DEBUG };
 
-/* Sets where lines go: "stderr", "syslog", or the path of a file. Returns 0; -1 with errno if
- * the file cannot be opened: then nothing changes. */
+/* Sets where lines go: "stderr", "syslog", or the path of a file. Returns 0. If the file cannot
+ * be opened, changes nothing, and returns -1 with errno. */
 int log_open(const char *target) __attribute__((warn_unused_result));
 
 enum log_format { LOG_FORMAT_LOGFMT, LOG_FORMAT_JSON };
@@ -40,8 +40,8 @@ void log_lines(enum log_severity level, struct slice lines);
 #define log_debug(...)                                                                         \
 	(log_enabled(LOG_SEV_DEBUG) ? log_line(LOG_SEV_DEBUG, __VA_ARGS__) : (void)0)
 
-/* Limits the lines about an event that a peer can cause: `burst` lines in 10 seconds. All zero:
- * no line was logged. Threads must not share it. */
+/* Limits the lines about an event that a peer can cause: `burst` lines in 10 seconds.
+ * Initialize the struct with zeros. Threads must not share it. */
 struct log_limit {
 	double window_end; /* end of the window, in seconds of the caller's clock */
 	uint32_t passed; /* lines allowed in this window */

@@ -82,8 +82,8 @@ static void map_grow(struct map *m)
 {
 	bool many = m->nbuckets >= BUCKETS_MANY;
 
-	/* Since the last growth there was a put for each old bucket, and each put has moved
-	 * two. */
+	/* Since the last growth, there was a put for each old bucket, and each put has moved
+	 * two buckets. */
 	HASP_ASSERT(!m->old);
 	m->old = m->buckets;
 	m->moved = 0;

@@ -28,8 +28,8 @@ struct map {
 	size_t nbuckets; /* number of buckets, a power of two */
 	size_t n; /* number of entries */
 	uint8_t secret[SIPHASH_SECRET_SIZE];
-	struct map_node **old; /* half as many buckets, from which entries still move; NULL:
-	                        * all have moved */
+	struct map_node **old; /* the smaller table, from which entries still move to `buckets`;
+	                        * NULL: all entries have moved */
 	size_t moved; /* number of buckets in `old` that are empty */
 };
 
@@ -39,7 +39,7 @@ void map_init(struct map *m);
 void map_init_with(struct map *m, const uint8_t secret[SIPHASH_SECRET_SIZE]);
 void map_fini(struct map *m); /* frees the buckets, but not the entries */
 
-/* Return the first entry, in no useful order, and the one after `node`; NULL: none. */
+/* Return the first entry, and the entry after `node`, in no useful order; NULL: none. */
 struct map_node *map_first(struct map *m);
 struct map_node *map_after(const struct map *m, const struct map_node *node);
 /* Goes through all entries. The body must keep `node`, and put none. */
@@ -69,10 +69,10 @@ struct map_node *map_get(const struct map *m, struct slice key);
 /* Returns the next node with the same key; NULL: there is none. */
 struct map_node *map_next(const struct map_node *node);
 
-/* Goes through the map a few entries at a time; the map may change between calls. Calls `fn`,
- * which must not change the map, with some entries, and returns the cursor for the next call;
- * 0: that was the last one. The first cursor is 0. Each entry that exists from the first call
- * to the last is visited once. */
+/* Goes through the map a few entries at a time; the map may change between calls. Each call
+ * passes some entries to `fn`, which must not change the map. Returns the cursor for the next
+ * call; 0: all entries were passed. The first cursor is 0. Each entry that exists from the
+ * first call to the last is visited once. */
 typedef void map_scan_fn(void *arg, struct map_node *node);
 uint64_t map_scan(const struct map *m, uint64_t cursor, map_scan_fn *fn, void *arg);
 

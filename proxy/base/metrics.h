@@ -2,8 +2,9 @@
  *
  * metrics: counters, histograms of durations, and Prometheus' text format.
  *
- * A counter or a histogram has one writer, which needs one plain addition, or two for a
- * duration. Other threads may read at any time, and add up the numbers of several threads:
+ * Only one thread, the writer, adds to a counter or a histogram: by one plain addition, or two
+ * for a duration. Other threads may read at any time, and add up the numbers of several
+ * threads:
  *
  *   one thread each --metrics_observe()--> metrics_histogram --metrics_add_up()--> metrics_sums
  *

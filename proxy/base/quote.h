@@ -11,7 +11,7 @@
 #include "base/buf.h"
 #include "base/slice.h"
 
-/* Stands for a byte that belongs to no UTF-8 character. */
+/* U+FFFD, which replaces a byte that belongs to no UTF-8 character. */
 #define UTF8_REPLACEMENT "\xef\xbf\xbd"
 
 /* Returns the length of the character at the beginning of `s`; 0: there is none. */

@@ -45,7 +45,7 @@ static inline bool slice_same_str(const char *a, const char *b)
 	return a == b || (a && b && strcmp(a, b) == 0);
 }
 
-/* Takes `n` bytes off the beginning of *s, which must have them. */
+/* Takes `n` bytes off the beginning of *s, which must have at least `n` bytes. */
 static inline struct slice slice_take(struct slice *s, size_t n)
 {
 	struct slice taken = slice_of(s->p, n);
@@ -72,8 +72,8 @@ static inline bool slice_is(struct slice a, const char *s)
 	return slice_is_alike(a, slice_str(s));
 }
 
-/* Cuts the bytes before the first `end`, or all bytes, off the head of *s into *out, and drops
- * the `end`. Returns false if *s was empty. */
+/* Moves the bytes before the first `end` from *s to *out, and drops the `end`. If there is no
+ * `end`, moves all bytes. Returns false if *s was empty. */
 static inline bool slice_cut(struct slice *s, char end, struct slice *out)
 {
 	const char *at;

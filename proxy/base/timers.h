@@ -10,8 +10,8 @@
  *         v                        |
  *   struct timers <-- timers_now(), timer_start(), timer_stop() -- lock/
  *
- * The timers are in a heap, the earliest first: starting a timer that is due after all others,
- * as the timers of leases mostly are, costs one comparison.
+ * The timers are in a heap, the earliest first: if a timer is due after all others, as most
+ * timers of leases are, its start costs one comparison.
  */
 #ifndef HASP_BASE_TIMERS_H
 #define HASP_BASE_TIMERS_H
@@ -26,7 +26,7 @@ struct timer;
  * after timer_stop(). */
 typedef void timer_fn(struct timer *t, double now);
 
-/* Embedded in the struct that uses the timer. All zero: a timer that does not run. */
+/* Embedded in the struct that uses the timer. Initialize it with zeros: it does not run. */
 struct timer {
 	timer_fn *fn;
 	double at; /* when the timer is due */
@@ -36,8 +36,8 @@ struct timer {
 
 struct timers {
 	double (*clock)(void *arg); /* returns seconds; never goes back */
-	/* Called when a timer is started that is due before all others, at `at`. May be
-	 * NULL. */
+	/* Called when a timer is started that is due before all others; `at`: when it is due.
+	 * May be NULL. */
 	void (*on_earlier)(void *arg, double at);
 	void *arg; /* argument of both callbacks */
 	struct timer **heap; /* entries 1 to n are used */

@@ -166,7 +166,7 @@ void top_keys_free(struct top_keys *t)
 	free(t);
 }
 
-/* If the present table has counted for TOP_KEYS_SECONDS, it replaces the table before. Drops
+/* When the table `now` has counted for TOP_KEYS_SECONDS, it becomes the table `before`. Drops
  * tables that are older. */
 static void take_turns(struct top_keys *t, double now)
 {

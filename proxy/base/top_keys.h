@@ -28,8 +28,8 @@
 /* Number of kinds of events, which are counted separately. */
 #define TOP_KEYS_KINDS 2
 
-/* Number of first and last bytes kept of a long key. Keys are compared by these and by
- * length. */
+/* Of a long key, hasp keeps and compares only the length, and this many of the first and last
+ * bytes. */
 #define TOP_KEYS_HEAD 128
 #define TOP_KEYS_TAIL 32
 
