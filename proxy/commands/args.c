@@ -28,7 +28,7 @@ bool args_integer(struct slice s, int64_t *v)
 	return true;
 }
 
-/* Compares without case, which is one bit; names have no other characters from 'A' on. */
+/* Ignores the case, which is one bit; from 'A' on, names have only letters. */
 static bool is_alike(char a, char b)
 {
 	return a == b || ((a ^ b) == ('a' ^ 'A') && b >= 'A');

@@ -22,7 +22,7 @@ enum parsed { PARSED_OK, PARSED_REFUSED, PARSED_UNKNOWN };
 /* Call args_option() instead. */
 bool args_is_option(struct slice s, const char *name);
 
-/* True if an option is `name`, which begins with a letter. Redis compares options as C
+/* True if `s` is the option `name`, which begins with a letter. Redis compares options as C
  * strings: it ignores case, and anything after a NUL. */
 static inline bool args_option(struct slice s, const char *name)
 {
@@ -30,12 +30,12 @@ static inline bool args_option(struct slice s, const char *name)
 	return s.n && (s.p[0] | 0x20) == (name[0] | 0x20) && args_is_option(s, name);
 }
 
-/* Lua's unpack() ends at 8,000 values: a script calls Redis with no more arguments than
- * this. */
+/* The most arguments with which a script calls Redis, because Lua's unpack() ends at 8,000
+ * values. */
 #define ARGS_UNPACK_MAX 7000
 
-/* The longest expiry from now, in ms, that Redis accepts. With a longer one, now + ms overflows
- * at any date after 2001. */
+/* The longest expiry, in ms from now, that hasp rewrites. Redis accepts it, because now + ms
+ * does not overflow before the year 2248. */
 #define ARGS_MS_MAX (INT64_MAX - ((int64_t)1 << 43))
 
 /* Converts `n` seconds (or, with `seconds` false, ms) to ms. Returns false if Redis would

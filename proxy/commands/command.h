@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * command: the table of Redis' commands. Starts from commands.def, and adds the server's
- * answer to COMMAND, so that commands of modules and of later versions are in it, too. hasp
- * looks a command up by its name once, and gets all its facts. Source:
- * https://redis.io/commands/command
+ * command: the table of Redis' commands. It begins with the rows of commands.def. The server's
+ * answer to COMMAND adds the commands of modules and of later versions. hasp looks a command up
+ * by its name once, and gets all its facts. Source: https://redis.io/commands/command
  *
  *   commands.def --> commands_new() --> table <-- commands_put() <-- learn.c <-- COMMAND
  *                                         `--> commands_get(name) --> struct command
@@ -38,10 +37,11 @@ enum command_key_spec {
 	KEYS_GEO, /* as KEYS_RANGE, and the argument after STORE or STOREDIST */
 	KEYS_COUNTED, /* argv[first] is numkeys, then the keys: every step-th argument */
 	KEYS_DEST_COUNTED, /* argv[1] is a destination, argv[2] is numkeys, then the keys */
-	KEYS_NONE, /* the command has no keys, or hasp knows none; also if `first` is 0 */
+	KEYS_NONE, /* the command has no keys, or hasp does not know where; `first` is 0 */
 };
 
-/* Values of the facts; commands.def explains them. A command without a row has 0 for each. */
+/* Values of the facts; commands.def explains them. A command without a row has 0 for each, but
+ * learn.c sets `errors` for commands of modules. */
 
 enum command_writes {
 	WRITES_ALL,
@@ -76,9 +76,9 @@ enum effect_act {
 	EFFECT_CHANGE, /* any other effect */
 	EFFECT_READ, /* reads a guarded key; effect_of() never returns this */
 	EFFECT_WRITE, /* writes a guarded key; effect_of() never returns this */
-	EFFECT_ACQUIRE, /* takes the lock if it is free */
+	EFFECT_ACQUIRE, /* acquires the lock if it is free */
 	EFFECT_SET, /* sets the lock, whichever owner has it */
-	EFFECT_INCR, /* counts up: the client that counts to 1 takes the lock */
+	EFFECT_INCR, /* counts up: the client that counts to 1 acquires the lock */
 	EFFECT_EXPIRE,
 	EFFECT_PERSIST,
 	EFFECT_DELETE,
@@ -205,11 +205,12 @@ bool commands_are_learned(const struct commands *t);
 /* Returns true if the server has listed its commands, and the name is not among them. */
 bool commands_lack(const struct commands *t, struct slice name);
 
-/* Returns the command with this name, in any case, until commands_put(); NULL: unknown. */
+/* Returns the command with this name, in lower or upper case; NULL: unknown. The result is
+ * valid until commands_put(). */
 const struct command *commands_get(const struct commands *t, struct slice name);
 
-/* Like commands_get(), but also returns commands that are COMMAND_UNKNOWN, of which only the
- * facts count. */
+/* Like commands_get(), but also returns COMMAND_UNKNOWN commands; use only the facts of
+ * these. */
 const struct command *commands_find(const struct commands *t, struct slice name);
 
 /* Writes the argv indices of the command's keys, ascending, to `out`, at most `max` of them.
@@ -248,7 +249,7 @@ bool command_writes_key(const struct command *c, size_t i, size_t n);
  * only key. False if the number of the database is invalid. */
 bool command_writes_other_db(const struct command *c, const struct resp_view *req, int db);
 
-/* True if Redis' answer may take long though the server works. */
+/* True if the answer may take long although Redis works. */
 static inline bool command_may_be_slow(const struct command *c)
 {
 	return (c->flags & COMMAND_BLOCKING) || c->facts.pace == PACE_SLOW;
@@ -278,7 +279,7 @@ static inline bool command_expiry_is_date(const struct command *c)
 	return c->facts.expiry == EXPIRY_DATE || c->facts.expiry == EXPIRY_DATE_MS;
 }
 
-/* Up to this many positions of keys need no memory on the heap. */
+/* A struct key_args with at most this many keys needs no memory on the heap. */
 
 #define KEY_ARGS_INLINE 32
 

@@ -5,7 +5,7 @@
 
 /* --- the options of SET ------------------------------------------------------------------ */
 
-/* Reads EX, PX, EXAT or PXAT. Redis accepts the same option twice, and uses the last time. */
+/* Reads EX, PX, EXAT or PXAT. If the same option is there twice, Redis uses the last one. */
 static enum parsed parse_time(struct set_options *o, bool seconds, bool absolute,
                               struct slice next)
 {

@@ -17,8 +17,8 @@
 
 struct effect {
 	enum effect_act act;
-	int64_t lease_ms; /* ACQUIRE, SET, EXPIRE: the lease; 0 or less: no lease; SET: -1 keeps
-	                   * the old lease */
+	int64_t lease_ms; /* ACQUIRE, SET, EXPIRE: the lease; 0 or less: no lease. But -1 of a
+	                   * SET keeps the old lease */
 	bool zero_is_nothing; /* the reply `:0` means that the command did nothing */
 	bool nil_is_done; /* the command may have changed something even if the reply is nil */
 	bool nil_only; /* only the reply nil means that the command changed something */
@@ -36,7 +36,7 @@ bool effect_happened(const struct effect *m, const struct resp_reply *reply);
 
 struct set_options {
 	bool nx, xx, get, keepttl;
-	bool timed; /* there is one of EX, PX, EXAT, PXAT */
+	bool timed; /* the command has one of EX, PX, EXAT, PXAT */
 	bool seconds, absolute; /* seconds: `time` is in seconds, not ms; absolute: `time` is a
 	                         * date */
 	struct slice time; /* argument of the expiry option; need not be a number */

@@ -164,8 +164,8 @@ static const redisReply *find_keys_of(const redisReply *spec, bool counted)
 	return spec_of(field(spec, "find_keys"), counted ? "keynum" : "range");
 }
 
-/* Returns the argv index of the first key of `spec`; if `counted`, of the number of keys.
- * Returns 0 if `spec` describes the keys in another way. */
+/* Returns the argv index of the first key of `spec`; if `counted`, the argv index of the number
+ * of keys. Returns 0 if `spec` describes the keys in another way. */
 static int16_t index_of(const redisReply *spec, bool counted)
 {
 	const redisReply *begin = spec_of(field(spec, "begin_search"), "index");
@@ -180,8 +180,8 @@ static int16_t index_of(const redisReply *spec, bool counted)
 	return positive_number(begin, "index");
 }
 
-/* Finds the keys of a command without a row whose keys first, last and step cannot describe.
- * Returns true if a number of keys precedes them, as in most such commands. */
+/* Finds the keys of a command that has no row, if first, last and step do not describe the
+ * keys. Returns false if no number of keys precedes them; in most such commands, one does. */
 static bool read_key_specs(struct command *c, const redisReply *entry)
 {
 	const redisReply *specs = entry->elements > KEY_SPECS ? entry->element[KEY_SPECS]

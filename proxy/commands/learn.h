@@ -24,8 +24,9 @@ size_t learn_commands(struct commands *t, const redisReply *reply);
 bool learn_named(struct commands *t, struct slice name, const redisReply *entry);
 
 /* Command names that clients send and the table of commands lacks, because a module was loaded
- * later or a command was renamed. hasp asks the server about several names at once, with one
- * question in flight: at most once a second, but earlier if clients wait for the answer.
+ * later or a command was renamed. hasp asks the server about several names in one question, and
+ * awaits the answer before the next question. It asks at most once a second, but earlier if
+ * clients wait for the answer.
  *
  *   classifier.c: unknown_commands_add(name) --> unknown_commands_query()
  *                                                    |  COMMAND INFO name ...
@@ -36,7 +37,7 @@ bool learn_named(struct commands *t, struct slice name, const redisReply *entry)
 #define UNKNOWN_COMMANDS_MAX 16
 #define UNKNOWN_COMMANDS_SECONDS 1.0
 
-/* The unknown names of a worker. All zero: empty. */
+/* The unknown names of a worker. Initialize the struct with zeros. */
 struct unknown_commands {
 	struct command names[UNKNOWN_COMMANDS_MAX]; /* of each command, only the name is set */
 	size_t n;
@@ -45,7 +46,7 @@ struct unknown_commands {
 	                                                * unknown_commands_forget() */
 	size_t nanswered;
 	bool is_awaited; /* since the last question, a client has begun to wait for an answer */
-	double ask_at; /* if no client waits: earliest policy_env.now for the next question */
+	double ask_at; /* policy_env.now from which hasp asks again, if no client waits */
 };
 
 /* Notes a name for the next question. Ignores a name that no command can have, or that was in
@@ -62,14 +63,15 @@ static inline bool unknown_commands_is_due(const struct unknown_commands *u, dou
 	return u->n && !u->nasked && (u->is_awaited || now >= u->ask_at);
 }
 
-/* Appends the question to `out`. Then call unknown_commands_learn() with the answer. */
+/* Appends the question to `out`. Call unknown_commands_learn() when the answer comes. */
 void unknown_commands_query(struct unknown_commands *u, struct buf *out, double now);
 
-/* Handles the answer; NULL: none came. Returns how many commands were added to the table. */
+/* Adds the commands in the answer to the table, and returns their number. `reply`: the answer;
+ * NULL: none came. */
 size_t unknown_commands_learn(struct unknown_commands *u, struct commands *t,
                               const redisReply *reply);
 
-/* Forgets the last answer, because the server may have changed. If a client sends one of its
+/* Forgets the last answer, because the server may have changed. If a client sends one of the
  * names again, hasp asks again. */
 void unknown_commands_forget(struct unknown_commands *u);
 
