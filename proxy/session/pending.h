@@ -31,7 +31,7 @@ enum pending_kind {
 	PENDING_SUBSCRIBE,
 	PENDING_EXEC,
 	PENDING_DISCARD, /* DISCARD, or UNWATCH outside of a transaction */
-	PENDING_LOCK, /* a call on a lock, or an error in its place */
+	PENDING_LOCK, /* a script call on a lock, or one that returns an error */
 	PENDING_INFO, /* LOCK.INFO: hasp adds fields to Redis' reply */
 	PENDING_LIST, /* LOCK.LIST: the reply shows whether Redis serves the client */
 	PENDING_QUORUM, /* a command on a lock of a quorum: if Redis accepts it, hasp asks the
@@ -40,7 +40,7 @@ enum pending_kind {
 	                * may take a lock */
 	PENDING_GUARD, /* a command on guarded keys, of either strategy */
 	PENDING_LOGIN, /* hasp's own command, which asks whether the client is logged in */
-	PENDING_COUNT, /* hasp's own write before a WAIT */
+	PENDING_COUNT, /* hasp's own write before the client's WAIT */
 	PENDING_STREAM, /* SYNC, MONITOR: if Redis accepts it, a stream of bytes begins */
 	PENDING_NOTICE, /* hasp must see the reply, but no later request waits for it */
 	PENDING_SETINFO, /* CLIENT SETINFO: the name or the version of the client's library */
@@ -67,7 +67,7 @@ struct pending_request {
 	                        * the transaction and the watches */
 	bool ended; /* with `ends_transaction`: the reply's first line shows the success */
 	uint32_t number; /* with `ends_transaction`: the caller's number for the transaction */
-	bool by_eval; /* hasp has sent a call with the script's text in place of the request */
+	bool by_eval; /* the call in place of the request was an EVAL, with the script's text */
 	bool is_short; /* the call is short; after the answer +BUSY, hasp sends a full one */
 	struct list node; /* in session.awaited, transaction.queued or an EXEC's `queued` */
 	struct freelist *freelist; /* where pending_free() puts the memory; NULL: free() */
@@ -113,10 +113,10 @@ struct pending_request *pending_new_of(struct freelist *freelist, enum pending_k
 void pending_free(struct pending_request *r);
 void pending_free_list(struct list *l);
 
-/* Adds the request's present memory to *total; pending_free() subtracts it again. */
+/* Adds the request's memory to *total, or updates it there; pending_free() subtracts it. */
 void pending_charge(struct pending_request *r, size_t *total);
 
-/* Adds the key of a lock to probe when the request is answered. */
+/* Adds the key of a lock that hasp probes when Redis has answered the request. */
 void pending_add_probe_key(struct pending_request *r, struct slice key);
 /* Calls `fn` with each probe key of the request, and of the requests that an EXEC ran. */
 void pending_each_probe_key(const struct pending_request *r,
@@ -124,7 +124,7 @@ void pending_each_probe_key(const struct pending_request *r,
 
 /* Returns true for AUTH, HELLO with AUTH, and an EXEC that carries one of these out. Since
  * version 7.2, Redis sends no reply to a login that fails while earlier replies are unwritten;
- * hasp would take the next reply for the login's. */
+ * hasp would then take the next reply for the login's. */
 bool pending_logs_in(const struct pending_request *r);
 
 /* True for a request that, if Redis accepts it, ends the transaction and the watches. Later

@@ -39,8 +39,8 @@ enum session_login {
 enum session_certainty {
 	SESSION_CERTAIN,
 	SESSION_UNCERTAIN, /* a request may or may not have changed the link */
-	SESSION_USER_UNCERTAIN, /* as SESSION_UNCERTAIN; and hasp does not know the user, or the
-	                         * user's name is too long to keep */
+	SESSION_USER_UNCERTAIN, /* as SESSION_UNCERTAIN; besides, hasp does not know the user,
+	                         * or did not keep the user's name, which is too long */
 };
 
 struct session {
@@ -102,11 +102,12 @@ void session_await(struct session *s, struct pending_request *r);
 /* Like session_await(), but in a transaction keeps the request until EXEC. */
 void session_track(struct session *s, struct pending_request *r);
 
-/* Frees a request of an opaque client, and marks what it may change as unknown. */
+/* Frees a request whose reply hasp will not see, because the client is opaque. Assumes that
+ * Redis accepts a valid name; marks other state that the request may change as unknown. */
 void session_assume(struct session *s, struct pending_request *r);
 
-/* Removes the request from `awaited`, if it is there: it is no longer in flight, or will be
- * sent again. The caller then owns the request. */
+/* Removes a request from `awaited`, if it is there: the request is no longer in flight, or will
+ * be sent again. The caller then owns the request. */
 void session_withdraw(struct session *s, struct pending_request *r);
 
 /* Ends the transaction, because EXEC is about to be sent. Returns the request that awaits
@@ -126,7 +127,7 @@ typedef void session_done_fn(void *arg, struct pending_request *r, int db,
 void session_reply(struct session *s, struct pending_request *r, const struct resp_reply *reply,
                    struct slice captured, session_done_fn *done, void *arg);
 
-/* Ends an awaited request to which no reply is applied, and frees it. */
+/* Frees an awaited request without applying a reply. */
 void session_complete(struct session *s, struct pending_request *r);
 
 /* Calls `fn` for each awaited request, and for each request that an awaited EXEC runs. `db`:
@@ -143,7 +144,8 @@ void session_each_queued(const struct session *s, const struct pending_request *
 bool session_may_be_blocked(const struct session *s);
 
 /* Handles a frame for link_ops.on_frame(). Returns true for a message or an acknowledgement.
- * `head`: the link's oldest request; *ended: it has got its last acknowledgement. */
+ * `head`: the link's oldest request. Sets *ended to true if `head` has got its last
+ * acknowledgement. */
 bool session_frame(struct session *s, const struct reply_scan *frame,
                    struct pending_request *head, bool *ended);
 
@@ -161,7 +163,7 @@ void session_set_admission(struct session *s, enum session_login admission);
  * texts of the user and the password must be set. */
 void session_set_logged_in(struct session *s);
 
-/* Returns the user as which the connection is logged in; NULL: not known. */
+/* Returns the name of the connection's user; NULL: not known. */
 const char *session_user(const struct session *s);
 
 bool session_is_subscribed(const struct session *s);
@@ -173,8 +175,8 @@ static inline bool session_is_muted(const struct session *s)
 	return !s->opaque && s->proto == 2 && session_is_subscribed(s);
 }
 
-/* Makes the session opaque. It awaits no reply any more, so the effects of requests in flight
- * are unknown. */
+/* Makes the session opaque. The session then awaits no replies, so the effects of requests in
+ * flight stay unknown. */
 void session_make_opaque(struct session *s);
 
 #endif

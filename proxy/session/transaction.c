@@ -32,7 +32,7 @@ static void set_transaction_state(struct transaction *t, enum transaction_state 
 
 /* --- watched keys ------------------------------------------------------------------- */
 
-/* A watched key, in the database in which it was watched. Its bytes follow the struct. */
+/* A watched key and its database. The key's bytes follow the struct. */
 struct watched_key {
 	struct map_node by_key;
 	int db;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * transaction: a connection's MULTI, and the keys that it watches for itself. MULTI and WATCH
- * apply to the commands after them, so they count from when they are sent. DISCARD, UNWATCH and
- * RESET count when Redis has accepted them; the client's later requests wait for that.
+ * transaction: a connection's transaction, and the keys that its application watches. MULTI and
+ * WATCH apply to the commands after them, so hasp applies them when it sends them. hasp applies
+ * DISCARD, UNWATCH and RESET when Redis has accepted them; the client's later requests wait for
+ * that.
  *
  *            MULTI sent
  *     NONE ------------> QUEUING ---longer than may be kept---> TOO_LONG
@@ -54,15 +55,15 @@ struct transaction {
 	uint32_t nunguarded; /* number of queued commands that name no guarded key under the
 	                      * configuration of `generation` */
 	uint32_t generation; /* the policy_env.generation in which hasp counted `nunguarded` */
-	struct pending_request *exec; /* has the pending requests since MULTI in its `queued`,
-	                               * and will await EXEC's reply; NULL: there are none */
+	struct pending_request *exec; /* will await EXEC's reply; its `queued` has the pending
+	                               * requests since MULTI. NULL: there are none */
 	struct buf kept; /* the commands since MULTI, if there are guards */
 	struct watched_keys *watched; /* NULL: there are none, as for most clients */
 	int selected_db; /* if `selects`: the database of the last queued SELECT */
 	enum transaction_state state : 8; /* only transaction.c writes the state */
 	enum transaction_guards guards : 8; /* how guards affect the open transaction */
 	bool watching : 1; /* Redis may watch keys for the application */
-	bool may_be_slow : 1; /* a queued command may be slow: see commands.def, PACE */
+	bool may_be_slow : 1; /* a queued command may be slow: see PACE in commands.def */
 	bool selects : 1; /* since MULTI, a SELECT was queued */
 };
 
@@ -81,7 +82,7 @@ static inline size_t transaction_nbytes(const struct transaction *t)
 
 /* Call this when MULTI is sent. Redis refuses a nested MULTI, which changes nothing. */
 void transaction_begin(struct transaction *t);
-/* Call this when Redis has answered MULTI. All earlier commands are answered, too. */
+/* Call this when Redis has answered MULTI, and so all earlier commands, too. */
 void transaction_begun(struct transaction *t);
 /* Counts `n` commands that are sent for Redis to queue. */
 void transaction_add(struct transaction *t, uint32_t n);
