@@ -67,7 +67,7 @@ static bool guard_concerns(const struct policy_env *env, const struct command_in
 		/* A command that hasp does not know yet may do anything. */
 		if (!what->command && !commands_are_learned(env->commands))
 			return true;
-		/* No rule applies to commands that may block, such as BLPOP. */
+		/* Like rules, guards do not apply to writes that may block, such as BLPOP. */
 		if ((flags & COMMAND_WRITE) && !(flags & COMMAND_BLOCKING))
 			return true;
 		if (what->command && command_runs_script(what->command))

@@ -54,10 +54,10 @@ struct classifier {
 };
 struct classifier *classifier_new(void);
 void classifier_free(struct classifier *classifier); /* NULL is allowed */
-/* Forgets all commands: the configuration, or COMMAND's reply, has changed. */
+/* Forgets all commands. Call it when the configuration, or COMMAND's reply, has changed. */
 void classifier_reset(struct classifier *classifier);
 
-/* Looks up `name`, of any length and in any case, known to hasp or not. */
+/* Returns the facts about `name`, which may have any length, be in any case, and be unknown. */
 struct command_info classifier_find(const struct policy_env *env, struct slice name);
 
 /* Remembers `what` for requests that begin like the request at `p`. That request is whole, has
@@ -66,7 +66,7 @@ void classifier_remember(struct classifier *classifier, const char *p, size_t ar
                          size_t name_len, const struct command_info *what);
 
 /* Hashes `head`, the first word of a request, and the first two bytes of `name`. Returns the
- * index in `prefixes`: the highest bits, because they depend on all bits of both factors. */
+ * index in `prefixes`: the highest bits, because these depend on all hashed bits. */
 static inline size_t classifier_place(uint64_t head, const char *name)
 {
 	uint16_t first_two;

@@ -36,7 +36,7 @@ static bool sections_matter(const struct command_info *what)
 	       what->is_discovered;
 }
 
-/* Sets the keys: the arguments with the numbers `args`. `known`: see context_set_matched(). */
+/* Sets the keys. `args`: their indices in argv. `known`: see context_set_matched(). */
 static void set_keys(struct context *x, const size_t *args, size_t n,
                      const struct command_key *known)
 {

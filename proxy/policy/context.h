@@ -32,7 +32,8 @@ struct command_info {
 	/* If no rule concerns the command, and the command can release no lock, hasp passes it
 	 * without a decision. */
 	bool is_plain;
-	bool is_unknown; /* COMMAND's reply did not name it: hasp asks about the command */
+	bool is_unknown; /* COMMAND's reply did not name it, so hasp asks Redis about the
+	                  * command */
 	bool may_be_slow; /* Redis may take long to answer; such a command is not plain */
 	bool blocks; /* the command may wait for data */
 	bool is_stateless; /* the command may be sent on a shared link */
@@ -42,10 +43,10 @@ struct command_info {
 	bool may_be_quorums; /* a rule with a quorum could concern the command */
 	bool is_observed; /* a rule or guard in mode OBSERVE could concern the command */
 	bool is_discovered; /* discovery observes the command */
-	bool is_sampled; /* discovery needs only some of these commands: watched.h. A discovered
-	                  * command without this flag is not plain */
-	bool is_matched; /* is_write, is_guarded, may_be_quorums or is_observed: the command's
-	                  * keys decide whether a section concerns it */
+	bool is_sampled; /* discovery sees only some of these commands: watched_may_sample(). A
+	                  * discovered command without this flag is not plain */
+	bool is_matched; /* is_write, is_guarded, may_be_quorums or is_observed is true: the
+	                  * keys decide whether a section concerns the command */
 	bool reads_value; /* the command may read a lock with owner = value */
 	bool may_release; /* the command could end a lock that a client waits for */
 	bool never_inspect; /* hasp passes the command without a look at its arguments */
@@ -61,13 +62,12 @@ enum verdict {
 	DISPATCH_PASS, /* send the command as it came */
 	DISPATCH_CALL, /* send env->rewritten instead */
 	DISPATCH_GUARD, /* carry out pending->guard_op, step by step */
-	DISPATCH_ASK_LOGIN, /* ask Redis whether the client is logged in. If not, Redis' error
-	                     * answers the command; else decide about the command again */
-	DISPATCH_COUNT_WRITES, /* write and delete a key first, so that WAIT covers the
-	                        * client's writes on other links. An error answers the command;
-	                        * else decide about the command again */
-	DISPATCH_DEFER, /* decide when no reply is due any more: a reply may change the
-	                 * decision */
+	DISPATCH_ASK_LOGIN, /* ask Redis whether the client is logged in. If not, the client
+	                     * gets Redis' error; else decide about the command again */
+	DISPATCH_COUNT_WRITES, /* write and delete a key first, so that WAIT covers the client's
+	                        * writes on other links. If Redis answers with an error, the
+	                        * client gets it; else decide about the command again */
+	DISPATCH_DEFER, /* decide after all due replies, because they may change the decision */
 	DISPATCH_LEARN, /* decide when Redis has described the command */
 	DISPATCH_NEED_MORE, /* dispatch_early() only: the decision needs the whole request */
 };
@@ -81,8 +81,8 @@ enum route {
 	ROUTE_DEDICATED, /* a link of the client's own while the command is in flight */
 	ROUTE_BARE, /* as ROUTE_DEDICATED, but if Redis refuses the replay of the client's
 	             * state, hasp sends the command all the same */
-	ROUTE_TRANSACTION, /* a link of the client's own, until Redis keeps neither a
-	                    * transaction nor watched keys for the client there */
+	ROUTE_TRANSACTION, /* a link of the client's own, until the client has neither a
+	                    * transaction nor watched keys on it */
 	ROUTE_PINNED, /* a link of the client's own from now on. hasp knows the state that the
 	               * command leaves there, and can replay it on another link */
 	ROUTE_STICKY, /* as ROUTE_PINNED, but hasp does not know the state, or cannot replay
@@ -92,8 +92,8 @@ enum route {
 struct decision {
 	enum verdict verdict;
 	/* The request that awaits the reply; the caller owns it. NULL: nothing depends on the
-	 * reply, or the transaction that queues the command has the request. Later commands
-	 * wait for the reply after GUARD, and after a CALL with `discards` = 0. */
+	 * reply, or the transaction that queues the command has the request. After GUARD, and
+	 * after a CALL with `discards` = 0, later commands wait for the reply. */
 	struct pending_request *pending;
 	bool watches_refusal; /* if the reply is an error, Redis has aborted the transaction */
 	unsigned discards; /* number of replies that hasp discards before the command's reply */
@@ -105,11 +105,11 @@ struct decision {
 	bool turns_opaque; /* hasp cannot follow the client's replies from now on */
 };
 
-/* Arrays for the keys of a command are on the stack up to this size, on the heap above. */
+/* Up to this many keys, arrays for a command's keys are on the stack; else on the heap. */
 #define KEYS_ON_STACK 32
 
-/* The most keys of a command that hasp rewrites; hasp refuses commands with more. Their script
- * would keep Redis busy for more than a tenth of a second, and hasp for some ms. */
+/* The most keys of a command that hasp rewrites; hasp refuses commands with more. With more
+ * keys, the script would keep Redis busy for over a tenth of a second, and hasp for some ms. */
 #define COMMAND_KEYS_MAX 16384
 
 /* The locks that a client has, and the guarded keys that it has read. */
@@ -145,7 +145,7 @@ struct context {
 	struct context_locks **locks; /* context_holds() and context_read_set() read them */
 	struct tracker_client **watched; /* the tracker's record of the client; *watched is NULL
 	                                  * until the tracker watches the client */
-	const char *listener; /* the entry of `listen` by which the client came */
+	const char *listener; /* the entry of `listen` that accepted the client */
 	bool needs_wait_ping; /* the client wrote on other links; a WAIT on its present link
 	                       * does not cover these writes */
 	bool must_log_in; /* Redis requires a login, and this client has none */
@@ -179,8 +179,8 @@ static inline struct context_locks *context_own_locks(const struct context *x)
 }
 
 /* Sets the command of a whole request. Finds its keys and their sections once for all functions
- * that decide about the command. The keys are valid until one of these functions is called
- * again for `env`. */
+ * that decide about the command. The keys are valid until a context_set_*() is called again for
+ * `env`. */
 void context_set_command(struct context *x, struct policy_env *env,
                          const struct command_info *what, const struct resp_view *req);
 /* As context_set_command(), for a caller that has already found the section of the argument
@@ -209,13 +209,13 @@ static inline const struct guard *context_guard_enforced(const struct command_ke
 	return k->guard && k->guard->mode == MODE_ENFORCE ? k->guard : NULL;
 }
 
-/* Returns the client's token for a rule or guard with the owner `kind`. Before its login, a
- * client gets its connection's token instead of that of its name or address. With the latter,
- * hasp, which has more permissions, could change the locks of other clients for it. `scratch`
- * may hold the token's bytes. */
+/* Returns the client's token for a rule or guard with the owner `kind`. Until a client logs in,
+ * its token is its connection's, whatever `kind` is. Otherwise it could make hasp, which has
+ * more permissions, change locks of clients with the same name or address. `scratch` may hold
+ * the token's bytes. */
 struct slice context_token(const struct context *x, enum owner_kind kind, struct buf *scratch);
 
-/* Functions for the parts of a pending request that session/ does not know. */
+/* Functions for the parts of a pending request that session/ only keeps. */
 extern const struct pending_ops context_rest;
 
 /* Adds `command_sample` to the request that awaits the reply to a passed command; in a

@@ -197,7 +197,7 @@ static struct decision decide_request(struct context *x)
 	return what->is_write ? decide_write(x) : pass;
 }
 
-/* Counts a command that a transaction queues: by its number, hasp finds its reply in EXEC's. If
+/* Counts a command that a transaction queues. The count shows where its reply is in EXEC's. If
  * there are guards, keeps the command, because hasp may have to send the transaction again. */
 static void count_queued(struct context *x, bool was_in_multi, struct decision *d)
 {
@@ -279,7 +279,7 @@ static const struct command_key *single_key(const struct context *x)
 	return c && command_single_key(c) && x->keys.n ? x->keys.v : NULL;
 }
 
-/* True if the rest of the request cannot make it concern a rule, guard or reserved key. */
+/* True if no rule, guard or reserved key can concern the request, whatever its rest is. */
 static bool is_decided(const struct context *x)
 {
 	const struct command_info *what = x->what;

@@ -27,8 +27,8 @@
 /* Returns the link that the command needs. Changes nothing. */
 enum route dispatch_route(const struct context *x);
 
-/* True if clients may wait for a lock that a write of keys ends. `ruled`: one of the keys may
- * have a rule. */
+/* True if a client may be waiting for a lock that a write ends. `ruled`: one of the written
+ * keys may have a rule. */
 static inline bool dispatch_heeds_releases(const struct policy_env *env, bool ruled)
 {
 	return (ruled && env->rules_wait) || waiters_any(env->waiters);
@@ -49,7 +49,7 @@ bool dispatch_queue_plain(const struct policy_env *env, struct session *s, struc
 
 /* Decides about a long request by its `beginning`: PASS (and changes the session), NEED_MORE or
  * LEARN. If the command's name is complete, sets the command of `x`, and writes the facts about
- * it to `what`. `is_name_long`: the part of the name is longer than any command's name. */
+ * it to `what`. `is_name_long`: the name is already longer than any command's. */
 struct decision dispatch_early(struct context *x, const struct resp_view *beginning,
                                struct command_info *what, bool is_name_long);
 

@@ -33,7 +33,7 @@ bool guard_needs_pinned(const struct context *x)
 	return false;
 }
 
-/* True if a client of this process waits for the guard: an optimistic try would fail. */
+/* True if a client of this process waits for the guard: an optimistic attempt would fail. */
 static bool guard_is_waited_for(const struct context *x, struct slice key)
 {
 	const struct waiters *waiters = x->env->waiters;

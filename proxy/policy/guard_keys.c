@@ -119,7 +119,7 @@ static bool may_have_read(const struct context *x, struct slice key)
 	return context_read_set(x)->overflowed || (read_set_entry && read_set_entry->read);
 }
 
-/* True if the command acquires `g`, and does not release it by its own write. */
+/* True if the command acquires `g`, and does not release `g` by a write of its own. */
 static bool is_reader(const struct context *x, const struct guard *g, bool can_write)
 {
 	struct slice name = x->req->argv[0];
@@ -140,7 +140,7 @@ enum guard_use guard_key_use(const struct context *x, const struct guard *g, siz
 }
 
 /* True if the connection may have read the key, whose guard has strategy = check, and not
- * written it since. While any reply is due, the result is true: a read may be among them. */
+ * written it since. Also true while replies are due, because one may be a read's. */
 static bool may_be_read(const struct context *x, struct slice key)
 {
 	const struct read_set_entry *e = read_set_find(x->env->read_sets, context_read_set(x),

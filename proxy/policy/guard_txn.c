@@ -139,7 +139,7 @@ static struct decision refuse_transaction(struct context *x, const char *error)
 	return d;
 }
 
-/* As refuse_transaction(), for a transaction of which hasp does not know the keys. */
+/* As refuse_transaction(), for a transaction whose keys hasp does not know. */
 static struct decision refuse_unfollowed(struct context *x, const char *error)
 {
 	read_set_overflow(&context_own_locks(x)->read_set);

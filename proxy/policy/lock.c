@@ -36,8 +36,8 @@ static size_t next_waited(const struct context *x, const struct lock_call *call,
 	return i;
 }
 
-/* Decides to send the call in env->rewritten, and to await its reply if that may change a hold,
- * or if clients wait for one of the keys. */
+/* Decides to send the call in env->rewritten, and to await its reply. In a transaction, awaits
+ * it only if it may change a hold, or if clients wait for a key. */
 static struct decision await_call(struct context *x, const struct lock_call *call,
                                   struct lock_request *lock_request)
 {
@@ -132,11 +132,11 @@ static const struct rule *enforced_rule(const struct context *x, struct slice ke
 	return rule && rule->mode == MODE_ENFORCE ? rule : NULL;
 }
 
-/* hasp ignores longer values (in bytes), and a script's arguments after this many. */
+/* hasp notes a script's arguments of up to this many bytes, and at most this many of them. */
 #define NOTED_VALUE_MAX 4096
 #define NOTED_ARGS_MAX 16
 
-/* Records that the command may release the client's lock; no reply will show whether it did. */
+/* Records that the command may release the client's lock: hasp will not see whether it did. */
 static void note_unseen_release(struct context *x, const struct rule *rule, struct slice key)
 {
 	struct policy_env *env = x->env;
@@ -636,9 +636,10 @@ static struct slice compared_value(const struct context *x)
 	return SLICE_NONE;
 }
 
-/* Finds the token of a lock with owner = value: the value that the connection has stored, or,
- * for commands that do not take the lock, read. A command that names an expected value needs no
- * earlier read, because Redis compares the values. */
+/* Finds the token of a lock with owner = value: the value that the connection has stored. For
+ * commands that do not acquire the lock, a value that the connection has read counts, too. A
+ * command that names an expected value needs no earlier read, because Redis compares the
+ * values. */
 static void find_value(const struct context *x, struct lock_key *key)
 {
 	const struct command *c = x->what->command;
@@ -664,7 +665,7 @@ static void find_value(const struct context *x, struct lock_key *key)
 	key->token = what == SEEN_VALUE ? value : SLICE_NONE;
 }
 
-/* With owner = value, the value that a connection stored is the token. */
+/* Finds the token for each key with a rule. */
 static void find_tokens(struct context *x, struct lock_keys *k)
 {
 	struct slice tokens[OWNER_VALUE] = { SLICE_NONE };
@@ -701,7 +702,7 @@ static bool may_end_lock(const struct context *x, const struct lock_key *k, stru
 {
 	switch (call->effect) {
 	case LOCK_EFFECT_TAKES:
-		/* The command may store a new value, which ends the lock of the old one. */
+		/* The command may store a new value, which ends the old value's lock. */
 		return k->rule->owner == OWNER_VALUE && k->token.p && !call->only_if_free;
 	case LOCK_EFFECT_EXPIRES:
 		/* If another connection took the lock, hasp does not know the lock's expiry. */

@@ -28,20 +28,20 @@ bool lock_info_is_of_guard(const struct policy_env *env, struct slice key);
 bool lock_value_matters(const struct rule *rule);
 /* True if hasp notes which connections read the rule's locks. */
 bool lock_reads_matter(const struct policy_env *env, const struct rule *rule);
-/* Records the rules' locks that a passed request reads. */
+/* Records which locks of rules a passed request reads. */
 void lock_note_read(struct context *x, struct decision *d);
 
 /* Decides about a write. PASS: no rule concerns it. */
 struct decision lock_decide_write(struct context *x);
 
 /* Writes the call of a command to env->rewritten again, with the options x->opts (such as the
- * script's text, or another place in the line), and updates `r`. An MLOCK continues its try.
- * The configuration that decided about the command must still be in force. Sets *wait_ms: how
- * long the call may wait in line. */
+ * script's text, or another place in the line), and updates `r`. An MLOCK continues its
+ * attempt. The configuration that decided about the command must still be in force. Sets
+ * *wait_ms: how long the call may wait in line. */
 void lock_rewrite(struct context *x, struct pending_request *r, int64_t *wait_ms);
 
-/* True for an UNLOCK or MUNLOCK whose earlier call named the acquisition that it gives back. By
- * now the hold may have ended, and hasp would not find it again. */
+/* True for an UNLOCK or MUNLOCK if an earlier call of it named the acquisition to give back. A
+ * new call must name the same one, which hasp could not find again if the hold has ended. */
 bool lock_names_given_back(const struct context *x, const struct lock_request *p);
 
 /* True if the present configuration gives the MLOCK of `p` the same owner and kind of lock as
@@ -53,7 +53,7 @@ bool lock_multi_stays(struct context *x, const struct lock_request *p);
  * `wait`, so that a client of another worker or hasp may wait. */
 bool lock_is_waited_for(const struct context *x, size_t i);
 
-/* Records that a passed script may release the rules' locks that it names. If exactly one of
+/* Records that a passed script may release the locks of rules that it names. If exactly one of
  * them has owner = value, hasp reads this lock before and after the script. */
 void lock_note_script(struct context *x, struct decision *d);
 

@@ -13,14 +13,14 @@ void policy_init(struct policy_env *env);
 /* Frees the fields that belong to policy, not `config`. All clients must be gone. */
 void policy_fini(struct policy_env *env);
 
-/* Ends a turn of the worker's loop: starts the watches that the next turn needs, and frees the
- * memory that one long command took. */
+/* Ends a turn of the worker's loop: begins to note the reads of locks if a section now needs
+ * that, and frees memory that one long command took. */
 void policy_end_turn(struct policy_env *env);
 
 /* Puts `config` in force. The worker owns `config`. */
 void policy_use_config(struct policy_env *env, struct config *config);
 
-/* Puts the commands in force that env->commands has learned from the server. */
+/* Puts in force what env->commands has learned from the server. */
 void policy_use_commands(struct policy_env *env);
 
 #endif

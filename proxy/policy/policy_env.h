@@ -50,7 +50,7 @@ struct policy_env {
 	bool rules_wait; /* a rule of `config` has `wait` */
 	bool values_matter; /* an enforced rule has owner = value and foreign_del = refuse */
 	bool reads_matter; /* hasp notes which connections read an enforced rule's locks */
-	bool rules_enforce, guards_enforce; /* a rule is in mode ENFORCE; a guard is */
+	bool rules_enforce, guards_enforce; /* a rule, or a guard, is in mode ENFORCE */
 	bool quorum_is_there; /* the worker has connections to the quorum's servers */
 	bool verbs_quorum; /* a quorum stores the locks of the verbs */
 	bool rules_quorum; /* a quorum stores the locks of an enforced rule of `config` */
@@ -61,7 +61,8 @@ struct policy_env {
 	struct buf rewritten; /* for building a rewritten request */
 	struct buf token; /* for building an owner's token */
 	struct buf keys; /* the array of context.keys */
-	/* The tokens by which the present client holds the locks that its call takes. */
+	/* The tokens under which the present client already holds the locks that its call
+	 * acquires. */
 	struct slice own_tokens[OWN_TOKENS_MAX];
 	struct buf given_back; /* rewrite_opts.given_back of the current UNLOCK or MUNLOCK */
 	struct freelist pending; /* free blocks of PENDING_SIZE bytes */

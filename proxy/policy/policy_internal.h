@@ -6,7 +6,7 @@
  *   guard.c       commands on guarded keys
  *   guard_txn.c   writes of guarded keys that no script can run, and transactions
  *   guard_keys.c  the guarded keys of a command
- *   policy.c      what changes with the configuration
+ *   policy.c      applies the configuration to struct policy_env
  */
 #ifndef HASP_POLICY_POLICY_INTERNAL_H
 #define HASP_POLICY_POLICY_INTERNAL_H
@@ -33,7 +33,7 @@ struct guard_keys {
 	bool locks; /* a key has a guard with strategy = lock */
 	bool incomplete; /* more than GUARD_KEYS_MAX keys are guarded: not all are in `v` */
 	int64_t wait_ms; /* the shortest `wait` of the guards, if `locks`; else 0 */
-	int64_t replicas, replicas_timeout_ms; /* each: the acquired guards' largest value */
+	int64_t replicas, replicas_timeout_ms; /* the largest values of all acquired guards */
 	struct buf token; /* the bytes of all v[].token */
 	/* guard_keys_add() finds repeated keys in this map; nodes[i] is for the key v[i]. */
 	struct map by_key;
@@ -48,7 +48,8 @@ void guard_keys_init(struct guard_keys *k);
 /* Makes the list of the command's guarded keys, in the command's order, without tokens. */
 void guard_keys_find(const struct context *x, struct guard_keys *k);
 /* Adds the keys `more` of a later command to the list `all`, which guard_keys_init() made. Both
- * must have fewer than READ_SET_MAX keys together. If both have a key, `more` says its use. */
+ * must have fewer than READ_SET_MAX keys together. If both have a key, the entry of `more`
+ * remains, but a written key stays written. */
 void guard_keys_add(struct guard_keys *all, const struct guard_keys *more);
 /* Finds the tokens of the guarded keys, and which of the keys the client has read. */
 void guard_keys_name(const struct context *x, struct guard_keys *k);

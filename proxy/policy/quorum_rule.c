@@ -63,8 +63,8 @@ static const struct rule *find_rule(const struct context *x, size_t *n)
 
 /* --- the request to the quorum ------------------------------------------------------------ */
 
-/* Reads a command that takes, frees or extends a lock, by the same function as for a lock that
- * is in one Redis. */
+/* Reads a command that takes, frees or extends a lock. Uses the same function as for a lock
+ * that is in one Redis. */
 static enum parsed parse_write(struct context *x, struct quorum_command *q)
 {
 	struct policy_env *env = x->env;
@@ -248,7 +248,7 @@ bool quorum_command_read(struct context *x, struct quorum_command *q)
 	return rule ? parse(x, rule, q) == PARSED_OK : x->what->is_verb && verb_read(x, q);
 }
 
-/* True for LOCK.INFO of a key with a rule or a guard, which no quorum stores. */
+/* True for LOCK.INFO of a key with a rule or a guard: no quorum stores such a lock. */
 static bool is_of_section(const struct context *x)
 {
 	return x->what->verb == VERB_INFO && x->req->argc == 2 &&

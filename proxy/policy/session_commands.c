@@ -15,7 +15,8 @@
 #include "config/match.h"
 #include "lock/guard/checked_read.h"
 
-/* The longest client name, in bytes, that can own locks; else the connection owns them. */
+/* The longest name, in bytes, by which a client can own locks. If the name is longer, the
+ * connection owns them. */
 #define NAME_MAX_BYTES 512
 /* hasp replays commands of at most this many arguments. */
 #define ARGS_MAX 16
@@ -72,7 +73,7 @@ static struct decision on_select(struct context *x)
 	struct pending_request *r = pending_new(PENDING_SELECT);
 	int64_t n;
 
-	/* Redis refuses what is no such number, and the session applies it only after +OK. */
+	/* Redis refuses other arguments, and the session applies the number only after +OK. */
 	r->db = args_integer(arg(x, 1), &n) && n >= 0 && n <= INT_MAX ? (int)n : -1;
 	return await_session(x, r);
 }
@@ -162,8 +163,8 @@ static struct decision on_multi(struct context *x)
 	return d;
 }
 
-/* Passes a request that, if Redis accepts it, ends the transaction and the watches, so that the
- * client may go to a shared link. `r`: the pending request; NULL: none yet. */
+/* Passes a request that ends the transaction and the watches if Redis accepts it. The client
+ * may then go to a shared link. `r`: the pending request; NULL: none yet. */
 static struct decision await_end(const struct context *x, struct pending_request *r)
 {
 	bool can_share = x->env->config->pooling == POOLING_SHARED && !x->session->opaque &&
@@ -206,7 +207,8 @@ static bool is_checked(const struct context *x, struct slice key)
 	return g && g->strategy == STRATEGY_CHECK;
 }
 
-/* Marks a read of the key before WATCH as lost: Redis does not check changes before WATCH. */
+/* If the client read the key before WATCH, marks the read as lost, because Redis does not check
+ * changes before WATCH. */
 static void outdate_read(const struct context *x, struct slice key)
 {
 	struct read_set_entry *e = read_set_find(x->env->read_sets, context_read_set(x),
@@ -309,8 +311,8 @@ static struct decision on_sunsubscribe(struct context *x)
 	return subscribe(x, SUBSCRIBED_SHARDS, true);
 }
 
-/* True for CLIENT REPLY OFF or SKIP, after which Redis leaves out replies, and in a transaction
- * also for ON. */
+/* True for CLIENT REPLY OFF or SKIP, after which Redis leaves out replies. In a transaction,
+ * also true for ON. */
 static bool suppresses_replies(const struct context *x)
 {
 	struct slice opts = arg(x, 2);
@@ -454,8 +456,7 @@ struct decision session_command_decide(struct context *x)
 	return session_commands[x->what->session].decide(x);
 }
 
-/* True if an argument is too long to keep. hasp keeps arguments for a replay on another
- * link. */
+/* True if hasp cannot keep the arguments for a replay on another link. */
 static bool is_too_long(const struct resp_view *req)
 {
 	for (size_t i = 1; i < req->argc; i++)

@@ -14,7 +14,7 @@
 /* Index of numkeys in EVAL script numkeys key ... arg ... */
 #define SCRIPT_NUMKEYS 2
 
-/* Arrays of groups by a section's index. NULL: the section is not in mode OBSERVE. */
+/* Groups, indexed by the section's index. NULL: the section is not in mode OBSERVE. */
 struct observed_rules {
 	struct key_group **rules;
 	struct key_group **guards;
@@ -297,7 +297,7 @@ void watched_request(struct context *x, struct decision *d, bool is_whole)
 {
 	struct command_sample *s;
 
-	/* hasp would not see the reply, and so could report nothing to the tracker. */
+	/* hasp would not see the reply, and so could not report it to the tracker. */
 	if (x->session->opaque)
 		return;
 	s = see(x, is_whole);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * watched: reports to the tracker (watch/tracker.h) what passing commands do to their keys,
- * after Redis has answered them. Keys of rules and guards in mode OBSERVE are watched, and all
- * keys by `hasp --discover` or a section [discover]. Nothing changes for the client.
+ * after Redis has answered them. hasp watches the keys of rules and guards in mode OBSERVE;
+ * with `hasp --discover` or a section [discover], it watches all keys. Nothing changes for the
+ * client.
  *
  *   request --passed as it came--> Redis --> reply --> the client
  *       `--> command sample -------------------`--> tracker --> log, reports
@@ -13,8 +14,8 @@
  * for. No command waits for another because it is watched.
  *
  * The tracker does not see commands that block, commands without an answer (CLIENT REPLY),
- * commands that an enforced rule rewrites, and which keys a script writes. Of commands that are
- * so long that hasp streams them, the tracker sees only those that write one guarded key.
+ * commands that an enforced rule rewrites, nor which keys a script writes. If a command is so
+ * long that hasp streams it, the tracker sees the command only if it writes one guarded key.
  */
 #ifndef HASP_POLICY_WATCHED_H
 #define HASP_POLICY_WATCHED_H
@@ -28,8 +29,8 @@ void watched_fini(struct policy_env *env);
 /* True for commands that discovery observes. */
 bool watched_concerns(const struct command *c);
 
-/* True if discovery needs to see the command only when watched_wants() is true. Otherwise the
- * command takes and ends no lock, and nothing relevant has happened on its key. */
+/* True if discovery needs to see the command only when watched_wants() is true. If it is false,
+ * the command takes and ends no lock, and nothing relevant has happened on its key. */
 bool watched_may_sample(const struct command *c);
 
 /* Returns true if watched_request() must see the command `c`, which is whole, has at least two
