@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * client: a client's state and buffers, its memory, its end, and the context in which policy/
- * decides about its requests. It knows nothing of the steps of a request: exchange.c runs them.
+ * decides about its requests. The steps of a request are in exchange.c.
  */
 #include "client/client_internal.h"
 
@@ -450,8 +450,8 @@ void client_rewrite_opts(const struct client *c, bool eval, struct rewrite_opts 
 	opts->eval = eval || in_multi || s->opaque || s->affects_next;
 	opts->resp3 = s->proto == 3;
 	opts->ticket = waiters_ticket(c->env->policy.waiters);
-	/* Commands in a transaction never wait, nor do those of an opaque client, to which hasp
-	 * could not report a grant. */
+	/* Commands in a transaction never wait. Nor do commands of an opaque client, because
+	 * hasp could not report a grant to it. */
 	if (!in_multi && !s->opaque && s->db >= 0) {
 		opts->wait_max_ms = c->waiter ? waiter_left_ms(c->waiter) : INT64_MAX;
 		opts->place = c->waiter ? waiter_place(c->waiter) : 0;
@@ -498,8 +498,8 @@ void client_context(struct client *c, struct context *x)
 	/* In front of a cluster, the cluster session sends the write that must precede WAIT. */
 	x->needs_wait_ping = c->needs_wait_ping && !c->env->node->links.connect;
 	x->must_log_in = client_must_log_in(c);
-	/* A pinned client may have sent CLIENT CACHING, or the like, which applies to the next
-	 * command: that must not be one of hasp's own. */
+	/* A pinned client may have sent CLIENT CACHING, or the like. It applies to the next
+	 * command, which must not be one of hasp's own. */
 	x->may_be_optimistic = !c->pinned && !c->transacting;
 	x->identity = client_identity;
 	x->make_opts = make_opts;

@@ -64,7 +64,7 @@ enum limit {
 	LIMIT_NO_MEMORY, /* clients closed because malloc() failed */
 	LIMIT_IDLE, /* clients closed because they sent no request for too long */
 	LIMIT_LOGIN, /* clients closed because they did not log in in time */
-	LIMIT_REQUEST, /* requests longer than max_request or than the free memory */
+	LIMIT_REQUEST, /* requests longer than max_request, or than the free memory allows */
 	LIMIT_LINKS, /* links to Redis that hasp did not open because there were links_max */
 	LIMIT_DESCRIPTORS, /* connections refused for want of file descriptors */
 };
@@ -130,7 +130,7 @@ struct client_env {
 	struct list handed; /* clients in state CLIENT_HANDED, oldest first */
 	size_t nhanded, nhanded_max; /* number of clients in `handed`, and its limit */
 	/* Sends the next hasp a client's socket and its record (client_record.c). Returns 0, or
-	 * an errno: EAGAIN, if it can be sent later. NULL: there is no next hasp. */
+	 * an errno; EAGAIN: try again later. NULL: there is no next hasp. */
 	int (*hand_over)(void *arg, int fd, struct slice record);
 	struct list finishing; /* clients whose last bytes are being sent, oldest first */
 	struct list dead; /* closed clients, which clients_reap() frees */
@@ -151,8 +151,8 @@ struct client_env {
 	/* Begins a round of all workers. The caller has set r->step and r->end. */
 	void (*begin_round)(void *arg, struct round *r);
 	void *arg;
-	/* Clients that hasp will resume where they were parked. `run` drains the list after the
-	 * sockets that are ready now. */
+	/* Clients that hasp will resume where they were parked. `run` drains the list when hasp
+	 * has served the sockets that are ready now. */
 	struct list runnable;
 	struct watch run;
 };
@@ -164,7 +164,7 @@ void clients_init(struct client_env *env);
 
 /* Makes a client of the connection `fd`, and owns `fd` and `tls`. `listener`: the entry of
  * `listen` that accepted the connection; it outlives the client. `tls`: NULL if the connection
- * is not encrypted. `behind`: the client's address by the load balancer's PROXY header, AF_INET
+ * is not encrypted. `behind`: the client's address in the load balancer's PROXY header, AF_INET
  * or AF_INET6; NULL: there was no such header. */
 void client_new(struct client_env *env, int fd, const char *listener, struct tls *tls,
                 const struct sockaddr_storage *behind);
@@ -178,7 +178,7 @@ void client_take_over(struct client_env *env, int fd, const char *listener,
 struct client *client_of_holder(const struct hold_owner *o);
 struct client *client_of_reader(const struct read_set *r);
 
-/* Appends what the log calls the client: "127.0.0.1:4711 name". */
+/* Appends the client's address and name, for the log: "127.0.0.1:4711 name". */
 void client_describe(struct client *c, struct buf *out);
 /* client_describe() as a holds_describe_fn and as a read_sets_describe_fn. */
 void client_describe_holder(const struct hold_owner *o, struct buf *out);
@@ -204,10 +204,10 @@ void clients_reap(struct client_env *env);
  * Call this about once a second. */
 void clients_sweep(struct client_env *env);
 
-/* Call this when the node has become another server: closes clients that cannot move to it. */
+/* Call this when the node has another server: closes clients that cannot move to that one. */
 void clients_follow(struct client_env *env);
 
-/* Call this when the node takes requests again: resumes the clients that wait for that. */
+/* Call this when the node takes requests again: resumes the clients that wait for the node. */
 void clients_go_on(struct client_env *env);
 
 /* Resumes the clients that wait for Redis' answer about unknown commands (commands/learn.h).
@@ -219,26 +219,26 @@ void clients_know_commands(struct client_env *env);
  * Redis ends, because they are subscribed or blocked. */
 size_t clients_under_way(const struct client_env *env, size_t *nbound);
 
-/* Begins to drain: from now on each client leaves when it is at rest (drain.c): when it has no
- * lock, guard or transaction, and does not wait. While clients drain, call clients_sweep() more
- * often. */
+/* Begins to drain. From now on, each client leaves when it is at rest: when it has no lock,
+ * guard or transaction, and does not wait (drain.c). While clients drain, call clients_sweep()
+ * more often. */
 void clients_drain(struct client_env *env);
 
-/* While all clients together use more than memory_limit, closes the client that uses most.
+/* While all clients together use more than memory_limit, closes the heaviest one: weigh().
  * Frees the memory that only this loop iteration needed. Call this in each iteration, because
  * hasp reads nothing while clients use too much. */
 void clients_shed(struct client_env *env);
 /* If much memory is free, returns it to the kernel. Call this about once a second. */
 void clients_trim(struct client_env *env);
 
-/* Closes all clients because hasp ends, even in the middle of their work. So hasp does not
- * release their locks, which expire with their leases. */
+/* Closes all clients because hasp ends, even in the middle of their work. Therefore hasp does
+ * not release their locks, which expire with their leases. */
 void clients_close(struct client_env *env, const char *reason);
 
 /* --- the hand-over to the next hasp ------------------------------------------------------- */
 
-/* hasp sends the next hasp at most this many clients without an answer. The kernel keeps them
- * in the buffer of a socket, and counts each as an open file of the user. */
+/* The most clients that await an answer of the next hasp. The kernel keeps their sockets in a
+ * buffer, and counts each as an open file of the user. */
 #define DRAIN_HANDED_MAX ((size_t)64)
 
 /* Call this when the next hasp has answered whether it took the first client of `handed`.
@@ -248,7 +248,7 @@ bool drain_answered(struct client_env *env, bool taken);
 void drain_successor_gone(struct client_env *env);
 
 /* True if hasp understands all of the record. Sets *listener to the entry of `listen` that
- * accepted the client, as a part of the record. */
+ * accepted the client; it points into the record. */
 bool client_record_check(const struct resp_view *record, struct slice *listener);
 
 /* --- the table of clients by number ------------------------------------------------------- */

@@ -87,7 +87,7 @@ enum next_link {
 };
 
 /* The part of a client's question to the other workers that only the client's own worker reads.
- * Each worker in turn has the rest. */
+ * Each worker in turn has the rest (struct round). */
 struct client_asked {
 	struct client *client; /* NULL: the client is gone */
 	size_t nbytes; /* memory of the question, in bytes */
@@ -119,19 +119,19 @@ struct client {
 	/* For each request, hasp reads the flags without `: 1`, because a byte is faster to
 	 * read than a bit. */
 	bool eof; /* the client has ended its side of the connection, so it sends no more */
-	bool shared; /* the link that `user` is on is shared */
-	bool bare; /* the client has a link of its own for one command, without its state, which
-	            * hasp could not replay there */
+	bool shared; /* `user` is on a shared link */
+	bool bare; /* the client has a link of its own for one command. The link lacks the
+	            * client's state, which hasp could not replay there */
 	bool transacting : 1; /* MULTI or WATCH was sent over the client's own link, and no
 	                       * reply has ended its effect */
-	bool altered : 1; /* the client's own link may have more state than its login says */
+	bool altered : 1; /* the client's own link may have state that is not in its login */
 	bool link_sticky : 1; /* the client needs its present link, because hasp cannot replay
 	                       * its state on another; `pinned` is set, too */
 	bool stays : 1; /* the next hasp has refused to take the client */
 	bool asks_login : 1; /* before it sends `current`, hasp has asked Redis whether the
 	                      * client is logged in */
 	bool needs_wait_ping; /* the client wrote on other links, or another client wrote for
-	                       * it: WAIT on its present link would not cover that */
+	                       * it: WAIT on its present link would not cover these writes */
 	bool pinned; /* the client needs a link of its own until RESET, or for ever */
 	bool saw_success; /* Redis carried out a request of the client, maybe without a login */
 	bool in_error; /* before `saw_success`: the last bytes from Redis belong to an error */
@@ -143,7 +143,7 @@ struct client {
 	                   * env->runnable, or in no list */
 	struct client_share *share; /* the client's memory, while hasp counts that; else NULL */
 	struct client_env *env;
-	struct link_user user; /* the client as the user of a link, or, at first, of none */
+	struct link_user user; /* the client as the user of a link; at first, of no link */
 	struct client_link_wait *link_wait; /* NULL: the client waits for no link */
 	struct owner_identity *identity; /* NULL until hasp needs it */
 	/* The request at the head of `in` that hasp answers step by step; NULL: there is none.
@@ -174,8 +174,8 @@ struct client {
 	                              * NULL unless CLIENT_PARKED_ROUND */
 	struct tracker_client *watched; /* NULL until the tracker watches the client */
 	const char *listener; /* the entry of `listen` that accepted the client */
-	/* The client's address by the PROXY header. With TLS and without that header, a copy of
-	 * the peer's, for the log after the socket has lost it. NULL: ask the socket. */
+	/* The client's address in the PROXY header. With TLS but no such header, the peer's
+	 * address, which the socket may lose before hasp logs it. NULL: ask the socket. */
 	struct sockaddr_storage *behind;
 };
 
@@ -258,7 +258,7 @@ static inline bool client_may_pause_link(const struct client *c)
 }
 
 /* Stops reading from a link of the client's own while the client leaves replies unread, so that
- * further replies stay in Redis. Goes on reading if the client may be waiting for hasp to read
+ * further replies stay in Redis. Does not stop if the client may be waiting for hasp to read
  * its requests. */
 void client_steer_link(struct client *c);
 
@@ -311,7 +311,7 @@ void client_print_peer(const struct client *c, char *out, size_t n);
 /* Parks the client: the request at the head of `in` waits until client_unpark(). `why`: a state
  * CLIENT_PARKED_*. */
 void client_park(struct client *c, enum client_state why);
-/* Call this when a parked client can go on: it becomes OPEN, and resumes. */
+/* Makes a parked client OPEN, and resumes it. */
 void client_unpark(struct client *c);
 
 /* As client_unpark(), after the reply for which the client was parked. If `in` is empty, only
@@ -319,8 +319,8 @@ void client_unpark(struct client *c);
 void client_go_on(struct client *c);
 
 /* Puts the client on env->runnable. Later, clients_run() takes the client's next requests from
- * `in`, or goes on with `current`. Event handlers do not do this themselves, so that none is
- * entered again while it runs. If the client's state changes first, it is not resumed. */
+ * `in`, or goes on with `current`. Event handlers do not do this themselves, so that no handler
+ * is entered again while it runs. If the client's state changes first, it is not resumed. */
 void client_resume(struct client *c);
 
 /* True if clients_run() has still to resume the client. */
@@ -339,7 +339,7 @@ void client_complete_current(struct client *c);
 /* True if the decision about `current` is still valid: since then, neither the configuration
  * nor Redis' list of commands has changed. */
 bool client_is_decided(const struct client *c);
-/* Drops `current`, which is not in flight, and decides about the request again. Its waiter
+/* Drops `current`, which is not in flight, and decides about the request again. The waiter
  * stays. */
 void client_decide_again(struct client *c);
 
@@ -427,9 +427,9 @@ enum route route_for(const struct client *c, const struct context *x);
  * client as CLIENT_PARKED_LINK, and try again later. */
 bool route_take(struct client *c, enum route route);
 
-/* Call this when the client lost its shared link, and had no request in flight: asks for
- * another link. The new link must log in, because Redis may have closed the old link when the
- * user was deleted. */
+/* Call this when the client lost its shared link, and had no request in flight. If the client
+ * has logged in, asks for another link, whose login shows whether Redis has closed the old link
+ * because the user was deleted. */
 void route_rejoin(struct client *c);
 
 /* If the client has a link of its own but may share, moves it to a shared link as soon as one
@@ -444,8 +444,8 @@ void route_reset(struct client *c);
 /* True if hasp can restore all state of the client's link on another link. */
 bool route_is_replayable(const struct client *c);
 
-/* True if a client that lost a link of its own can go on with another: hasp can replay all its
- * state, and waits for servers (failover_wait) or is paused. */
+/* True if a client that lost a link of its own can go on with another one: hasp can replay all
+ * the client's state, and waits for servers (failover_wait) or is paused. */
 bool route_can_replace(const struct client *c);
 
 /* Call this when the node has moved, so that the client's link may be outdated. If the client's
@@ -454,8 +454,8 @@ bool route_can_replace(const struct client *c);
  * in a transaction. */
 void route_follow_node(struct client *c);
 
-/* Call this if the link that the client waits for failed. If another kind of link will do,
- * returns true: call route_take() again. */
+/* Call this if the link that the client waits for failed. Returns true if another kind of link
+ * will do: then call route_take() again. */
 bool route_has_another(struct client *c, enum link_end end);
 
 /* --- send.c ------------------------------------------------------------------------------- */
@@ -497,13 +497,13 @@ void send_count(struct client *c, const struct decision *d);
 /* --- partial.c ---------------------------------------------------------------------------- */
 
 /* Passes an invalid request up to its fault: Redis answers with a protocol error, and closes.
- * Does not pass later bytes: if Redis saw no fault, it could run what hasp has not checked. */
+ * Does not pass later bytes: if Redis saw no fault, it could run unchecked commands. */
 void partial_pass_bad(struct client *c, struct cursor *k);
 /* Refuses the request with `error`, after the replies that are due, and closes the client. May
  * first park the client, until it can take a link of its own. */
 void partial_refuse_long(struct client *c, struct cursor *k, const char *error);
-/* True if Redis refuses the request, which is not whole yet. Redis rejects long requests of a
- * client that has not logged in at their first bytes. */
+/* True if Redis refuses the request, which is not whole yet. Before a client has logged in,
+ * Redis rejects its long requests at their first bytes. */
 bool partial_is_refused(const struct client *c);
 /* Cuts the request off, so that Redis refuses it. First asks Redis whether the client is logged
  * in: if an AUTH is in flight, or Redis requires no login any more, Redis would accept the
@@ -537,8 +537,8 @@ void complete_lock(struct client *c, struct pending_request *r, const struct res
 /* Gives the request's command sample to the tracker, unless an earlier call has done so. */
 void complete_watched(struct pending_request *r, int db, const struct resp_reply *reply);
 
-/* Handles an EXEC that Redis carried out, but that took a lock whose lease has ended: sends the
- * client an error in place of the reply, and undoes the locks. */
+/* Handles an EXEC that took a lock whose lease ended before the reply came: sends the client an
+ * error in place of the reply, and undoes the locks. */
 void complete_exec_refuse(struct client *c, struct pending_request *exec);
 
 /* --- guard_events.c ----------------------------------------------------------------------- */

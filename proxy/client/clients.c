@@ -32,8 +32,8 @@ static void clients_run(struct client_env *env)
 		resume(c);
 }
 
-/* First resumes the clients that an earlier event of this turn lets go on, because their
- * requests came before those that hasp can read from `s` now. */
+/* First resumes clients that became runnable earlier in this turn, because their requests came
+ * before those that hasp can read from `s` now. */
 static void on_readable(struct stream *s)
 {
 	struct client *c = client_of(container_of(s, struct client, stream));
@@ -302,7 +302,7 @@ void clients_know_commands(struct client_env *env)
 	list_move_all(&waiting, &env->learning);
 	while (!list_empty(&waiting))
 		client_unpark(container_of(waiting.next, struct client, turn));
-	/* Let the clients decide now: the caller forgets the answer when this returns. */
+	/* Decide about the commands now: the caller forgets the answer when this returns. */
 	clients_run(env);
 }
 

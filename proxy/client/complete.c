@@ -46,7 +46,7 @@ void complete_watched(struct pending_request *r, int db, const struct resp_reply
 	r->command_sample = NULL;
 }
 
-/* Applies to the locks what the reply means for them. */
+/* Applies the reply to the locks of the request. */
 static void complete_locks(struct client *c, struct pending_request *r, int db,
                            const struct resp_reply *reply)
 {
@@ -77,7 +77,7 @@ static void on_done(void *arg, struct pending_request *r, int db,
 		value_read_complete(r->value_read, &client_own_holds(c)->seen, db, frame);
 	if (r->checked_read)
 		checked_read_complete(r->checked_read, db, reply, frame);
-	/* An error that comes here was in EXEC's reply: on_line() has handled all others. */
+	/* An error here was an element of EXEC's reply: on_line() has handled all others. */
 	if (r->lock_request && slice_starts(frame, SLICE_LIT("-LOCKED ")))
 		lock_request_locked(r->lock_request);
 	complete_locks(c, r, db, reply);

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * drain: how clients leave while hasp drains. hasp still serves a client in the middle of its
- * work. When the client is at rest, hasp hands it over to the next hasp, or closes it: if there
- * is no next hasp, or if the record cannot hold all of the client's state.
+ * work. When the client is at rest, hasp hands it over to the next hasp. If there is no next
+ * hasp, or if the record cannot hold all of the client's state, hasp closes the client.
  *
  *                   .-- its record and socket are sent --> HANDED --taken--> closed here only
  *   OPEN, at rest --|                                        `--not taken--> OPEN
  *                   `-- they cannot be sent --> closed
  *
- * The socket of a client that is HANDED stays open in both processes, and neither reads from
- * it: what the client sends stays in the kernel. The next hasp answers before it reads. If the
+ * The socket of a client that is HANDED stays open in both processes. Neither process reads
+ * from it: the client's bytes stay in the kernel. The next hasp answers before it reads. If the
  * next hasp ends before it answers, this hasp still has the client.
  */
 #include "client/client_internal.h"
@@ -20,7 +20,7 @@
 
 /* A client that connected just before hasp drains has this many seconds to send a request. */
 #define DRAIN_NEW_CLIENT_SECONDS 5.0
-/* hasp does not hand a client over with a longer part of a request, but awaits the rest. */
+/* If a part of a request is longer, hasp awaits the rest before it hands the client over. */
 #define DRAIN_IN_MAX ((size_t)16 * 1024)
 
 /* True if the client is in a transaction, or has a lock or guard. */
@@ -105,8 +105,9 @@ static int send_record(struct client *c)
 	return rc;
 }
 
-/* True if the client comes to rest when hasp reads no more of its requests. It must read its
- * replies, and not wait in a blocking command, during which hasp must see it hang up. */
+/* True if the client comes to rest when hasp reads no more of its requests. The client must
+ * have read its replies. It must not wait in a blocking command, because hasp would not see it
+ * hang up. */
 static bool may_be_paused(const struct client *c)
 {
 	return c->state == CLIENT_OPEN && c->user.inflight && stream_pending(&c->stream) == 0 &&

@@ -45,8 +45,8 @@ enum wait_ready {
 };
 
 /* Prepares `current`, which may wait in line for `wait_ms`, to be sent with `ticket`. Makes a
- * waiter. If `lazy`, and nothing can hold the command back on its way, leaves that until the
- * command has to wait, because most commands never wait. */
+ * waiter. If `lazy`, and nothing can hold the command back on its way, makes no waiter before
+ * the command has to wait, because most commands never wait. */
 static enum wait_ready prepare_wait(struct client *c, struct slice key, int64_t wait_ms,
                                     struct slice ticket, bool lazy)
 {
@@ -72,7 +72,7 @@ static enum wait_ready prepare_wait(struct client *c, struct slice key, int64_t 
 }
 
 /* Sends the error in env->rewritten in place of `current`, and drops `current`. Awaits the
- * reply: a client that turned opaque first would also get the reply to hasp's DISCARD. */
+ * reply: if the client turned opaque before, it would also get the reply to hasp's DISCARD. */
 static void refuse_to_wait(struct client *c)
 {
 	struct pending_request *r = pending_new(PENDING_PROBE);
@@ -144,7 +144,7 @@ static void wait_in_turn(struct client *c, const struct op_out *out)
 		client_set_state(c, CLIENT_PARKED_REPLY);
 		client_close(c, not_understood);
 	} else if (c->eof && c->state == CLIENT_PARKED_TURN) {
-		/* hasp knows the place by now, so the client leaves without a search. */
+		/* hasp knows the client's place by now, and need not search for it. */
 		client_close(c, "hung up while it waited for a lock");
 	} else if (c->state == CLIENT_PARKED_TURN) {
 		watch_for_deadlock(c, t);
@@ -293,7 +293,7 @@ static bool do_act(struct client *c, const struct op_action *a, const struct op_
 	return false;
 }
 
-/* Sends the bytes that must precede the action, and then does the same as do_act(). */
+/* Sends the bytes that must precede the action, and then calls do_act(). */
 static bool take_action(struct client *c, const struct op_action *a, struct op_out *out)
 {
 	bool passes;
@@ -340,8 +340,8 @@ static bool exchange_event(struct client *c, const struct op_event *e)
 	struct op_action a;
 	bool passes;
 
-	/* Events from OP_GRANTED on end a wait. To log them, hasp finds the client by its own
-	 * struct hold_owner. */
+	/* Events from OP_GRANTED on end a wait. To log such an event, hasp finds the client by
+	 * the client's own struct hold_owner. */
 	if (e->kind >= OP_GRANTED)
 		(void)client_own_holds(c);
 	f = client_facts(c, &out);
@@ -433,8 +433,8 @@ static bool lock_goes_on(struct client *c, struct context *x)
 	return true;
 }
 
-/* Releases the locks of a request about which hasp decides again. Uses the client's link, so
- * that the next try finds the locks free; if the link is gone, hasp's own connection. */
+/* Releases the locks of a request about which hasp decides again. Besides hasp's own
+ * connection, uses the client's link, so that the next attempt finds the locks free. */
 static void undo_parts_by_link(struct client *c, const struct context *x)
 {
 	const struct lock_request *p = c->current->lock_request;
@@ -467,8 +467,8 @@ static bool is_decided_again(struct client *c, struct context *x)
 	return true;
 }
 
-/* Sends `current` again, from the head of `in`, or goes on where it was parked. `eval`: Redis
- * has answered that it lacks the script of a call on a lock. */
+/* Sends `current` again, from the head of `in`, or goes on where `current` was parked. `eval`:
+ * Redis has answered that it lacks the script of a call on a lock. */
 static void send_again(struct client *c, bool eval)
 {
 	const struct guard_op *op = c->current->guard_op;
@@ -542,8 +542,8 @@ static bool on_count_line(struct client *c, struct slice line)
 	return false;
 }
 
-/* True if the request ends a transaction that is open in Redis. The client must be logged in,
- * and Redis would queue all that hasp sends before the EXEC. */
+/* True if the request ends a transaction that is open in Redis. Such a client has logged in,
+ * and Redis would queue a PING before the EXEC. */
 static bool is_in_transaction(const struct pending_request *r)
 {
 	return r->kind == PENDING_EXEC;
@@ -579,7 +579,7 @@ static bool on_login_line(struct client *c, struct slice line)
 			metrics_count(&c->env->counters.commands[COMMAND_PASSED], 1);
 		return true;
 	}
-	/* Redis answered the PING of a client without a login, so it requires none any more. */
+	/* Redis answered a PING without a login, so it requires none any more. */
 	if (line.n && *line.p == '+')
 		c->env->node->links.login_required = false;
 	if (c->current->kind == PENDING_LOGIN) {

@@ -131,7 +131,7 @@ static const struct guard_op_key *queued_key(const struct client *c)
 
 void guard_events_queued(struct client *c)
 {
-	/* Do not count a client again that lost its place and queues again. */
+	/* A client that has a place lost it and queues again: it was counted before. */
 	if (!waiter_place(c->waiter))
 		count_waits(queued_key(c));
 }

@@ -239,8 +239,8 @@ static void release_in_vain(const struct op_facts *f, struct op_send *s, bool wi
 		guard_op_release(op, GUARD_OP_FAILED, true);
 }
 
-/* Ends the operation, and makes the action send `answer`. If that is empty, the link passes
- * Redis' answer. */
+/* Ends the operation, and makes the action send `answer`. If `answer` is empty, the link passes
+ * Redis' reply. */
 static void complete(const struct op_facts *f, struct op_action *a, struct slice answer,
                      enum guard_op_result result)
 {
@@ -278,7 +278,7 @@ static struct op_action abort_transaction(const struct op_facts *f, struct slice
 	return a;
 }
 
-/* Ends an operation that Redis answered. `answer`: in `captured`, a constant, or empty. */
+/* Ends an operation that Redis answered. `answer`: part of `captured`, a constant, or empty. */
 static struct op_action end_transaction(const struct op_facts *f, struct slice answer,
                                         enum guard_op_result result,
                                         const struct resp_reply *reply, struct slice captured)
@@ -498,7 +498,7 @@ static struct op_action acked(const struct op_facts *f, bool enough)
 	return end_in_vain(f, SLICE_LIT(OP_NOREPLICAS));
 }
 
-/* hasp may withdraw the script, but no release: the client's next commands rely on it. */
+/* hasp may withdraw the script, but not a release, on which the client's next commands rely. */
 bool guard_steps_may_be_withdrawn(const struct guard_op *op)
 {
 	return op->phase == GUARD_OP_SCRIPTED;

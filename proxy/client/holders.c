@@ -64,8 +64,8 @@ static void holder_client(const struct client *c, struct buf *address, struct bu
 
 /* The workers' answer about the holder of a lock or guard. Times are as clock_now(). */
 struct holder {
-	double learnt_at; /* when the holder's worker learnt of the hold; the latest counts. 0:
-	                   * no worker knows a holder */
+	double learnt_at; /* when the holder's worker learnt of the hold. The latest hold
+	                   * counts. 0: no worker knows a holder */
 	double since;
 	int64_t lease_ms; /* the lease; 0: not known */
 	bool renewed;
@@ -94,8 +94,8 @@ static void holder_write(struct buf *out, const struct holder *h, const struct p
 struct holder_query {
 	struct round round;
 	bool of_guard; /* the question is about a guard, not a lock */
-	bool other; /* the question is about the holder at the time `at`, if that is an owner
-	             * other than `token` */
+	bool other; /* the question: which owner other than `token` had the lock or guard at the
+	             * time `at`? */
 	double at;
 	int db;
 	struct buf key, token;
@@ -173,7 +173,7 @@ static void holder_query_fini(struct holder_query *q)
 
 /* hasp asks all workers who owns the lock, and then logs the event. No client waits for it. */
 
-/* A question keeps texts of at most this many bytes; hasp logs an event with more at once. */
+/* A question has texts of at most this many bytes; if they are longer, hasp logs at once. */
 #define EVENT_NBYTES_MAX ((size_t)64 * 1024)
 
 struct event_ask {
@@ -231,7 +231,7 @@ void holders_ask(void *arg, const struct event_to_log *event, struct slice token
 /* How many fields Redis' reply to LOCK.INFO has: for most locks, and for a read-write lock. */
 #define REDIS_FIELDS 5
 #define REDIS_SIDE_FIELDS 7
-/* A question has copies of the key, the owner and the answer: at most this many bytes. */
+/* A question has copies of the key, the owner and the answer, of at most this many bytes. */
 #define ASK_NBYTES_MAX ((size_t)1024 * 1024)
 
 /* A question to the workers, for LOCK.INFO. */
@@ -298,7 +298,7 @@ static bool take_value(struct slice *rest, struct slice *value)
 	return true;
 }
 
-/* Redis' reply: all its fields, and among them the owner and the fencing token; empty: nil. */
+/* Redis' reply: all its fields, and the values of `owner` and `fence`; empty: nil. */
 struct redis_info {
 	struct slice fields, owner, fence;
 	size_t nfields;

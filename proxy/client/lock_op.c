@@ -108,7 +108,7 @@ static struct op_action answer_number(const struct op_facts *f, long long n)
 	return (struct op_action){ .act = OP_ANSWER, .reply = { .type = ':', .integer = n } };
 }
 
-/* Ends the request without its lock: the client gets `bytes`; empty: out->text. */
+/* Ends the request without its lock. The client gets `bytes`; if empty, out->text. */
 static struct op_action lock_op_refuse(const struct op_facts *f, struct slice bytes)
 {
 	lock_op_undo_parts(f->request, f->db);
@@ -282,9 +282,9 @@ static struct op_action lock_op_on_timed_out(const struct op_facts *f)
 	if (!parts_are_undone(p))
 		count_lock_wait(f, WAIT_TIMED_OUT);
 	/* An MLOCK releases the locks that it has. The client gets its answer after that, so
-	 * that its next request finds the locks free. While their slot is migrating, no client
-	 * can take them, so hasp withdraws this call, and its own connection releases the locks
-	 * as soon as it can. */
+	 * that its next request finds the locks free. While the locks' slot is migrating, no
+	 * client can take them. Then hasp withdraws this call, and releases the locks over its
+	 * own connection as soon as it can. */
 	if (f->in_line && lock_request_is_multi(p)) {
 		waiter_leave(f->waiter);
 		parts_undo(p);

@@ -74,7 +74,7 @@ struct op_send {
 	struct buf bytes; /* the first bytes; exchange.c releases the buffer */
 	struct slice more; /* bytes after `bytes`, which another struct owns */
 	bool is_call; /* `more` calls a script, which keeps Redis busy for longer */
-	unsigned ndiscards; /* number of replies, at first, that hasp discards */
+	unsigned ndiscards; /* number of first replies, which hasp discards */
 	unsigned nunseen, unseen; /* number of further replies, and how the link handles them:
 	                           * LINK_* */
 	unsigned flags; /* how the link handles the last reply; 0: there is none */
@@ -86,7 +86,7 @@ struct op_out {
 	struct op_send send;
 	struct buf own; /* memory for bytes of `lock` or of the answer */
 	char text[64]; /* the answer if action.answer is empty; "": there is no answer */
-	struct attempt lock; /* WAIT, CONFIRM, ASK_REPLICAS: the lock that they are about */
+	struct attempt lock; /* WAIT, CONFIRM, ASK_REPLICAS: the lock of the action */
 	int64_t lease_ms; /* WAIT, CONFIRM: the lease; 0: the application has set the expiry */
 	struct slice line; /* WAIT: Redis' answer `+QUEUED place now held` */
 	/* WAIT: the counters of the key's section; NULL: hasp does not count the waiter. */
@@ -131,7 +131,7 @@ struct op_action lock_op_step(const struct op_facts *f, const struct op_event *e
 unsigned lock_op_flags(const struct pending_request *r, bool waits,
                        const struct rewrite_opts *opts);
 /* Ends a request with `reply`, after the client has got its answer. `is_cut_off`: hasp can send
- * the client no more bytes. Does nothing for a success without a waiter. */
+ * the client no more bytes. If false, does nothing for a success without a waiter. */
 void lock_op_reply(const struct pending_request *r, const struct hold_owner *holds, int db,
                    const struct waiter *waiter, bool is_cut_off,
                    const struct resp_reply *reply);
@@ -160,7 +160,7 @@ enum op_act guard_steps_reply(struct guard_op *op, const struct resp_reply *repl
 void guard_steps_send(const struct op_facts *f, const struct op_request *call);
 /* Sends the next step of a transaction, for OP_NEXT. */
 void guard_steps_next(const struct op_facts *f, const struct rewrite_opts *opts);
-/* Ends an operation that cannot wait for its guard. */
+/* Ends an operation that needs to wait for its guard but cannot. */
 void guard_steps_give_up(const struct op_facts *f);
 /* Returns how long the next step may wait in line, at most `most`, in ms. */
 int64_t guard_steps_wait_ms(const struct guard_op *op, int64_t most);

@@ -130,7 +130,7 @@ bool partial_stream(struct client *c, struct cursor *k)
 
 	if (c->scan.state == 0 || !is_long(c, held.n))
 		return false;
-	/* If hasp parsed at each read, the cost would be the square of the request's length. */
+	/* If hasp parsed at each read, the cost would grow with the square of the length. */
 	if (fits && held.n < c->decide_at)
 		return false;
 	c->decide_at = 2 * held.n;

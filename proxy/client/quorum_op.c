@@ -236,7 +236,7 @@ static bool claim_lock(const struct client *c, const struct quorum_command *q,
 }
 
 /* True if owner = value, and the client has read another owner's value since it took the lock.
- * Its own lock is gone, and its command is about the other owner's. */
+ * The client's own lock is then gone, and its command is about the other owner's lock. */
 static bool has_read_another(const struct client *c, const struct quorum_command *q,
                              const struct hold *h)
 {

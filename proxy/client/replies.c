@@ -17,9 +17,9 @@
 
 /* --- bytes ------------------------------------------------------------------------------- */
 
-/* Handles a client that leaves replies unread. hasp pauses its link, so that further replies
- * stay in Redis. It must not do so while other clients await replies there, or while the client
- * still sends. It then keeps the replies, and closes the client at client_output_limit. */
+/* Handles a client that leaves replies unread. hasp pauses the client's link, so that further
+ * replies stay in Redis. While other clients await replies on the link, or the client still
+ * sends, hasp instead keeps the replies, and closes the client at client_output_limit. */
 static void on_unread(struct client *c)
 {
 	if (!client_check_output(c))
@@ -159,7 +159,7 @@ static void watch_frames(struct client *c)
 		link_watch(c->user.link, session_is_subscribed(&c->session));
 }
 
-/* Restarts the client's time to log in, because RESET has logged the client out. */
+/* If RESET has logged the client out, restarts the client's time to log in. */
 static void begin_login(struct client *c, bool was_logged_in)
 {
 	if (was_logged_in)
@@ -265,7 +265,7 @@ static bool on_late_exec(struct client *c, struct pending_request *exec, struct 
 	struct reply_scan scan = { 0 };
 	size_t used;
 
-	/* If `bytes` is empty, the reply was too long to keep, and so is no error. */
+	/* If `bytes` is empty, the reply was too long to keep: it cannot be an error. */
 	if (bytes.n && reply_scan(&scan, bytes.p, bytes.n, &used) != RESP_OK)
 		return true;
 	if (resp_reply_is_error(&scan.reply) || scan.reply.nil || !lock_op_exec_is_late(exec))
@@ -413,8 +413,8 @@ static void on_pool_failed(struct pool_waiter *w, enum link_end end, const char 
 
 	if (c->state == CLIENT_PARKED_LINK && route_has_another(c, end))
 		go_on_linked(c);
-	/* If Redis refuses the login, the user was deleted, and Redis would close the client. A
-	 * client without a request can otherwise wait until Redis is back. */
+	/* If Redis refuses the login, the user was deleted, and Redis would close the client.
+	 * After another failure, a client without a request can wait until Redis is back. */
 	else if (c->state == CLIENT_PARKED_LINK || (!c->user.link && end == LINK_REFUSED))
 		end_with_link(c, end, reason, 0);
 }

@@ -187,8 +187,8 @@ bool route_is_replayable(const struct client *c)
 	       !session_is_subscribed(s) && c->state != CLIENT_TUNNEL;
 }
 
-/* True if the client must leave its link. An outdated link leads to the old server, but hasp's
- * own connection, which renews and releases, already to the new one. */
+/* True if the client must leave its link. An outdated link leads to the old server, but hasp
+ * already renews and releases locks at the new server, over its own connection. */
 static bool must_leave(const struct client *c, bool shared)
 {
 	if (c->shared)
@@ -254,8 +254,8 @@ bool route_take(struct client *c, enum route route)
 {
 	bool shared = may_share(c, route);
 
-	/* Do not put the link back for other clients: in front of a cluster, it has node
-	 * connections of its own, and with guards, hasp watches keys over it. */
+	/* Do not put such a link back for other clients: in front of a cluster, the link has
+	 * node connections of its own; with guards, hasp watches keys over the link. */
 	if (is_passing(route) && (c->env->node->links.connect || c->env->policy.guards_enforce))
 		route = ROUTE_PINNED;
 	if (is_held_back(c) || is_bound_to_close(c))

@@ -7,7 +7,7 @@
 
 #include "client/op.h"
 
-/* hasp counts the memory of calls of this many bytes at once, of others after the input. */
+/* If a call has this many bytes, hasp counts its memory at once; else after the input. */
 #define LONG_CALL ((size_t)64 * 1024)
 
 void send_bytes(struct client *c, struct slice bytes)
