@@ -41,7 +41,7 @@ static void on_exhausted(void *owner, int error)
 		          strerror(error), atomic_load(a->nclients), dropped);
 }
 
-/* Log lines about refused clients, at most, in ten seconds. */
+/* The most log lines about invalid PROXY headers in ten seconds. */
 #define REFUSED_WARNINGS_MAX 10
 
 static void drop(const struct listener *l, int fd)

@@ -108,7 +108,7 @@ static bool may_leave(struct worker *w)
 
 	if (now >= w->leave_at)
 		clients_close(&w->clients, "drain_timeout");
-	/* Wait for clients that arrive from the previous hasp: they go to the next hasp. */
+	/* Wait for clients that arrive from the previous hasp, and must go to the next hasp. */
 	if (w->clients.n || (atomic_load(&w->shared->arriving) && now < w->leave_at))
 		return false;
 	if (w->drain_grace_at <= 0)
@@ -352,7 +352,7 @@ static void *worker_main(void *arg)
 	struct worker *w = arg;
 
 	ev_run(w->loop, 0);
-	/* Close clients before their rounds end: they point to the rounds. */
+	/* Close clients before their rounds end, because clients point to their rounds. */
 	clients_close(&w->clients, "hasp is shutting down");
 	worker_round_leave(w);
 	atomic_fetch_sub(&w->shared->running, 1);

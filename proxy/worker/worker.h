@@ -29,8 +29,8 @@ struct worker_shared {
 	double started_at; /* the date, in seconds since 1970 */
 	_Atomic long clients; /* number of open clients */
 	_Atomic long handed_over; /* clients that the next hasp has taken */
-	_Atomic int arriving; /* clients that the previous hasp is handing over, and channels
-	                       * by which more may come */
+	_Atomic int arriving; /* number of clients that the previous hasp is handing over, plus
+	                       * channels through which more may come */
 	_Atomic int running; /* workers whose thread has not ended */
 	_Atomic int upstream[WORKERS_MAX]; /* enum control_health of the best server, as each
 	                                    * worker saw it within the last second */
@@ -48,7 +48,8 @@ struct worker_shared {
 	struct shared_tracker *tracker; /* watch/shared_tracker.h */
 	struct stats *stats; /* lock/events/stats.h */
 	struct watcher *watcher; /* upstream/watcher.h; it posts to all of `workers` */
-	pthread_mutex_t rounds; /* protects `gone`; all fields below while hasp makes workers */
+	pthread_mutex_t rounds; /* protects `gone` and, while hasp makes workers, all fields
+	                         * below */
 	bool gone[WORKERS_MAX]; /* by the worker's number: the worker has ended */
 	struct worker *workers[WORKERS_MAX];
 	size_t nworkers;
@@ -69,21 +70,22 @@ void workers_end_watch(struct worker_shared *shared);
 /* Logs the totals of the enforced sections, and the observations of rules and guards in mode
  * OBSERVE. Returns false if no section ever was in that mode. From any thread. */
 bool workers_report(struct worker_shared *shared);
-/* workers_each_observed() calls it with the number of each event of each rule that ever
- * observed; see observed_fn in watch/tracker.h. `kind`: a stats_kind_word(). Any thread. */
+/* workers_each_observed() calls it for each event of each rule that ever was in mode OBSERVE,
+ * with the number of these events; see observed_fn in watch/tracker.h. `kind`: a
+ * stats_kind_word(). Any thread. */
 typedef void workers_observed_fn(void *arg, const char *kind, const char *rule,
                                  const char *event, uint64_t n);
 void workers_each_observed(struct worker_shared *shared, workers_observed_fn *fn, void *arg);
 
-/* Begins the discovery of locks in the commands of all clients, or ends it and forgets its
- * results, as `config` says. `config` is in force or about to be. */
+/* As `config` says, begins the discovery of locks in the commands of all clients, or ends it
+ * and forgets the results. `config` is in force or about to be. */
 void workers_discover(struct worker_shared *shared, const struct config *config);
 /* Writes the progress of the discovery: a line or, by workers_discover_write(), members of a
  * JSON object. From any thread. */
 void workers_discover_progress(struct worker_shared *shared, struct buf *out);
 void workers_discover_write(struct worker_shared *shared, struct json *j);
-/* Writes the configuration file that the discovery proposes. `so_far` false: the final one,
- * when all workers have been joined. From any thread. */
+/* Writes the configuration file that the discovery proposes. `so_far`: true while workers run;
+ * false: the final file, after all workers have been joined. From any thread. */
 void workers_discovered(struct worker_shared *shared, const struct config *config, bool so_far,
                         struct buf *out);
 /* Writes the text of workers_discovered() to the file that `config` names. Logs the result. */
@@ -99,8 +101,8 @@ const char *workers_upstream_trouble(struct worker_shared *shared);
  * it. From any thread. */
 bool workers_login_is_refused(const struct worker_shared *shared);
 
-/* Takes the listening sockets `fds`, and owns them from now on. `entries`: the entry of
- * `listen` for which each was opened; must outlive the worker. Keeps a reference to
+/* Takes the listening sockets `fds`, and owns them from now on. `entries`: for each socket, the
+ * entry of `listen` for which it was opened; they must outlive the worker. Keeps a reference to
  * `config`. */
 struct worker *worker_new(int number, struct config *config, const int *fds,
                           const struct listen_entry *entries, size_t nfds,
@@ -118,8 +120,8 @@ void worker_take_over(struct worker *w, int channel);
 /* Makes the next worker_drain() hand clients over to a worker of the next hasp, which is at
  * the other end of `channel`. Owns the channel from then on. */
 void worker_hand_over(struct worker *w, int channel);
-/* Admits no new clients. Hands each other client over, or closes it, when it comes to rest; at
- * the latest after drain_timeout. Then ends the thread. */
+/* Admits no more clients. Hands each client over, or closes it, when it comes to rest; closes
+ * the others after drain_timeout. Then ends the thread. */
 void worker_drain(struct worker *w);
 /* Ends the thread at once. */
 void worker_stop(struct worker *w);

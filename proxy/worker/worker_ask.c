@@ -22,7 +22,7 @@
 
 /* Milliseconds between the caller's checks whether a worker has ended, or hangs. */
 #define LOOK_MS 20
-/* A pause after a step is this many times as long as the step: so questions take 1 % of a
+/* A pause after a step is this many times as long as the step. Questions then take 1 % of a
  * worker's time, and another 0.5 % because they push other data out of the CPU's caches. */
 #define PAUSE_STEPS 100
 #define PAUSE_MAX_SECONDS 0.1

@@ -28,8 +28,8 @@ struct topology;
 /* Seconds that a step should take at most. */
 #define WORKER_STEP_SECONDS 50e-6
 
-/* The parts of a worker that a step may use. As a step is a callback of the worker's loop, it
- * may change them, too. */
+/* The parts of a worker that a step may use. A step may also change them, because it is a
+ * callback of the worker's loop. */
 struct worker_view {
 	int number;
 	struct client_env *clients; /* has the configuration, holds and waiters, too */
@@ -40,7 +40,7 @@ struct worker_view {
 
 /* One worker's answer. */
 struct worker_answer {
-	bool whole; /* the worker has answered; false: it ended or hangs, and all is 0 */
+	bool whole; /* the worker has answered; false: it ended or hangs, and the rest is 0 */
 	uint64_t cursor, n; /* for the steps' use; 0 at the first step */
 	struct buf out; /* the bytes that the steps appended */
 };

@@ -68,7 +68,7 @@ static void close_watch(struct worker *w, struct watch *watch)
 		close(fd);
 }
 
-/* Handles an answer. Returns false if hasp awaits no such answer. */
+/* Handles an answer of the next hasp. Returns false if hasp awaits no such answer. */
 static bool heed_answer(struct worker *w, char answer)
 {
 	struct client_env *env = &w->clients;
@@ -185,7 +185,7 @@ static bool answer_predecessor(const struct predecessor *s, enum handover_answer
 {
 	char byte = (char)what;
 
-	/* After other errors the old process has ended, and only this one has the client. */
+	/* After any other error, the old process is gone, and only this one has the client. */
 	return fd_channel_send(watch_fd(&s->watch), slice_of(&byte, 1), NULL, 0) == 0 ||
 	       errno != EAGAIN;
 }

@@ -33,9 +33,9 @@
 #include "upstream/topology.h"
 #include "worker/worker.h"
 
-/* Size of the buffers into which replies and requests are read. 256 KB was fastest for values
- * of 16 KB and more in replies, and of 1 MB in requests. hasp reads less at once from a client
- * with short requests. */
+/* Size of the buffers into which hasp reads replies and requests. 256 KB was fastest for
+ * replies with values of 16 KB and more, and for requests with values of 1 MB. hasp reads less
+ * at once from a client with short requests. */
 #define WORKER_SCRATCH ((size_t)256 * 1024)
 
 /* How far a worker has come with a pause or its end: see the diagram in worker.h. */
@@ -97,7 +97,8 @@ struct worker {
 		bool unready; /* a server was down or loaded its data: send PING again */
 	} pause;
 	struct {
-		struct list parts; /* the worker's parts of questions; the first is next */
+		struct list parts; /* the worker's parts of questions; the first takes a step
+		                    * next */
 		struct loop_timer due; /* starts the next step; runs while there are parts */
 		double next_at; /* clock_now() before which no step may start */
 		double busy_until; /* clock_now() until which clients count as being served */
@@ -129,9 +130,9 @@ void worker_send_cmd(struct worker *w, struct worker_cmd cmd);
 
 /* --- admission.c ---------------------------------------------------------------------- */
 
-/* Takes the listening sockets `fds`, and owns them; `entries`: the entry of `listen` for which
- * each was opened. The entries, `clients` and `nclients` must outlive `a`. Counts each admitted
- * client in *nclients; client_env.on_gone() must subtract it. */
+/* Takes the listening sockets `fds`, and owns them. `entries`: for each socket, the entry of
+ * `listen` for which it was opened. The entries, `clients` and `nclients` must outlive `a`.
+ * Counts each admitted client in *nclients; client_env.on_gone() must subtract it. */
 void admission_open(struct admission *a, struct client_env *clients, _Atomic long *nclients,
                     const int *fds, const struct listen_entry *entries, size_t nfds);
 
@@ -154,7 +155,7 @@ void worker_topology_use(struct worker *w, const struct config *config);
 void worker_topology_reap_cluster(struct worker *w);
 /* True if a reply to a call of hasp's own is due from a node. */
 bool worker_topology_is_asked(const struct worker *w);
-/* Closes the links, which have no clients any more; hasp's own calls in flight get NULL. */
+/* Closes the links, which have no clients any more. hasp's own calls get NULL as reply. */
 void worker_topology_stop(struct worker *w);
 /* Call it after worker_topology_stop(), when no code calls a node any more. */
 void worker_topology_free(struct worker *w);
@@ -195,11 +196,11 @@ void worker_asks_fini(struct worker *w);
 void worker_handover_init(struct worker *w);
 /* Closes the channels. All clients must be gone. */
 void worker_handover_fini(struct worker *w);
-/* Runs for worker_take_over(), which has counted the channel in shared->arriving. */
+/* worker_take_over() on the worker's thread; shared->arriving has counted the channel. */
 void worker_handover_take(struct worker *w, struct worker_cmd *cmd);
 /* Closes the channels from the previous hasp, which keeps its remaining clients. */
 void worker_handover_refuse(struct worker *w);
-/* Runs for worker_hand_over(). */
+/* worker_hand_over() on the worker's thread. */
 void worker_handover_give(struct worker *w, struct worker_cmd *cmd);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * worker_live: lists locks, guards and waiters. Each worker reads its tables once. If the
- * caller wants only the longest held entries, the worker stops after as many holds: the longest
- * come first. In the other tables, each entry that is among the longest so far gets a row, in
- * place of the row of the entry that is no longer among them:
+ * caller wants only the longest held entries, the worker reads holds in order of age, until it
+ * has enough. In the other tables, an entry that is among the longest so far gets a row, in
+ * place of the row of the entry that drops out:
  *
  *   table --> longest so far? --> ranks, in order of `since` --> slots of equal size in `out`
  *
@@ -81,7 +81,7 @@ static void rank_insert(struct live_question *q, double since)
 	q->at = rank.at;
 }
 
-/* True if the entry gets a row. If only the longest do, its row goes to the slot at q->at. */
+/* True if the entry gets a row. If only the longest do, sets q->at to the slot of its row. */
 static bool gets_row(struct live_question *q, double since)
 {
 	struct live_found *f = found_now(q);
@@ -251,7 +251,7 @@ static uint64_t scan_table(struct live_question *q, const struct policy_env *env
 	}
 }
 
-/* Goes on with the next table, or the next want. Returns false if there is none. */
+/* Moves on to the next table or the next want. Returns false if there is none. */
 static bool next_table(struct live_question *q)
 {
 	if (++q->table < TABLES)

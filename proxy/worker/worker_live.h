@@ -15,8 +15,7 @@
 #include "lock/events/stats.h"
 #include "worker/worker_ask.h"
 
-/* A caller that wants at most this many entries gets the longest held; others get all
- * entries. */
+/* A caller that wants at most this many entries gets the longest held; if more, all entries. */
 #define LIVE_MOST 500
 /* Bytes of a key, an owner or a client in a row, at most. */
 #define LIVE_TEXT 200
@@ -63,13 +62,13 @@ struct live_want {
 };
 #define LIVE_WANTS_MAX 2
 
-/* Asks for all `wants` at once, so that they show about the same time: held entries, or
- * waiters, or held entries and then waiters. The rows point to `answers`; call live_fini()
- * afterwards. Call it from the threads that workers_ask() allows. */
+/* Asks for all `wants` at once, so that the results are of about the same time. `wants`: held
+ * entries, or waiters, or held entries and then waiters. The rows point to `answers`; call
+ * live_fini() afterwards. Call it from the threads that workers_ask() allows. */
 void workers_live(struct worker_shared *shared, const struct live_want *wants, size_t nwants,
                   int64_t timeout_ms, struct worker_answers *answers);
 /* Sorts the waiters by the lock or guard that they wait for, and counts the waiters of each
- * held row. For the tests: workers_live() calls it. */
+ * held row. It is declared for the tests; workers_live() calls it. */
 void live_count_waiters(struct live *held, struct live *waiters);
 void live_fini(const struct live_want *wants, size_t nwants, struct worker_answers *answers);
 

@@ -42,7 +42,7 @@ enum worker_memory {
 
 enum worker_node_state {
 	WORKER_NODE_DOWN, /* the worker's own connections to the server are down */
-	WORKER_NODE_UNCOUNTED, /* a server of a quorum that started too recently to vote */
+	WORKER_NODE_UNCOUNTED, /* the server of a quorum has started too recently to vote */
 	WORKER_NODE_UP
 };
 
@@ -64,8 +64,8 @@ struct worker_gauges {
 	struct worker_node_gauges *nodes;
 };
 
-/* Asks the workers, as workers_ask() does, and from the threads that it allows. Call
- * worker_gauges_fini() afterwards. */
+/* Asks the workers as workers_ask() does. Call it from the threads that may call workers_ask(),
+ * and call worker_gauges_fini() afterwards. */
 void worker_gauges_ask(struct worker_shared *shared, int64_t timeout_ms,
                        struct worker_gauges *g);
 void worker_gauges_fini(struct worker_gauges *g);

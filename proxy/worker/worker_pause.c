@@ -7,7 +7,7 @@
 #include "base/fatal.h"
 #include "worker/worker_internal.h"
 
-/* Seconds between two checks whether all requests are answered, or Redis is back. */
+/* Seconds between two checks: are all requests answered, or is Redis back? */
 #define LOOK_SECONDS 0.01
 /* Once in this many checks, the worker tries to connect to servers that are down. */
 #define RETRY_LOOKS 20

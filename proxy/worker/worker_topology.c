@@ -49,9 +49,9 @@ void worker_node_note_health(struct worker *w)
 	atomic_store_explicit(&w->shared->upstream[w->number], best, memory_order_relaxed);
 }
 
-/* Logs, once, the guards that cannot work with the commands of this Redis. hasp could not check
- * them at its start, or now uses another server. hasp still serves clients, and such a guard
- * still works for its other commands. */
+/* Logs, once, which guards cannot work with the commands of this Redis: hasp could not check
+ * them at its start, or now uses another server. Such a guard still works for its other
+ * commands. */
 static void check_guards(struct worker *w)
 {
 	struct buf faults = BUF_INIT;
