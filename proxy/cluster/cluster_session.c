@@ -147,7 +147,7 @@ static size_t session_begin_stream(struct cluster_session *s, const char *p, siz
 	struct resp_view view;
 	struct node *to;
 	struct node_conn *l;
-	int slot = -1;
+	int slot;
 	/* Redis refuses a request that is too long as soon as it reads the length. */
 	bool is_refused = scan->bulk > REQUEST_BULK_MAX, whole, several, may_forge;
 

@@ -61,7 +61,8 @@ static inline bool node_conn_has_channels(const struct node_conn *l)
 
 /* Returns the session's node connection to the node; makes it if there is none. */
 struct node_conn *node_conn_get(struct cluster_session *s, struct node *n);
-/* True if the session's first entry waits for a reply on this node connection's link. */
+/* True if the session's first entry has a part at this node connection, or if the connection
+ * is not ready yet. The session must have an entry. */
 bool node_conn_is_awaited(const struct node_conn *l);
 /* True if hasp could send all parts in flight on the link, if any, to another node instead. */
 bool node_conn_can_be_recalled(const struct node_conn *l);

@@ -134,13 +134,13 @@ bool node_conn_is_awaited(const struct node_conn *l)
 	const struct list *entries = &l->session->entries;
 	const struct cluster_entry *head;
 
+	/* The link times out if hasp does not read the answer to a login or session command. */
 	if (l->state != NODE_CONN_READY)
 		return true;
-	if (list_empty(entries))
-		return false;
+	HASP_ASSERT(!list_empty(entries));
 	head = container_of(entries->next, const struct cluster_entry, node);
 	for (size_t i = 0; i < head->nparts; i++)
-		if (head->parts[i].state == PART_SENT && head->parts[i].node_conn == l)
+		if (head->parts[i].node_conn == l)
 			return true;
 	return false;
 }

@@ -10,6 +10,7 @@
 
 #include "tests/unit/cluster_fixture.h"
 #include "tests/unit/testing.h"
+#include "upstream/slot.h"
 
 FIXTURE(cluster_set_up, cluster_tear_down);
 
@@ -20,7 +21,8 @@ FIXTURE(cluster_set_up, cluster_tear_down);
 #define NAME "*3\r\n$6\r\nCLIENT\r\n$7\r\nSETNAME\r\n$1\r\nx\r\n"
 #define MGET_BAR "*2\r\n$4\r\nMGET\r\n$3\r\nbar\r\n"
 #define MGET_FOO "*2\r\n$4\r\nMGET\r\n$3\r\nfoo\r\n"
-#define MGET_BAR_FOO "*3\r\n$4\r\nMGET\r\n$3\r\nbar\r\n$3\r\nfoo\r\n"
+#define MGET_FOO_BAR "*3\r\n$4\r\nMGET\r\n$3\r\nfoo\r\n$3\r\nbar\r\n"
+#define GET_SPARE "*2\r\n$3\r\nGET\r\n$5\r\nspare\r\n"
 #define OVER "replies that must wait for other nodes' replies exceed client_output_limit"
 
 /* Returns `text` once for each reply; the caller frees it. */
@@ -99,7 +101,7 @@ static struct buf run_ahead(struct cluster_fixture *f)
 /* As node_1_answers(), after a command that is split. Node 1 has answered its part. */
 static struct buf run_ahead_of_a_split_command(struct cluster_fixture *f)
 {
-	client_sends(f, MGET_BAR_FOO, 1);
+	client_sends(f, MGET_FOO_BAR, 1);
 	assert_node_got(f, 0, MGET_BAR);
 	assert_node_got(f, 1, MGET_FOO);
 	node_sends(f, 1, "*1\r\n$3\r\nfoo\r\n");
@@ -161,6 +163,33 @@ TEST(a_link_that_still_opens_is_read_on)
 	free(requests);
 }
 
+/* If hasp did not read the answer to the session's command, it would take the node for one that
+ * does not answer. */
+TEST(a_link_that_still_opens_is_read_on_for_a_later_request_too)
+{
+	struct cluster_fixture *f = *state;
+	struct buf rest;
+
+	slot_map_move(&f->map, slot_of_key(SLICE_LIT("spare")), &f->nodes[SPARE].node);
+	assert_passes(f, 0, NAME, 1, "+OK\r\n");
+	client_sends(f, GET_FOO, 1);
+	assert_node_got(f, 1, NAME);
+	node_sends(f, 1, "+OK\r\n");
+	assert_node_got(f, 1, GET_FOO);
+	node_sends(f, 1, ":0\r\n");
+	assert_client_got(f, ":0\r\n");
+	client_sends(f, GET_BAR GET_SPARE, 2);
+	assert_node_got(f, SPARE, NAME);
+	assert_node_got(f, 0, GET_BAR);
+	rest = node_1_answers(f);
+	assert_true(buf_len(&rest) > NREPLIES * VALUE_SIZE / 2);
+	node_sends(f, SPARE, "+OK\r\n");
+	assert_node_got(f, SPARE, GET_SPARE);
+	node_sends(f, 0, ":1\r\n");
+	node_sends(f, SPARE, ":2\r\n");
+	assert_client_gets_all(f, ":1\r\n:2\r\n", &rest);
+}
+
 TEST(a_client_that_does_not_read_holds_its_node_up)
 {
 	struct cluster_fixture *f = *state;
@@ -195,7 +224,7 @@ TEST(a_split_command_ends_though_later_replies_reach_the_limit)
 
 	assert_true(buf_len(&rest) > NREPLIES * VALUE_SIZE / 2);
 	node_sends(f, 0, "*1\r\n$3\r\nbar\r\n");
-	assert_client_gets_all(f, "*2\r\n$3\r\nbar\r\n$3\r\nfoo\r\n", &rest);
+	assert_client_gets_all(f, "*2\r\n$3\r\nfoo\r\n$3\r\nbar\r\n", &rest);
 }
 
 TEST(a_split_command_whose_own_reply_exceeds_the_limit_ends_the_link)

@@ -3,6 +3,8 @@
  * Tests of the node for commands without keys: node 0 here, if it answers.
  */
 
+#include <stdio.h>
+
 #include "tests/unit/cluster_fixture.h"
 #include "tests/unit/testing.h"
 
@@ -35,6 +37,24 @@ TEST(it_is_one_that_answers)
 
 	f->nodes[0].health = NODE_UNSURE;
 	ping_passes(f, 1);
+}
+
+/* hasp sends the request on before it has all of it. The tables do not have the command. */
+TEST(it_gets_long_requests_of_unknown_commands)
+{
+	static const char first[] = "*2\r\n$4\r\nLONG\r\n$200000\r\n";
+	static char rest[200003];
+	struct cluster_fixture *f = *state;
+
+	f->nodes[0].health = NODE_UNSURE;
+	snprintf(rest, sizeof(rest), "%0200000d\r\n", 0);
+	client_sends_bytes(f, SLICE_LIT(first), 1);
+	client_sends_bytes(f, slice_of(rest, 100000), 0);
+	assert_node_got(f, 1, first);
+	client_sends_bytes(f, slice_of(rest + 100000, 100002), 0);
+	assert_node_got(f, 1, rest);
+	node_sends(f, 1, "+OK\r\n");
+	assert_client_got(f, "+OK\r\n");
 }
 
 TEST(it_is_any_if_none_answers)
