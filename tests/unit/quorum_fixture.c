@@ -137,12 +137,14 @@ void on_done(void *arg, const struct quorum_result *r)
 
 void ask_for(struct fake_quorum *f, const struct quorum_ask *opts)
 {
-	const struct verbs verbs = { .on_disconnect = DISCONNECT_RELEASE };
+	const struct verbs verbs = { .on_disconnect = DISCONNECT_RELEASE,
+		                     .max_hold_ms = f->max_hold_ms };
 	const struct lock_call call = {
 		.script = SCRIPT_TAKE,
 		.effect = LOCK_EFFECT_TAKES,
 		.key = opts->key,
 		.lease_ms = opts->lease_ms,
+		.leased = f->leased,
 	};
 	const struct hold_terms terms = {
 		.verbs = &verbs,

@@ -29,6 +29,8 @@ struct fake_quorum {
 	struct holds *holds;
 	struct hold_owner owner;
 	struct quorum_op *op; /* what the last ask_quorum() began; NULL: it has ended */
+	int64_t max_hold_ms; /* option max_hold of the next LOCK; 0: none */
+	bool leased; /* the next LOCK names its lease */
 	struct lock_request *lock_request; /* NULL unless the client asked for a LOCK */
 	struct list calls[SERVERS]; /* calls that the server has not answered, oldest first */
 	size_t nsent; /* number of calls sent to all servers since the start */

@@ -338,8 +338,30 @@ TEST(a_try_for_a_node_that_is_no_more_is_sent_to_its_successor)
 	t->c.moved = "b1";
 	waiters_forget(t->f.all, &t->c.b->node);
 	assert_string_equal(client_told(c), "ready");
+	assert_null(queue_node_find(t->f.all, &t->c.b->node));
+	assert_null(t->c.b->node.subscriber);
 	/* hasp need not send the attempt in vain, as it does when it cannot reach Redis. */
 	assert_false(c->waiter->unheard);
 	assert_int_equal(readiness(c, "b1"), TRY_READY);
 	client_leave(c);
+}
+
+TEST(a_node_that_goes_takes_its_timer_along)
+{
+	struct fixture *t = *state;
+	struct client *b = client_at_b(t, "b1", 5), *newcomer = client_come(&t->f);
+	size_t ntimers;
+
+	fake_redis_subscriber_down(subscriber_b(t));
+	fake_redis_subscriber_up(subscriber_b(t));
+	assert_int_equal(readiness(newcomer, "b2"), TRY_NOT_YET);
+	b_answers(t, QUEUED_LONG);
+	move(t, "b1");
+	answer_queued(&t->f, 60000);
+	ntimers = t->f.redis.timers.n;
+	t->c.b_is_gone = true;
+	waiters_forget(t->f.all, &t->c.b->node);
+	assert_int_equal(t->f.redis.timers.n, ntimers - 1);
+	client_leave(b);
+	client_leave(newcomer);
 }

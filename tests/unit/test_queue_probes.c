@@ -134,6 +134,23 @@ TEST(a_line_without_waiters_ends_after_a_while)
 	expect_quiet(f);
 }
 
+/* The line lingers from the answer on. */
+TEST(a_line_without_waiters_ends_even_if_a_probe_is_answered_late_and_by_an_error)
+{
+	struct fake_line *f = *state;
+	struct client *c = client_in_line(f, "key", 1);
+
+	fake_redis_advance(&f->redis, 0.03);
+	client_leave(c);
+	fake_redis_advance(&f->redis, 11);
+	assert_int_equal(f->all->by_key.n, 1);
+	answer_unknown(f);
+	answer_unknown(f); /* the answer to the leave */
+	fake_redis_advance(&f->redis, 11);
+	assert_int_equal(f->all->by_key.n, 0);
+	expect_quiet(f);
+}
+
 /* --- what a probe finds --------------------------------------------------------------- */
 
 TEST(a_waiter_that_has_the_lock_learns_it_by_a_probe)

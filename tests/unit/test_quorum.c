@@ -119,6 +119,8 @@ TEST(lock_is_got_when_a_majority_has_its_fencing_token)
 	expect_done(f, QUORUM_WON);
 	assert_int_equal(f->result.lock.fence, 9);
 	assert_true(f->result.lock.good_until == quorum_good_until(1000, LEASE_MS));
+	assert_int_equal(
+		voted_fence(voted_find(f->holds, &f->owner, SLICE_LIT("key"), SLICE_NONE)), 9);
 }
 
 /* The fixture's servers report a time of 1,000 seconds after 1970. */
@@ -297,10 +299,8 @@ TEST(wait_is_tried_again_after_a_pause)
 	assert_true(f->result.lock.began > 1000.1);
 }
 
-TEST(wait_has_an_end)
+static void wait_in_vain(struct fake_quorum *f)
 {
-	struct fake_quorum *f = *state;
-
 	ask_quorum(f, QUORUM_LOCK, 150);
 	for (int i = 0; i < 20 && !f->is_done; i++) {
 		answer_all(f, 0);
@@ -308,6 +308,11 @@ TEST(wait_has_an_end)
 		advance(f, 0.11);
 	}
 	expect_done(f, QUORUM_REFUSED);
+}
+
+TEST(wait_has_an_end)
+{
+	wait_in_vain(*state);
 }
 
 TEST(who_goes_while_it_waits_releases_what_it_may_have_got)
@@ -384,6 +389,17 @@ TEST(a_try_that_waited_counts_by_its_end)
 	assert_counted(f, STAT_TIMED_OUT, 0);
 	assert_counted(f, STAT_REFUSED, 0);
 	assert_contended(f, 0, 1);
+}
+
+TEST(a_try_that_waited_in_vain_counts_as_timed_out)
+{
+	struct fake_quorum *f = *state;
+
+	wait_in_vain(f);
+	assert_counted(f, STAT_WAITED, 1);
+	assert_counted(f, STAT_TIMED_OUT, 1);
+	assert_counted(f, STAT_HANDED_OVER, 0);
+	assert_counted(f, STAT_REFUSED, 0);
 }
 
 /* --- servers ------------------------------------------------------------------------------ */
@@ -481,6 +497,49 @@ TEST(hold_is_renewed_each_third_of_its_lease)
 		answer_all(f, 1);
 	}
 	assert_int_equal(f->owner.n, 1);
+	assert_counted(f, STAT_LOST, 0);
+}
+
+static void renew_twice(struct fake_quorum *f)
+{
+	for (int n = 0; n < 2; n++) {
+		advance(f, 3.4);
+		answer_all(f, 1);
+	}
+}
+
+TEST(max_hold_ends_renewal_and_the_lease_runs_out)
+{
+	struct fake_quorum *f = *state;
+
+	f->max_hold_ms = 9000;
+	take(f);
+	renew_twice(f);
+	advance(f, 3.4);
+	for (size_t i = 0; i < SERVERS; i++)
+		assert_int_equal(due_at(f, i), 0);
+	advance(f, 6);
+	assert_int_equal(f->owner.n, 1);
+	advance(f, 1);
+	assert_int_equal(f->owner.n, 0);
+	assert_counted(f, STAT_LOST, 0);
+}
+
+TEST(hold_whose_lease_the_client_named_is_not_renewed)
+{
+	struct fake_quorum *f = *state;
+	size_t nsent;
+
+	f->leased = true;
+	take(f);
+	assert_int_equal(metrics_counted(&f->section->now[STAT_HELD]), 1);
+	nsent = f->nsent;
+	advance(f, 9.8);
+	assert_int_equal(f->nsent, nsent);
+	assert_int_equal(f->owner.n, 1);
+	advance(f, 0.2);
+	assert_int_equal(f->owner.n, 0);
+	assert_int_equal(metrics_counted(&f->section->now[STAT_HELD]), 0);
 	assert_counted(f, STAT_LOST, 0);
 }
 

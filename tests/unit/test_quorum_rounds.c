@@ -181,5 +181,9 @@ TEST(lock_that_is_granted_again_replaces_the_earlier_hold)
 	expect_done(f, QUORUM_WON);
 	assert_int_equal(f->owner.n, 1);
 	assert_false(slice_eq(own_value(f), buf_slice(&earlier)));
+	/* hasp releases the earlier value, also at servers that are away. */
+	assert_int_equal(due_at(f, 0), 1);
+	assert_true(quorum_on_up(f->q, 4, "first", OLD) == 0);
+	assert_int_equal(due_at(f, 4), 1);
 	buf_release(&earlier);
 }

@@ -224,6 +224,60 @@ TEST(a_lease_whose_end_is_not_known_is_renewed_at_once)
 	assert_int_equal(state_of(f, "a"), HOLD_RENEWED);
 }
 
+/* SET ... KEEPTTL: Redis keeps the expiry that the last call of hasp has set. */
+static const struct lock_call keepttl = { .effect = LOCK_EFFECT_TAKES, .leased = true };
+
+TEST(a_hold_that_keeps_its_expiry_is_renewed_when_the_earlier_one_was_due)
+{
+	struct fixture *f = *state;
+	double until = f->redis.now + LEASE;
+
+	take(f, &of_value, "a");
+	fake_redis_advance(&f->redis, 5);
+	command(f, &of_value, "a", keepttl);
+	assert_int_equal(state_of(f, "a"), HOLD_RENEWED);
+	assert_true(hold_on(f, "a")->good_until == until);
+	fake_redis_advance(&f->redis, LEASE / 3 - 5.1);
+	assert_int_equal(fake_redis_ncalls(&f->redis), 0);
+	fake_redis_advance(&f->redis, 0.1 + GATHERED);
+	assert_int_equal(fake_redis_ncalls(&f->redis), 1);
+}
+
+TEST(a_hold_that_keeps_an_expiry_that_is_not_known_is_renewed_at_once)
+{
+	struct fixture *f = *state;
+
+	command(f, &of_value, "a", keepttl);
+	command(f, &of_value, "a", keepttl);
+	fake_redis_advance(&f->redis, GATHERED);
+	assert_int_equal(fake_redis_ncalls(&f->redis), 1);
+}
+
+TEST(a_lease_that_is_kept_can_be_shortened_and_replaced)
+{
+	struct fixture *f = *state;
+	struct lock_call leased = { .effect = LOCK_EFFECT_TAKES,
+		                    .leased = true,
+		                    .lease_ms = 60000 };
+	const struct lock_call expires = { .effect = LOCK_EFFECT_EXPIRES,
+		                           .leased = true,
+		                           .lease_ms = 5000 };
+
+	command(f, &of_value, "a", leased);
+	command(f, &of_value, "a", keepttl);
+	command(f, &of_value, "a", expires);
+	assert_int_equal(state_of(f, "a"), HOLD_LEASED);
+	assert_true(hold_on(f, "a")->good_until == f->redis.now + 5);
+	command(f, &of_value, "a", leased);
+	assert_true(hold_on(f, "a")->good_until == f->redis.now + 60);
+	/* SET ... PXAT, 5 s after the request's time */
+	leased.lease_ms = 0;
+	leased.until_ms = 5000;
+	command(f, &of_value, "a", leased);
+	assert_int_equal(state_of(f, "a"), HOLD_LEASED);
+	assert_true(hold_on(f, "a")->good_until == f->redis.now + 5);
+}
+
 TEST(a_hold_that_goes_on_counts_the_next_renewal_from_the_new_try)
 {
 	struct fixture *f = *state;

@@ -125,7 +125,7 @@ static void apply_stored(struct hold_owner *o, const struct lock_request *p, int
 /* True for SET ... KEEPTTL. */
 static bool keeps_expiry(const struct lock_request *p)
 {
-	return p->leased && p->lease_ms == 0 && p->ends_ms == 0;
+	return p->leased && p->ends_ms == 0;
 }
 
 static void apply_taken(struct holds *h, struct hold_owner *o, const struct lock_request *p,

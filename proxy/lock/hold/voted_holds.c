@@ -135,7 +135,7 @@ static void voted_on_timer(struct timer *t, double now)
 		voted_lost(hold, "no majority renewed it in time");
 	else if (now >= hold->good_until)
 		hold_free_voted(hold);
-	else if (!hold_is_renewed(hold) || (hold->hold_until > 0 && now >= hold->hold_until))
+	else if (hold->hold_until > 0 && now >= hold->hold_until)
 		voted_keep(hold, now, false);
 	else
 		voted_renew(hold);

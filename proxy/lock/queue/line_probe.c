@@ -48,8 +48,7 @@ static void line_on_probe(const struct probe *p, const struct probe_answer *a)
 	struct waiter *w = waiter_find(p->all, slice_str(p->ticket));
 	bool again;
 
-	if (!l) /* the line has ended without waiters */
-		return;
+	HASP_ASSERT(l); /* line_probe_on_timer() keeps the line until the answer */
 	again = l->probing == LINE_PROBED_AGAIN;
 	line_set_probing(l, LINE_UNPROBED);
 	if (a->outcome != PROBE_UNKNOWN)
