@@ -187,3 +187,79 @@ TEST(lock_that_is_granted_again_replaces_the_earlier_hold)
 	assert_int_equal(due_at(f, 4), 1);
 	buf_release(&earlier);
 }
+
+/* --- answers that are no votes ---------------------------------------------------------- */
+
+static void answer_error(struct fake_quorum *f, size_t server)
+{
+	answer_one(f, server, &(struct quorum_answer){ .kind = QUORUM_FAILED });
+}
+
+TEST(release_that_a_majority_answers_by_an_error_is_not_refused)
+{
+	struct fake_quorum *f = *state;
+
+	read_mine(f, QUORUM_UNLOCK);
+	for (size_t i = 0; i < 3; i++)
+		answer_error(f, i);
+	expect_done(f, QUORUM_UNREACHED);
+}
+
+TEST(release_is_not_refused_by_servers_that_have_no_vote_yet)
+{
+	struct fake_quorum *f = *state;
+	const struct quorum_ask unlock = {
+		.request = QUORUM_UNLOCK,
+		.key = SLICE_LIT("key"),
+		.claim = { .owner = SLICE_LIT("me") },
+		.value = SLICE_LIT(MINE),
+		.lease_ms = LEASE_MS,
+		.done = on_done,
+		.arg = f,
+	};
+
+	for (size_t i = 0; i < 3; i++) {
+		go_down(f, i);
+		assert_true(quorum_on_up(f->q, i, "second", 0) > 0);
+	}
+	ask_for(f, &unlock);
+	for (size_t i = 0; i < SERVERS; i++)
+		answer_number(f, i, i >= 3);
+	expect_done(f, QUORUM_UNREACHED);
+}
+
+TEST(read_without_a_majority_ends_by_its_time_out)
+{
+	struct fake_quorum *f = *state;
+
+	ask_quorum(f, QUORUM_INFO, 0);
+	answer_row(f, 0, OTHERS);
+	answer_row(f, 1, OTHERS);
+	answer_row(f, 2, MINE);
+	answer_row(f, 3, MINE);
+	assert_false(f->is_done);
+	advance(f, 1.1);
+	expect_done(f, QUORUM_REFUSED);
+}
+
+TEST(read_that_a_majority_answers_by_an_error_ends_at_once)
+{
+	struct fake_quorum *f = *state;
+
+	ask_quorum(f, QUORUM_INFO, 0);
+	for (size_t i = 0; i < 3; i++)
+		answer_error(f, i);
+	expect_done(f, QUORUM_UNREACHED);
+}
+
+TEST(renewal_waits_for_servers_that_may_lack_the_lock)
+{
+	struct fake_quorum *f = *state;
+
+	take(f);
+	advance(f, 3.4);
+	for (size_t i = 0; i < 4; i++)
+		answer_number(f, i, 1);
+	answer_number(f, 4, -1);
+	assert_int_equal(due_at(f, 4), 1);
+}
