@@ -292,6 +292,29 @@ static void refuse_gathered(struct cluster_session *s)
 	session_set_flow(s, FLOW_STREAMING);
 }
 
+/* Takes the gathered request, whose last `bytes` have arrived. If it must wait, gathers all but
+ * these, and returns 0. */
+static size_t take_gathered(struct cluster_session *s, struct slice bytes)
+{
+	struct buf request = s->gathered;
+	struct request_scan scan = s->scan;
+	size_t n = buf_len(&request), taken;
+
+	s->gathered = BUF_INIT;
+	buf_append(&request, bytes);
+	session_set_flow(s, FLOW_OPEN);
+	taken = session_take_request(s, buf_head(&request), buf_len(&request));
+	if (taken == 0) {
+		s->scan = scan;
+		buf_append(&s->gathered, slice_of(buf_head(&request), n));
+		session_set_flow(s, FLOW_OPEN);
+		session_set_flow(s, FLOW_GATHERING);
+	}
+	HASP_ASSERT(taken == 0 || taken == buf_len(&request));
+	buf_release(&request);
+	return taken ? bytes.n : 0;
+}
+
 /* Adds to the request that hasp is gathering. Returns how many bytes it has taken. */
 static size_t gather_on(struct cluster_session *s, const char *p, size_t n)
 {
@@ -304,26 +327,16 @@ static size_t gather_on(struct cluster_session *s, const char *p, size_t n)
 		s->starved = true;
 		return 0;
 	}
+	if (r != RESP_MORE)
+		return take_gathered(s, slice_of(p, used));
 	buf_append(&s->gathered, slice_of(p, used));
 	s->scan = scan;
-	if (r == RESP_MORE && scan.bulk > REQUEST_BULK_MAX) {
+	if (scan.bulk > REQUEST_BULK_MAX) {
 		buf_release(&s->gathered);
 		return session_refuse_bulk(s, used);
 	}
-	if (r == RESP_MORE && buf_len(&s->gathered) <= s->cluster->output_limit)
-		return used;
-	if (r == RESP_MORE) {
+	if (buf_len(&s->gathered) > s->cluster->output_limit)
 		refuse_gathered(s);
-	} else {
-		struct buf request = s->gathered;
-		size_t taken;
-
-		s->gathered = BUF_INIT;
-		session_set_flow(s, FLOW_OPEN);
-		taken = session_take_request(s, buf_head(&request), buf_len(&request));
-		HASP_ASSERT(taken == buf_len(&request));
-		buf_release(&request);
-	}
 	return used;
 }
 

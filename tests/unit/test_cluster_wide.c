@@ -167,20 +167,24 @@ TEST(all_primaries_are_asked)
 	assert_node_got_nothing(f, SPARE);
 }
 
+/* Makes all slots belong to no node, or to the nodes 0 and 1, and reports the new map. */
+static void set_nodes_known(struct cluster_fixture *f, bool known)
+{
+	for (unsigned slot = 0; slot < SLOTS; slot++)
+		slot_map_move(&f->map, slot, known ? &f->nodes[slot >= SLOTS / 2].node : NULL);
+	cluster_map_changed(f->cluster);
+}
+
 TEST(all_primaries_are_asked_when_they_are_known)
 {
 	struct cluster_fixture *f = *state;
 
-	for (unsigned slot = 0; slot < SLOTS; slot++)
-		slot_map_move(&f->map, slot, NULL);
-	cluster_map_changed(f->cluster);
+	set_nodes_known(f, false);
 	client_sends(f, req("SCRIPT FLUSH"), 1);
 	time_passes(f, 1);
 	assert_node_got_nothing(f, 0);
 	assert_true(f->nrefreshed > 0);
-	for (unsigned slot = 0; slot < SLOTS; slot++)
-		slot_map_move(&f->map, slot, &f->nodes[slot >= SLOTS / 2].node);
-	cluster_map_changed(f->cluster);
+	set_nodes_known(f, true);
 	time_passes(f, 1);
 	for (size_t i = 0; i < 2; i++) {
 		assert_node_got(f, i, req("SCRIPT FLUSH"));
@@ -189,13 +193,57 @@ TEST(all_primaries_are_asked_when_they_are_known)
 	assert_client_got(f, "+OK\r\n");
 }
 
+/* The client sends a KEYS in two pieces, of which the session gathers the first. Returns the
+ * whole request. */
+static const char *send_long_keys(struct cluster_fixture *f)
+{
+	static char text[30000];
+	int n = snprintf(text, sizeof(text), "*2\r\n$4\r\nKEYS\r\n$20000\r\n%020000d\r\n", 0);
+
+	client_sends_bytes(f, slice_of(text, 18000), 1);
+	turn_loop(f);
+	client_sends_bytes(f, slice_of(text + 18000, (size_t)n - 18000), 0);
+	return text;
+}
+
+/* The session gathers a long request, and has it when no primary is known yet. */
+TEST(a_long_command_to_all_primaries_waits_until_they_are_known)
+{
+	struct cluster_fixture *f = *state;
+	const char *text;
+
+	set_nodes_known(f, false);
+	text = send_long_keys(f);
+	client_sends(f, GET_FOO, 1);
+	time_passes(f, 1);
+	assert_client_got(f, "");
+	set_nodes_known(f, true);
+	time_passes(f, 1);
+	assert_node_got(f, 0, text);
+	assert_node_got(f, 1, text);
+	assert_node_got(f, 1, GET_FOO);
+	node_sends(f, 0, "*1\r\n$3\r\nbar\r\n");
+	node_sends(f, 1, "*0\r\n$1\r\n1\r\n");
+	assert_client_got(f, "*1\r\n$3\r\nbar\r\n$1\r\n1\r\n");
+}
+
+TEST(a_long_command_to_all_primaries_fails_without_a_map)
+{
+	struct cluster_fixture *f = *state;
+
+	set_nodes_known(f, false);
+	(void)send_long_keys(f);
+	for (int i = 0; i < 12; i++)
+		time_passes(f, 1);
+	assert_client_got(
+		f, "-ERR hasp: no primary for commands to all nodes: hasp knows no node\r\n");
+}
+
 TEST(without_a_map_a_command_to_all_primaries_fails)
 {
 	struct cluster_fixture *f = *state;
 
-	for (unsigned slot = 0; slot < SLOTS; slot++)
-		slot_map_move(&f->map, slot, NULL);
-	cluster_map_changed(f->cluster);
+	set_nodes_known(f, false);
 	client_sends(f, req("SCRIPT FLUSH"), 1);
 	for (int i = 0; i < 12; i++)
 		time_passes(f, 1);
