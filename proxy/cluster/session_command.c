@@ -11,6 +11,7 @@
 #include "base/fatal.h"
 #include "cluster/session_internal.h"
 #include "commands/args.h"
+#include "resp/write.h"
 
 /* --- commands in force -------------------------------------------------------------------- */
 
@@ -18,6 +19,7 @@ static void replayed_free(struct replayed *r)
 {
 	list_remove(&r->node);
 	buf_release(&r->request);
+	buf_release(&r->user);
 	free(r);
 }
 
@@ -35,17 +37,94 @@ static void replay_reset(struct replay *r)
 			replayed_free(one);
 }
 
-static void replay_add(struct replay *r, enum replay_kind kind, struct slice request)
+static struct replayed *replay_append(struct replay *r, enum replay_kind kind,
+                                      struct slice request)
 {
 	struct replayed *added = xcalloc(1, sizeof(*added));
 
-	list_drain (struct replayed, one, &r->commands, node)
-		if (one->kind == kind)
-			replayed_free(one);
 	added->kind = kind;
 	added->serial = ++r->serial;
 	buf_append(&added->request, request);
 	list_append(&r->commands, &added->node);
+	return added;
+}
+
+/* Removes each login that is directly followed by another login. */
+static void replay_drop_idle_logins(struct replay *r)
+{
+	list_drain (struct replayed, one, &r->commands, node) {
+		const struct replayed *next = list_entry(one->node.next, &r->commands,
+		                                         struct replayed, node);
+		if (next && one->kind == REPLAY_LOGIN && next->kind == REPLAY_LOGIN)
+			replayed_free(one);
+	}
+}
+
+static void replay_add(struct replay *r, enum replay_kind kind, struct slice request)
+{
+	list_drain (struct replayed, one, &r->commands, node)
+		if (one->kind == kind)
+			replayed_free(one);
+	(void)replay_append(r, kind, request);
+	replay_drop_idle_logins(r);
+}
+
+/* Adds a login that was accepted. Keeps the logins of other users, under which Redis has
+ * accepted the commands between the logins: without a login, Redis might refuse these. Replaces
+ * the earlier logins of the same user, whose password may have changed. */
+static void replay_add_login(struct replay *r, struct slice user, struct slice request)
+{
+	const struct replayed *last = NULL;
+
+	list_each (struct replayed, one, &r->commands, node) {
+		if (one->kind != REPLAY_LOGIN)
+			continue;
+		last = one;
+		if (!slice_eq(buf_slice(&one->user), user))
+			continue;
+		buf_clear(&one->request);
+		buf_append(&one->request, request);
+	}
+	if (!last || !slice_eq(buf_slice(&last->user), user))
+		buf_append(&replay_append(r, REPLAY_LOGIN, request)->user, user);
+	replay_drop_idle_logins(r);
+}
+
+/* Adds a HELLO that was accepted. Adds its login and its name separately, because a later HELLO
+ * without these options leaves them in force. Adds the name by another HELLO, which Redis
+ * accepts of all users, unlike CLIENT SETNAME. */
+static void replay_add_hello(struct replay *r, const struct resp_view *hello)
+{
+	struct slice login[] = { SLICE_LIT("AUTH"), SLICE_NONE, SLICE_NONE };
+	struct slice name[] = { hello->argv[0], hello->argv[1], SLICE_LIT("SETNAME"),
+		                SLICE_NONE };
+	bool has_login = false, has_name = false;
+	struct buf request = BUF_INIT;
+
+	/* Of several options of one kind, Redis uses the last. */
+	for (size_t i = 2; i + 1 < hello->argc; i++) {
+		if (args_option(hello->argv[i], "AUTH") && i + 2 < hello->argc) {
+			login[1] = hello->argv[++i];
+			login[2] = hello->argv[++i];
+			has_login = true;
+		} else if (args_option(hello->argv[i], "SETNAME")) {
+			name[3] = hello->argv[++i];
+			has_name = true;
+		}
+	}
+	if (has_login) {
+		resp_write_request(&request, login, 3);
+		replay_add_login(r, login[1], buf_slice(&request));
+		buf_clear(&request);
+	}
+	if (has_name) {
+		resp_write_request(&request, name, 4);
+		replay_add(r, REPLAY_NAME, buf_slice(&request));
+		buf_clear(&request);
+	}
+	resp_write_request(&request, hello->argv, 2);
+	replay_add(r, REPLAY_HELLO, buf_slice(&request));
+	buf_release(&request);
 }
 
 /* --- requests ----------------------------------------------------------------------------- */
@@ -85,14 +164,25 @@ static enum replay_kind kind_of(const struct command *c, const struct resp_view 
 	return REPLAY_NONE;
 }
 
-/* Returns the version of RESP that a HELLO asks for. */
-static uint8_t hello_proto(struct cluster *c, struct slice request)
+/* Adds a session command that was accepted, and is not RESET. */
+static void add_accepted(struct cluster_session *s, enum replay_kind kind, struct slice request)
 {
 	struct resp_view view;
 	bool whole;
 
-	view = request_view(&c->args, request.p, request.n, &whole);
-	return view.argc > 1 && slice_eq(view.argv[1], SLICE_LIT("3")) ? 3 : 2;
+	if (kind != REPLAY_LOGIN && kind != REPLAY_HELLO) {
+		replay_add(&s->replay, kind, request);
+		return;
+	}
+	view = request_view(&s->cluster->args, request.p, request.n, &whole);
+	HASP_ASSERT(whole && view.argc > 1);
+	if (kind == REPLAY_LOGIN) {
+		replay_add_login(&s->replay,
+		                 view.argc > 2 ? view.argv[1] : SLICE_LIT("default"), request);
+		return;
+	}
+	s->proto = slice_eq(view.argv[1], SLICE_LIT("3")) ? 3 : 2;
+	replay_add_hello(&s->replay, &view);
 }
 
 /* Handles the home node's answer. The entry's `arg`: the kind of the session command. */
@@ -105,14 +195,12 @@ static void on_accepted(struct cluster_entry *e, struct cluster_part *p,
 
 	if (resp_reply_is_error(r))
 		return;
-	if (kind == REPLAY_HELLO)
-		s->proto = hello_proto(s->cluster, request);
 	if (kind == REPLAY_RESET) {
 		s->proto = 2;
 		node_conns_forget_subscriptions(s, p->node_conn);
 		replay_reset(&s->replay);
 	} else {
-		replay_add(&s->replay, kind, request);
+		add_accepted(s, kind, request);
 	}
 	node_conns_write_replay(s, p, request);
 }

@@ -70,12 +70,14 @@ enum replay_kind {
 	REPLAY_NO_LRU,
 };
 
-/* A session command that was accepted. A later one of the same kind replaces it. */
+/* A session command that was accepted. A later one of the same kind replaces it, but a login
+ * replaces only the same user's. */
 struct replayed {
 	struct list node; /* in replay.commands */
 	uint8_t kind; /* enum replay_kind */
 	uint64_t serial; /* >= 1; rises from the oldest to the newest */
 	struct buf request;
+	struct buf user; /* (LOGIN) the user's name */
 };
 
 /* The session commands in force, oldest first: hasp sends them on each new link. */
