@@ -12,16 +12,15 @@
 /* The home is the node for a session's requests that name no key. The home stays the same for
  * as long as possible, because clients expect INFO or CONFIG to describe one server, and their
  * messages to be published in order. If the home does not answer, the session gets another one,
- * unless it has requests in flight, subscriptions or a transaction at the old one. Requests in
- * flight that any node may answer, such as PING, go to the new home. */
+ * unless it has requests in flight, subscriptions, tracked keys or a transaction at the old
+ * one. Requests in flight that any node may answer, such as PING, go to the new home. */
 
 /* True if the session must stay at this node. `moves`: parts that can move do not count. */
 static bool has_something(const struct node_conn *l, bool moves)
 {
 	const struct cluster_session *s = l->session;
 
-	if (s->stream_node_conn == l || s->block_node_conn == l ||
-	    subscriptions_any(&l->subscriptions))
+	if (s->stream_node_conn == l || s->block_node_conn == l || node_conn_may_push(l))
 		return true;
 	return moves ? !node_conn_can_be_recalled(l) : l->nsent || !list_empty(&l->held);
 }

@@ -116,13 +116,18 @@ static void node_conn_break(struct node_conn *l, const char *why)
 	session_break(l->session, reason);
 }
 
+bool node_conn_may_push(const struct node_conn *l)
+{
+	return subscriptions_any(&l->subscriptions) ||
+	       (l->session->tracks && l->state == NODE_CONN_READY);
+}
+
 /* Handles the end of the link. The client may see `why` if parts were in flight, else
  * `held_why`. The next link gets the same session commands. */
 static void node_conn_end(struct node_conn *l, const char *why, const char *held_why)
 {
 	struct cluster_session *s = l->session;
-	bool breaks = l->nsent || s->stream_node_conn == l ||
-	              subscriptions_any(&l->subscriptions);
+	bool breaks = l->nsent || s->stream_node_conn == l || node_conn_may_push(l);
 
 	node_conn_set_state(l, NODE_CONN_CLOSED);
 	l->nsent = 0;

@@ -64,6 +64,10 @@ struct node_conn *node_conn_get(struct cluster_session *s, struct node *n);
 /* True if the session's first entry has a part at this node connection, or if the connection
  * is not ready yet. The session must have an entry. */
 bool node_conn_is_awaited(const struct node_conn *l);
+/* True if the client relies on frames that the node sends unasked: messages of subscriptions,
+ * or invalidations of keys that the client has read with CLIENT TRACKING. If the link ends, the
+ * session must end, too. */
+bool node_conn_may_push(const struct node_conn *l);
 /* True if hasp could send all parts in flight on the link, if any, to another node instead. */
 bool node_conn_can_be_recalled(const struct node_conn *l);
 /* Recalls the parts in flight, if node_conn_can_be_recalled(): dispatch_again() sends them

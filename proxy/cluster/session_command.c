@@ -170,19 +170,24 @@ static void add_accepted(struct cluster_session *s, enum replay_kind kind, struc
 	struct resp_view view;
 	bool whole;
 
-	if (kind != REPLAY_LOGIN && kind != REPLAY_HELLO) {
-		replay_add(&s->replay, kind, request);
-		return;
-	}
 	view = request_view(&s->cluster->args, request.p, request.n, &whole);
 	HASP_ASSERT(whole && view.argc > 1);
-	if (kind == REPLAY_LOGIN) {
+	switch (kind) {
+	case REPLAY_LOGIN:
 		replay_add_login(&s->replay,
 		                 view.argc > 2 ? view.argv[1] : SLICE_LIT("default"), request);
 		return;
+	case REPLAY_HELLO:
+		s->proto = slice_eq(view.argv[1], SLICE_LIT("3")) ? 3 : 2;
+		replay_add_hello(&s->replay, &view);
+		return;
+	case REPLAY_TRACKING:
+		s->tracks = view.argc > 2 && args_option(view.argv[2], "ON");
+		break;
+	default:
+		break;
 	}
-	s->proto = slice_eq(view.argv[1], SLICE_LIT("3")) ? 3 : 2;
-	replay_add_hello(&s->replay, &view);
+	replay_add(&s->replay, kind, request);
 }
 
 /* Handles the home node's answer. The entry's `arg`: the kind of the session command. */
@@ -197,6 +202,7 @@ static void on_accepted(struct cluster_entry *e, struct cluster_part *p,
 		return;
 	if (kind == REPLAY_RESET) {
 		s->proto = 2;
+		s->tracks = false;
 		node_conns_forget_subscriptions(s, p->node_conn);
 		replay_reset(&s->replay);
 	} else {

@@ -145,6 +145,7 @@ struct cluster_session {
 	struct replay replay;
 	enum reply_mode reply_mode;
 	uint8_t proto; /* version of RESP: 2 or 3 */
+	bool tracks; /* CLIENT TRACKING is on: the nodes remember what the client reads */
 
 	/* block_exchange.c */
 	struct block block;

@@ -165,3 +165,39 @@ TEST(what_one_node_accepts_and_another_refuses_ends_the_link)
 	assert_int_equal(f->ndown, 1);
 	assert_string_equal(f->reason, "127.0.0.1:7001: WRONGPASS no");
 }
+
+/* The client sends `last` before the other node's link ends. Returns how often the client's own
+ * link has ended. */
+static unsigned count_ends(struct cluster_fixture *f, const char *last)
+{
+	static const char *const commands[] = { "CLIENT TRACKING ON\r\n" };
+
+	assert_passes(f, 0, commands[0], 1, "+OK\r\n");
+	assert_replayed(f, commands, 1);
+	node_sends(f, 1, ":1\r\n");
+	assert_client_got(f, ":1\r\n");
+	if (last) {
+		assert_passes(f, 0, last, 1, "+OK\r\n");
+		assert_node_got(f, 1, last);
+		node_sends(f, 1, "+OK\r\n");
+	}
+	node_hangs_up(f, 1);
+	turn_loop(f);
+	return f->ndown;
+}
+
+/* The node forgets what the client has read, so the client would keep old values. */
+TEST(a_client_that_tracks_keys_ends_with_the_link_to_their_node)
+{
+	assert_int_equal(count_ends(*state, NULL), 1);
+}
+
+TEST(a_client_that_has_ended_tracking_outlasts_a_link)
+{
+	assert_int_equal(count_ends(*state, "CLIENT TRACKING OFF\r\n"), 0);
+}
+
+TEST(a_client_that_has_reset_its_tracking_outlasts_a_link)
+{
+	assert_int_equal(count_ends(*state, "RESET\r\n"), 0);
+}
