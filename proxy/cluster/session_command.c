@@ -297,8 +297,10 @@ enum take session_command_take(struct cluster_session *s, const struct command *
 		return TAKE_NOT;
 	if (!list_empty(&s->entries) || node_conns_replay(s))
 		return TAKE_LATER;
-	/* RESET ends CLIENT REPLY before Redis answers it. */
-	if (kind == REPLAY_RESET && command_arity_ok(c, req->argc))
+	/* RESET ends CLIENT REPLY OFF before Redis answers RESET. But after CLIENT REPLY SKIP,
+	 * Redis does not answer RESET. */
+	if (kind == REPLAY_RESET && command_arity_ok(c, req->argc) &&
+	    s->reply_mode == REPLY_OFF)
 		s->reply_mode = REPLY_ON;
 	e = entry_begin_one(s, -1, NULL, bytes);
 	e->on_reply = on_accepted;

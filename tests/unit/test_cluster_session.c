@@ -253,6 +253,23 @@ TEST(of_the_session_commands_only_reset_ends_client_reply_off)
 	assert_client_got(f, "+RESET\r\n");
 }
 
+/* Redis clears CLIENT REPLY SKIP only after RESET. */
+TEST(client_reply_skip_drops_the_reply_to_reset)
+{
+	static const char reset[] = "*1\r\n$5\r\nRESET\r\n";
+	struct cluster_fixture *f = *state;
+
+	client_sends(f, "CLIENT REPLY SKIP\r\n", 0);
+	client_sends(f, reset, 0);
+	assert_node_got(f, 0, reset);
+	node_sends(f, 0, "+RESET\r\n");
+	assert_client_got(f, "");
+	client_sends(f, GET_FOO, 1);
+	assert_node_got(f, 1, GET_FOO);
+	node_sends(f, 1, ":1\r\n");
+	assert_client_got(f, ":1\r\n");
+}
+
 TEST(quit_is_answered_behind_all_replies_and_ends_the_link)
 {
 	struct cluster_fixture *f = *state;
