@@ -68,10 +68,13 @@ static void leave_node_conn(struct cluster_session *s)
 		node_conn_write_discarded(l, discard);
 }
 
-void block_exchange_unwatch(struct cluster_session *s)
+void block_exchange_unwatch(struct cluster_session *s, const struct node_conn *at)
 {
 	HASP_ASSERT(s->block.state == BLOCK_NONE);
-	leave_node_conn(s);
+	if (s->block_node_conn == at)
+		(void)block_leave(s);
+	else
+		leave_node_conn(s);
 	block_reset(&s->block);
 }
 

@@ -176,9 +176,15 @@ enum take pubsub_take(struct cluster_session *s, const struct command *c,
 	if (!l || c->facts.session == SESSION_QUIT || c->facts.session == SESSION_RESET)
 		return TAKE_NOT;
 	if (is_worded_by_redis(c, req)) {
-		/* A refused EXEC also unwatches keys, which may be watched at another node. */
-		if (c->facts.session == SESSION_EXEC)
-			block_exchange_unwatch(s);
+		/* A refused EXEC also unwatches keys, which may be watched at another node.
+		 * Redis accepts no UNWATCH of a subscriber: so send EXEC to a node that has
+		 * both. */
+		if (c->facts.session == SESSION_EXEC) {
+			if (s->block_node_conn &&
+			    subscriptions_any(&s->block_node_conn->subscriptions))
+				l = s->block_node_conn;
+			block_exchange_unwatch(s, l);
+		}
 		e = entry_begin_one(s, -1, l->node, bytes);
 		e->patient = true;
 		entry_start(e);

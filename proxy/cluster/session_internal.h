@@ -275,8 +275,9 @@ enum take wide_scan(struct cluster_session *s, const struct resp_view *req);
 /* Handles a request for all primaries while none is known: it waits, for failover_wait at most,
  * and then gets an error. */
 enum take wide_await_primaries(struct cluster_session *s);
-/* Sends UNWATCH to the node that watches, because no key is watched any more. */
-void block_exchange_unwatch(struct cluster_session *s);
+/* Forgets the watched keys, because the request that the caller sends next to `at` unwatches
+ * them there. If another node watches keys, sends UNWATCH to that node. */
+void block_exchange_unwatch(struct cluster_session *s, const struct node_conn *at);
 
 /* --- routing.c ---------------------------------------------------------------------------- */
 

@@ -146,6 +146,26 @@ TEST(an_exec_that_is_refused_ends_what_is_watched)
 	                             ACK("*", "1", "b", "2") "-EXECABORT it\r\n");
 }
 
+/* Redis refuses UNWATCH of a subscriber. */
+TEST(a_refused_exec_unwatches_at_a_node_with_subscriptions)
+{
+	static const char watch[] = "*2\r\n$5\r\nWATCH\r\n$3\r\nfoo\r\n";
+	struct cluster_fixture *f = *state;
+
+	assert_passes(f, 0, PING, 0, "+PONG\r\n");
+	assert_passes(f, 1, watch, 0, "+OK\r\n");
+	assert_passes(f, 0, SSUBSCRIBE_BAR, 0, SACK("bar", "1"));
+	client_sends(f, SSUBSCRIBE_FOO, 0);
+	assert_node_got(f, 1, SSUBSCRIBE_FOO);
+	node_sends(f, 1, SACK("foo", "1"));
+	assert_client_got(f, SACK("foo", "2"));
+	assert_passes(f, 1, EXEC, 0, "-EXECABORT it\r\n");
+	assert_node_got_nothing(f, 0);
+	assert_node_got_nothing(f, 1);
+	assert_passes(f, 0, EXEC, 0, "-EXECABORT it\r\n");
+	assert_int_equal(f->ndown, 0);
+}
+
 TEST(one_of_resp3_gets_replies_between_pushes)
 {
 	struct cluster_fixture *f = *state;
