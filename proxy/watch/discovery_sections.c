@@ -208,6 +208,8 @@ static void put_harm(struct buf *out, const struct lock_sums *l, const struct lo
 static void put_owner_reason(struct buf *out, const struct lock_sums *l,
                              const struct lock_verdict *v)
 {
+	uint64_t others = l->n[SEEN_OUTLASTED];
+
 	if (strcmp(v->owner, "value") == 0) {
 		buf_puts(out,
 		         verdict_has_values(l)
@@ -221,9 +223,13 @@ static void put_owner_reason(struct buf *out, const struct lock_sums *l,
 		buf_puts(out, ";   no release was seen: owner = connection\n");
 		return;
 	}
+	if (v->owner_open)
+		others = l->n[SEEN_STRANGE];
+	else if (v->hopped)
+		others = v->hopped;
 	buf_printf(out,
 	           ";   %s released by the connection that took the lock, %s by another one",
-	           NUMBER(v->own), NUMBER(v->owner_open ? l->n[SEEN_STRANGE] : v->hopped));
+	           NUMBER(v->own), NUMBER(others));
 	if (!v->owner_open && v->hopped)
 		buf_printf(out, " of the same %s", v->owner);
 	if (!v->owner_open)
@@ -253,6 +259,14 @@ static bool put_questions(struct buf *out, const struct finding *f,
 			";     with those that took it. If they are one application, have each "
 			"send CLIENT SETNAME with one name: owner = name.\n"
 			";     If each must release what it took: owner = connection.\n");
+	else if (v->owner_open == OPEN_HANDED_ON)
+		buf_puts(
+			out,
+			";   Question: which connections share a lock? Some closed while they "
+			"had one, and another one released it.\n"
+			";     If they are one application, have each send CLIENT SETNAME with "
+			"one name: owner = name.\n"
+			";     If each must release what it took: owner = connection.\n");
 	else if (v->owner_open)
 		buf_printf(out,
 		           ";   Question: does each client take and release a lock over one "
@@ -271,11 +285,15 @@ static bool put_questions(struct buf *out, const struct finding *f,
 		         ";     and no rule keeps them out when it has passed: have the "
 		         "application ask for a longer time. If not, use this section.\n");
 	if (verdict_may_count(&f->lock))
-		buf_puts(out,
-		         ";   Question: is this a lock, or a counter? A connection that had "
-		         "counted to 1 counted on before the key was deleted.\n"
-		         ";     If it is a counter, leave this section out: it has no "
-		         "holders.\n");
+		buf_printf(out,
+		           ";   Question: is this a lock, or a counter? %s\n"
+		           ";     If it is a counter, leave this section out: it has no "
+		           "holders.\n",
+		           f->lock.n[SEEN_REFUSED_OWN]
+		                   ? "A connection that had counted to 1 counted on before "
+		                     "the key was deleted."
+		                   : "A connection that had counted to 1 closed, and "
+		                     "another one deleted the key.");
 	if (may_need_errors(&f->lock))
 		buf_printf(
 			out,

@@ -147,10 +147,11 @@ bool verdict_compares(const struct lock_sums *l)
  * cleaned up. Each lock that was held until its release explains one DEL. */
 static uint64_t extra_deletes(const struct lock_sums *l)
 {
+	uint64_t abandoned = less(l->n[SEEN_ABANDONED], l->n[SEEN_HANDED_ON]);
+
 	return less(l->n[SEEN_DELETES],
-	            less(lock_taken(l), l->n[SEEN_ABANDONED] + l->n[SEEN_CHECKED] +
-	                                        l->n[SEEN_UNRELEASED] + l->n[SEEN_LAPSED] +
-	                                        l->n[SEEN_YIELDED]));
+	            less(lock_taken(l), abandoned + l->n[SEEN_CHECKED] + l->n[SEEN_UNRELEASED] +
+	                                        l->n[SEEN_LAPSED] + l->n[SEEN_YIELDED]));
 }
 
 /* Sets v->own, v->hopped and v->stolen. In a pool, another connection often sends the DEL for a
@@ -259,6 +260,14 @@ static enum owner_open why_open(const struct lock_verdict *v, const struct lock_
 	return v->hopped && v->hopped * HOPS_SHARE < v->own ? OPEN_RARE : OPEN_NONE;
 }
 
+/* True if connections often close while they have a lock, and others release it: then the
+ * connection is not the owner. hasp does not know what those connections have in common. */
+static bool is_handed_on(const struct lock_verdict *v, const struct lock_sums *l)
+{
+	return strcmp(v->owner, "value") != 0 &&
+	       l->n[SEEN_HANDED_ON] * HOPS_SHARE > v->own + v->hopped;
+}
+
 struct lock_verdict lock_verdict(const struct lock_sums *l)
 {
 	struct lock_verdict v = { .owner = "connection" };
@@ -275,6 +284,8 @@ struct lock_verdict lock_verdict(const struct lock_sums *l)
 		v.owner = "value";
 	else if (l->n[SEEN_STRANGE] > 0 && own_deletes * 2 < less(lock_taken(l), v.unreleased))
 		v.owner_open = OPEN_UNLIKE;
+	if (is_handed_on(&v, l) && !(v.hopped && v.owner_open == OPEN_UNLIKE))
+		v.owner_open = OPEN_HANDED_ON;
 	if (v.owner_open == OPEN_NONE)
 		v.owner_open = why_open(&v, l);
 	if (v.owner_open == OPEN_TAKEOVERS && strcmp(v.owner, "value") == 0)
@@ -317,6 +328,9 @@ bool verdict_is_harmed(const struct lock_sums *l)
 /* If clients that raise a key to 1 by INCR raise it again themselves, the keys are locks only
  * if clients release at least one key in COUNTS_SHARE. */
 #define COUNTS_SHARE 2
+/* If clients raise keys to 1 by INCR and close their connections, the keys may be counters if
+ * other clients then delete more than one key in RESETS_SHARE. */
+#define RESETS_SHARE 20
 
 bool verdict_says_lock(struct slice pattern)
 {
@@ -341,7 +355,9 @@ bool verdict_was_left(const struct lock_sums *l)
 
 bool verdict_may_count(const struct lock_sums *l)
 {
-	return l->taken[WAY_INCR] == lock_taken(l) && l->n[SEEN_REFUSED_OWN] > 0;
+	return l->taken[WAY_INCR] == lock_taken(l) &&
+	       (l->n[SEEN_REFUSED_OWN] > 0 ||
+	        l->n[SEEN_OUTLASTED] * RESETS_SHARE > lock_taken(l));
 }
 
 /* Keys that no client releases are no locks, unless verdict_was_left() and their name says

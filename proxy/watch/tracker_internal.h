@@ -77,6 +77,7 @@ enum seen {
 	SEEN_POOLED, /* SEEN_FOREIGN from the holder's pool, so not SEEN_DELETED */
 	SEEN_STOLEN, /* a late DEL of an owner, which removed the next owner's lock */
 	SEEN_OUTLASTED, /* a release after the holder's connection had closed */
+	SEEN_HANDED_ON, /* SEEN_OUTLASTED by a connection that was not refused the lock */
 	SEEN_BROKEN, /* a DEL of a client that was refused the lock, had read its value, and
 	              * took the lock next */
 	SEEN_NARROW, /* a release or extension when little of the expiry was left */
@@ -463,6 +464,7 @@ uint64_t lock_tries(const struct lock_sums *l); /* refused tries, all ways toget
 enum owner_open {
 	OPEN_NONE, /* the evidence shows the owner */
 	OPEN_UNLIKE, /* takers and releasers have neither name, address nor value in common */
+	OPEN_HANDED_ON, /* takers close their connections, and others release the locks */
 	OPEN_RARE, /* hardly any release came over another connection than the holder's */
 	OPEN_LOSERS, /* DELs come from a pool, or from clients that were refused the lock */
 	OPEN_TAKEOVERS, /* DELs come from a pool, or from clients that end slow holds */

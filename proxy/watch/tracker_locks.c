@@ -735,8 +735,10 @@ static void release_outlasting(const struct tracker_act *a, struct key *k, struc
 	l->n[SEEN_OUTLASTED]++;
 	l->n[SEEN_NARROW]++;
 	mark_lock(k);
-	if (h)
-		tracker_hold_free(a->tracker, h);
+	if (!h)
+		return;
+	l->n[SEEN_HANDED_ON] += !was_refused(h, a->client);
+	tracker_hold_free(a->tracker, h);
 }
 
 static void count_delete(const struct tracker_act *a, const struct key *k, bool was_gone)

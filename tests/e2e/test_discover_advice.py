@@ -147,6 +147,72 @@ def test_lock_that_other_hosts_release_gets_a_question(watch, stays):
     assert shop(watch(found)) == 24
 
 
+@pytest.mark.parametrize("sources", [["127.0.0.1"], ["127.0.0.1", "127.0.0.2"]])
+def test_lock_that_a_worker_releases_for_a_request_gets_a_question(watch, sources):
+    """A request has a connection of its own. It releases the lock itself, or leaves that to a worker."""
+    def shop(hasp):
+        workers = [Connection(hasp.address, source=source) for source in sources]
+        taken = 0
+        for n in range(24):
+            request, key = Connection(hasp.address), f"work:lock:{n % 4}"
+            taken += take(request, key, px=60_000)
+            if n % 3 == 0:
+                request.close()
+                delete(workers[n % len(workers)], key)
+            else:
+                delete(request, key)
+                request.close()
+        return taken
+
+    hasp = watch()
+    assert shop(hasp) == 24
+    found = hasp.end()
+    assert not found.sections
+    assert "16 released by the connection that took the lock, 8 by another one" in found.text
+    assert "Question: which connections share a lock? Some closed while they had one" in found.text
+    assert "\n;[lock work]\n;pattern = work:lock:*\n" in found.text
+    assert shop(watch(found)) == 24
+
+
+def test_lock_of_one_dead_holder_that_another_client_releases_gets_no_question(watch):
+    hasp = watch()
+    one = Connection(hasp.address)
+    for n in range(25):
+        assert take(one, f"dead:lock:{n}", px=60_000)
+        assert delete(one, f"dead:lock:{n}")
+    dead = Connection(hasp.address)
+    assert take(dead, "dead:lock:7", px=60_000)
+    dead.close()
+    assert delete(Connection(hasp.address), "dead:lock:7")
+    found = hasp.end()
+    assert found.sections["lock dead"]["owner"] == "connection"
+    assert "25 released by the connection that took the lock, 1 by another one: owner = connection" in found.text
+
+
+def test_tries_that_are_counted_over_a_connection_each_get_a_question(watch):
+    """A login counts the tries of its user, and deletes the count if the password is right."""
+    def shop(hasp):
+        counts = []
+        for n in range(24):
+            for attempt in range(1 + (n % 3 == 0)):
+                request, key = Connection(hasp.address), f"tries:{n % 4}"
+                counts.append(int(request.call("INCR", key)[1:]))
+                if counts[-1] == 1:
+                    request.call("PEXPIRE", key, 60_000)
+                if attempt == (n % 3 == 0):
+                    request.call("DEL", key)
+                request.close()
+        return max(counts)
+
+    hasp = watch()
+    assert shop(hasp) == 2
+    found = hasp.end()
+    assert not found.sections
+    assert "Question: is this a lock, or a counter? A connection that had counted to 1 closed" in found.text
+    assert "\n;[lock tries]\n" in found.text
+    assert shop(watch(found)) == 2
+
+
 # --- harm that no release shows -----------------------------------------------------------
 
 

@@ -254,6 +254,46 @@ TEST(a_report_has_the_evidence_the_questions_and_the_section)
 		  ";owner = connection\n"
 		  ";mode = observe          ; then enforce\n"
 		  "\n" },
+		{ { .lock = { .taken = { [WAY_INCR] = 20 }, .lease_ms_max = 5000,
+		              .n = { [SEEN_RELEASED] = 18, [SEEN_OUTLASTED] = 2,
+		                     [SEEN_HANDED_ON] = 2, [SEEN_STRANGE] = 2,
+		                     [SEEN_DELETES] = 20, [SEEN_VOIDS] = 1 } } },
+		  "; jobs:*    1 key, taken 20 times by INCR, released by DEL\n"
+		  ";   such as jobs:1\n"
+		  ";   no harm was seen: no holder outlived its lock or removed another's, "
+		  "and no update was lost under the lock;\n"
+		  ";     but DEL removes the lock even if another client holds it by then\n"
+		  ";   18 released by the connection that took the lock, 2 by another one\n"
+		  ";   Question: which connections share a lock? Some closed while they had "
+		  "one, and another one released it.\n"
+		  ";     If they are one application, have each send CLIENT SETNAME with one "
+		  "name: owner = name.\n"
+		  ";     If each must release what it took: owner = connection.\n"
+		  ";   Question: is this a lock, or a counter? A connection that had counted "
+		  "to 1 closed, and another one deleted the key.\n"
+		  ";     If it is a counter, leave this section out: it has no holders.\n"
+		  ";   This section is a comment until you know the answer: then remove "
+		  "each leading \";\".\n"
+		  ";[lock jobs]\n"
+		  ";pattern = jobs:*\n"
+		  ";owner = connection\n"
+		  ";mode = observe          ; then enforce\n"
+		  "\n" },
+		{ { .lock = { TAKEN(40), .n = { [SEEN_RELEASED] = 39, [SEEN_OUTLASTED] = 1,
+		                                [SEEN_STRANGE] = 1, [SEEN_DELETES] = 40,
+		                                [SEEN_NARROW] = 1, [SEEN_REPEATED] = 1 } } },
+		  "; jobs:*    1 key, taken 40 times by SET NX, released by DEL\n"
+		  ";   such as jobs:1\n"
+		  ";   no harm was seen: no holder outlived its lock or removed another's, "
+		  "and no update was lost under the lock;\n"
+		  ";     but DEL removes the lock even if another client holds it by then\n"
+		  ";   39 released by the connection that took the lock, 1 by another one: "
+		  "owner = connection\n"
+		  "[lock jobs]\n"
+		  "pattern = jobs:*\n"
+		  "owner = connection\n"
+		  "mode = observe          ; then enforce\n"
+		  "\n" },
 		{ { .lock = { TAKEN(20), .n = { [SEEN_FOREIGN] = 4, [SEEN_STRANGE] = 5,
 		                                [SEEN_DELETES] = 21, [SEEN_FOREIGN_ADDRESS] = 4,
 		                                [SEEN_REPEATED] = 1, [SEEN_OUTLIVED] = 1,

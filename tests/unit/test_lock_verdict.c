@@ -83,6 +83,10 @@ TEST(single_questions_about_the_sums)
 		{ { .taken = { [WAY_INCR] = 3 }, .n = { [SEEN_REFUSED_OWN] = 1 } },
 		  false, false, false, true, false },
 		{ { .taken = { [WAY_INCR] = 3 } }, false, false, false, false, false },
+		{ { .taken = { [WAY_INCR] = 19 }, .n = { [SEEN_OUTLASTED] = 1 } },
+		  false, false, false, true, false },
+		{ { .taken = { [WAY_INCR] = 20 }, .n = { [SEEN_OUTLASTED] = 1 } },
+		  false, false, false, false, false },
 		{ { .taken = { [WAY_INCR] = 3, [WAY_SETNX] = 1 }, .n = { [SEEN_REFUSED_OWN] = 1 } },
 		  false, false, false, false, false },
 		{ { .taken = { [WAY_INCR] = 3 }, .n = { [SEEN_BARE_LEFT] = 1, [SEEN_RETRIED] = 1 } },
@@ -348,6 +352,22 @@ TEST(the_owner_is_what_the_releases_show)
 			[SEEN_DELETES] = 3, [SEEN_RELEASED] = 2, [SEEN_REPEATED] = 1 } }, 2, 0, 0 },
 		{ "connection", OPEN_UNLIKE, { TAKEN(5), .n = { [SEEN_STRANGE] = 1,
 			[SEEN_DELETES] = 3, [SEEN_RELEASED] = 2, [SEEN_REPEATED] = 1 } }, 2, 0, 0 },
+		/* More than one lock in twenty outlasts its connection, and is released. */
+		{ "connection", OPEN_HANDED_ON, { TAKEN(20), .n = { [SEEN_RELEASED] = 19,
+			[SEEN_HANDED_ON] = 1, [SEEN_STRANGE] = 1, [SEEN_DELETES] = 20,
+			[SEEN_REPEATED] = 1 } }, 19, 0, 0 },
+		{ "connection", OPEN_NONE, { TAKEN(21), .n = { [SEEN_RELEASED] = 20,
+			[SEEN_HANDED_ON] = 1, [SEEN_STRANGE] = 1, [SEEN_DELETES] = 21,
+			[SEEN_REPEATED] = 1 } }, 20, 0, 0 },
+		{ "connection", OPEN_HANDED_ON, { TAKEN(5), .n = { [SEEN_HANDED_ON] = 5,
+			[SEEN_STRANGE] = 5, [SEEN_DELETES] = 5, [SEEN_REPEATED] = 1 } }, 0, 0, 0 },
+		{ "value", OPEN_NONE, { TAKEN(4), .n = { [SEEN_RELEASED] = 3, [SEEN_DELETES] = 4,
+			[SEEN_HANDED_ON] = 1, [SEEN_STRANGE] = 1, [SEEN_REFUSED_OWN] = 1 } }, 3, 0, 0 },
+		{ "address", OPEN_HANDED_ON, { TAKEN(20), .n = { [SEEN_FOREIGN] = 19,
+			[SEEN_FOREIGN_ADDRESS] = 19, [SEEN_HANDED_ON] = 1, [SEEN_ABANDONED] = 1,
+			[SEEN_STRANGE] = 20, [SEEN_DELETES] = 20, [SEEN_REPEATED] = 1 } }, 0, 19, 0 },
+		{ "name", OPEN_UNLIKE, { TAKEN(5), .n = { [SEEN_FOREIGN] = 4, [SEEN_STRANGE] = 5,
+			[SEEN_HANDED_ON] = 1, [SEEN_DELETES] = 5, [SEEN_REPEATED] = 1 } }, 0, 4, 0 },
 	};
 
 	for (EACH(i, rows)) {
