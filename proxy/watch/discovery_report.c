@@ -230,13 +230,13 @@ static enum other other_of(const struct key_group *s)
 {
 	bool by_nx = s->lock && s->lock->taken[WAY_SETNX] + s->lock->taken[WAY_SET_NX];
 
-	return s->covered              ? COVERED
-	       : by_nx && s->prolonged ? LEADERS
-	       : by_nx                 ? MARKERS
-	       : s->nscripted          ? SCRIPTED
-	       : s->raced              ? RACED
-	       : s->hopped             ? HOPPED
-	                               : REST;
+	return s->covered                            ? COVERED
+	       : by_nx && s->lock->n[SEEN_PROLONGED] ? LEADERS
+	       : by_nx                               ? MARKERS
+	       : s->nscripted                        ? SCRIPTED
+	       : s->raced                            ? RACED
+	       : s->hopped                           ? HOPPED
+	                                             : REST;
 }
 
 static void put_others(struct buf *out, const struct discovery_snapshot *all)

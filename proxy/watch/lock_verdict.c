@@ -303,8 +303,10 @@ struct lock_verdict lock_verdict(const struct lock_sums *l)
 		/* A DEL of a pool that removed another holder's lock may have come late. */
 		v.renew = v.renew_is_open = true;
 	} else {
+		/* A holder that prolongs its own lock needs no renewal, which would also go on
+		 * if the holder hangs. */
 		v.renew = v.unreleased == 0 && !l->likes_left && l->lease_ms_min > 0 &&
-		          l->held.total >= HELD_ENOUGH &&
+		          l->n[SEEN_PROLONGED] == 0 && l->held.total >= HELD_ENOUGH &&
 		          v.longest > HELD_SHARE * (double)l->lease_ms_min / 1e3;
 	}
 	/* If locks have no expiry, holders may work as long as their connections live. */

@@ -102,6 +102,7 @@ enum seen {
 	/* Values and expiries: */
 	SEEN_BARE_STAYED, /* a hold ended while it had no expiry */
 	SEEN_BARE_LEFT, /* SEEN_BARE_STAYED, and the client disconnected without a release */
+	SEEN_PROLONGED, /* the expiry of a lock that had one was set again */
 	SEEN_EXPIRY_LATER, /* a client took the lock without an expiry, and set one later */
 	SEEN_REPEATED, /* another hold had the same value */
 	SEEN_RETURNED, /* a script was called with the integer that another script had returned
@@ -168,7 +169,6 @@ struct key_group {
 	uint64_t met; /* times that a client filled a key that another client had filled */
 	uint64_t looked; /* times that a client deleted a key that it had filled */
 	uint64_t reread; /* reads by a client of the key that it had filled last */
-	uint64_t prolonged; /* times that a lock's expiry was set again */
 	uint64_t nscripted; /* calls of scripts on keys that were not used as locks */
 	uint64_t nread, nwritten; /* values read, values written */
 	uint64_t nmissed; /* reads that found no value */

@@ -472,7 +472,7 @@ static void set_expiry(const struct tracker_act *a, struct held_lock *h, int64_t
 
 	if (!h->no_ttl && h->state == HOLD_HELD) {
 		note_margin(h, a->now);
-		h->key->group->prolonged++;
+		l->n[SEEN_PROLONGED]++;
 	}
 	if (h->no_ttl && lease_ms > 0) {
 		l->n[SEEN_EXPIRY_LATER]++;

@@ -326,6 +326,19 @@ def test_renewal_needs_more_than_one_long_hold(watch):
     assert "renew" not in str(hasp.end().sections)
 
 
+def test_lock_that_its_holder_prolongs_is_not_renewed(watch):
+    """Renewal would also keep the lock of a leader that hangs."""
+    hasp = watch()
+    one = Connection(hasp.address)
+    for n in range(10):
+        assert take(one, f"led:lock:{n}", px=1500)
+        for _ in range(4):
+            time.sleep(0.2)
+            assert one.call("PEXPIRE", f"led:lock:{n}", 1500) == b":1\r\n"
+        delete(one, f"led:lock:{n}")
+    assert "renew" not in hasp.end().sections["lock led"]
+
+
 def test_work_under_another_lock_is_no_evidence_about_one_that_was_forgotten(watch):
     hasp = watch()
     one = Connection(hasp.address)

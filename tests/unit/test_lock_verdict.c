@@ -422,6 +422,8 @@ TEST(the_expiry_and_its_holders_show_whether_to_renew)
 		  0, 0, false, false, false, 0.5 },
 		{ { TAKEN(10), .lease_ms_min = 1000, .held = { .total = 9, .longest = 0.51 } },
 		  0, 0, false, false, false, 0.51 },
+		{ { TAKEN(10), .lease_ms_min = 1000, .held = { .total = 10, .longest = 0.51 },
+		    .n = { [SEEN_PROLONGED] = 1 } }, 0, 0, false, false, false, 0.51 },
 		{ { TAKEN(10), .held = { .total = 10, .longest = 0.51 } },
 		  0, 0, false, false, false, 0.51 },
 		{ { TAKEN(10), .lease_ms_min = 1000, .likes_left = true,
