@@ -145,6 +145,7 @@ static void stall_hasp(void)
 	trace("FAULT the network of %s%s is held up for %lld ms", m->name,
 	      votes_only ? " to the quorum" : "", (long long)(us / MS));
 	simnet_each(m, votes_only ? stall_servers : stall, &until);
+	machine_stall(m, us);
 	disturb_all(us);
 }
 

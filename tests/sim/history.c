@@ -429,7 +429,10 @@ static bool may_be_left(const struct try *t)
 		return t->hasp->died_at >= t->sent || may_outlast_hasp(t);
 	for (size_t i = 0; i < history.world->nhasps; i++) {
 		const struct machine *m = &history.world->hasps[i].machine;
-		if (m->died_at >= t->sent - CROWD_LEAST || was_paused_past(m, t->lease_us))
+		/* A hold that hasp cannot release before its own lease ends lasts as long as
+		 * other clients of the owner go on locking. */
+		if (m->died_at >= t->sent - CROWD_LEAST || was_paused_past(m, t->lease_us) ||
+		    m->longest_stall >= t->lease_us / 2)
 			return true;
 	}
 	return history.redis->machine.date_offset < 0;

@@ -160,14 +160,25 @@ void machine_init(struct machine *m, const char *name)
 	snprintf(m->name, sizeof(m->name), "%s", name);
 }
 
+/* Prolongs an outage by one of `us` from now, or begins an outage if none is under way. */
+static void add_outage(int64_t us, int64_t *since, int64_t *until, int64_t *longest)
+{
+	if (*until < world.now)
+		*since = world.now;
+	if (*until < world.now + us)
+		*until = world.now + us;
+	if (*longest < *until - *since)
+		*longest = *until - *since;
+}
+
 void machine_pause(struct machine *m, int64_t us)
 {
-	if (m->paused_until < world.now)
-		m->paused_since = world.now;
-	if (m->paused_until < world.now + us)
-		m->paused_until = world.now + us;
-	if (m->longest_pause < m->paused_until - m->paused_since)
-		m->longest_pause = m->paused_until - m->paused_since;
+	add_outage(us, &m->paused_since, &m->paused_until, &m->longest_pause);
+}
+
+void machine_stall(struct machine *m, int64_t us)
+{
+	add_outage(us, &m->stalled_since, &m->stalled_until, &m->longest_stall);
 }
 
 void machine_disturb(struct machine *m, int64_t us)

@@ -28,6 +28,8 @@ struct machine {
 	int64_t paused_until; /* world_now(); in the past: it runs */
 	int64_t paused_since; /* world_now(): when its latest pause began */
 	int64_t longest_pause; /* the longest pause, in us */
+	/* The same for its network, when that is held up: nothing arrives. */
+	int64_t stalled_until, stalled_since, longest_stall;
 	int64_t date_offset; /* offset of the machine's date from the world's */
 	int64_t died_at; /* world_now(): the hasp on it ended; -1: never */
 	int64_t late_most; /* what it sends arrives up to so many us later; 0: in time */
@@ -67,6 +69,8 @@ void world_run(int64_t until, bool (*is_over)(void *arg), void *arg);
 void machine_init(struct machine *m, const char *name);
 /* Pauses the machine for `us` from now, unless it is paused for longer already. */
 void machine_pause(struct machine *m, int64_t us);
+/* Records that the machine's network is held up for `us` from now. */
+void machine_stall(struct machine *m, int64_t us);
 /* Records that a fault has hit the machine, which will have recovered after `us`. */
 void machine_disturb(struct machine *m, int64_t us);
 
