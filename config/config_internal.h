@@ -100,6 +100,10 @@ bool pattern_looks_like_prefix(const char *pattern);
 /* True if the pattern has only stars and question marks: keys match by their length alone. */
 bool pattern_is_any(const char *pattern);
 
+/* Appends a key that the pattern matches, and that few other patterns match. Returns false if
+ * the pattern matches no key. */
+bool pattern_example(const char *pattern, struct buf *key) __attribute__((warn_unused_result));
+
 /* True if the pattern begins or ends with a quote, which a glob does not need. */
 bool pattern_is_quoted(const char *pattern);
 

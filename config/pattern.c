@@ -5,6 +5,10 @@
 
 #include "base/glob.h"
 
+/* An example of what a star matches. It is long, so that patterns such as `lock:??` do not
+ * match the example of `lock:*`. */
+#define PATTERN_STAR_EXAMPLE "\1\2\3\1\2\3\1\2\3\1\2\3\1\2\3\1\2\3\1\2\3\1\2\3"
+
 void pattern_set_first_bytes(const struct strings *set, uint8_t flag, uint8_t may_be[256])
 {
 	for (size_t i = 0; i < set->n; i++) {
@@ -97,6 +101,41 @@ bool pattern_looks_like_prefix(const char *pattern)
 bool pattern_is_any(const char *pattern)
 {
 	return strchr(pattern, '*') && strspn(pattern, "*?") == strlen(pattern);
+}
+
+/* Sets `*c` to a byte that the first element of the pattern matches, and `*len` to the
+ * element's length. The element is not a star. Returns false if it matches no byte. */
+static bool pattern_first_byte(struct slice pattern, char *c, size_t *len)
+{
+	*c = *pattern.p;
+	if (pattern_is_plain(*c) && glob_element_matches(pattern, *c, len))
+		return true;
+	/* Bytes that are rare in keys come first. */
+	for (int byte = 1; byte <= UINT8_MAX + 1; byte++) {
+		*c = (char)(unsigned char)byte;
+		if (glob_element_matches(pattern, *c, len))
+			return true;
+	}
+	return false;
+}
+
+bool pattern_example(const char *pattern, struct buf *key)
+{
+	struct slice rest = slice_str(pattern);
+
+	while (rest.n > 0) {
+		size_t len = 1;
+		char c;
+
+		if (*rest.p == '*')
+			buf_puts(key, PATTERN_STAR_EXAMPLE);
+		else if (pattern_first_byte(rest, &c, &len))
+			buf_append(key, slice_of(&c, 1));
+		else
+			return false;
+		slice_take(&rest, len);
+	}
+	return true;
 }
 
 static bool pattern_is_quote(char c)

@@ -27,7 +27,9 @@
 #include "base/clock.h"
 #include "base/fatal.h"
 #include "base/log.h"
+#include "base/quote.h"
 #include "config/config.h"
+#include "config/ownership.h"
 #include "net/descriptors.h"
 #include "process/listeners.h"
 #include "process/password_command.h"
@@ -139,15 +141,31 @@ static void main_log_restart(const struct config *first, const struct config *ne
 	buf_release(&restart);
 }
 
-/* Returns why the process needs a restart to use `next`; NULL: it needs none. */
-static const char *main_needs_restart(const struct process *p, const struct config *next)
+/* Returns true if `next` would give locks of this process's clients other owners, and appends
+ * the reason to `why`. */
+static bool main_changes_owners(const struct process *p, const struct config *next,
+                                struct buf *why)
+{
+	if (!ownership_changes(p->config, next, why))
+		return false;
+	buf_puts(why, "; clients may have such locks: stop hasp before the change");
+	return true;
+}
+
+/* Returns true if the process needs a restart to use `next`, and appends the reason to `why`. */
+static bool main_needs_restart(const struct process *p, const struct config *next,
+                               struct buf *why)
 {
 	/* Clients keep other state for a cluster than for one server. */
-	if ((p->first->cluster.n > 0) != (next->cluster.n > 0))
-		return "adding or removing 'cluster' in [upstream] needs a restart";
-	if (next->discover && p->nworkers > 1)
-		return "adding [discover] needs a restart with workers = 1";
-	return NULL;
+	if ((p->first->cluster.n > 0) != (next->cluster.n > 0)) {
+		buf_puts(why, "adding or removing 'cluster' in [upstream] needs a restart");
+		return true;
+	}
+	if (next->discover && p->nworkers > 1) {
+		buf_puts(why, "adding [discover] needs a restart with workers = 1");
+		return true;
+	}
+	return main_changes_owners(p, next, why);
 }
 
 /* Starts or ends [discover] as `next` says. Call this before the workers get `next`. */
@@ -188,17 +206,15 @@ static double main_renew_password(struct process *p)
 static bool main_try_reload(struct process *p, struct buf *why)
 {
 	struct config *next = main_load_again(&p->cmdline, why), *old = p->config;
-	const char *refusal = next ? main_needs_restart(p, next) : NULL;
 
 	if (!next) {
 		log_error("reload_failed kept=\"the old configuration\" reason=\"the file has "
 		          "faults\"");
 		return false;
 	}
-	if (refusal) {
-		log_error("reload_failed kept=\"the old configuration\" reason=\"%s\"",
-		          refusal);
-		buf_puts(why, refusal);
+	if (main_needs_restart(p, next, why)) {
+		log_error("reload_failed kept=\"the old configuration\" reason=%s",
+		          QUOTE(buf_slice(why)));
 		config_unref(next);
 		return false;
 	}
@@ -311,9 +327,24 @@ static void main_take_over(struct process *p)
 		atomic_fetch_sub(&p->shared.arriving, 1);
 }
 
+/* Returns true if the file would give locks of this process's clients other owners in the next
+ * process, which serves clients while this one drains. If the file has faults, the next process
+ * reports them. */
+static bool main_next_changes_owners(const struct process *p, struct buf *why)
+{
+	struct buf faults = BUF_INIT, warnings = BUF_INIT;
+	struct config *next = config_load(p->cmdline.file, &faults, &warnings);
+	bool changes = next && main_changes_owners(p, next, why);
+
+	config_unref(next);
+	buf_release(&faults);
+	buf_release(&warnings);
+	return changes;
+}
+
 static void main_upgrade(struct process *p, bool leaving)
 {
-	struct buf fds = BUF_INIT, text = BUF_INIT;
+	struct buf fds = BUF_INIT, text = BUF_INIT, why = BUF_INIT;
 
 	if (leaving) {
 		log_warning("upgrade_refused reason=\"hasp is shutting down\"");
@@ -322,6 +353,11 @@ static void main_upgrade(struct process *p, bool leaving)
 	/* A paused hasp does not upgrade, because the next hasp would not be paused. */
 	if (atomic_load(&p->shared.paused)) {
 		log_warning("upgrade_refused reason=\"hasp is paused\"");
+		return;
+	}
+	if (main_next_changes_owners(p, &why)) {
+		log_warning("upgrade_refused reason=%s", QUOTE(buf_slice(&why)));
+		buf_release(&why);
 		return;
 	}
 	listeners_serialize(&p->listeners, &fds, &text);

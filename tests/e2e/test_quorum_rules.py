@@ -316,12 +316,26 @@ def test_operator_frees_a_lock_whose_owner_will_not(start_hasp, quorum, tmp_path
 
 
 def test_reload_that_brings_a_quorum_wants_a_restart(start_hasp, quorum, plain):
-    hasp = start_hasp(rule(), workers=1).is_up()
+    hasp = start_hasp(rule(pattern="other:*"), workers=1).is_up()
     with hasp.connect() as one:
-        hasp.reload(rule(), quorum.section() + rules())
+        hasp.reload(rule(pattern="other:*"), quorum.section() + rules())
         assert one.call("SETNX", KEY, "v").startswith(b"-ERR hasp: a reload gave the key's rule a quorum")
         assert not plain.exists(KEY) and quorum.is_free(KEY)
     assert "options of [quorum NAME] other than tls" in hasp.log
+
+
+@covers("quorum")
+def test_reload_that_takes_the_quorum_from_a_rule_is_refused_and_a_held_lock_stays(start, plain):
+    hasp = start()
+    with hasp.connect() as one, hasp.connect() as other:
+        assert one.call("SETNX", KEY, "v") == ONE
+        hasp.edit("quorum = locks\n", "")
+        until(lambda: "reloaded" in hasp.log or "reload_failed" in hasp.log, "the reload")
+        hasp.take_turn()
+        assert "'quorum' of keys like lock:*: locks in [lock locks] -> none in [lock locks]; clients" in hasp.log
+        assert other.call("SETNX", KEY, "w") == ZERO
+        assert one.call("DEL", KEY) == ONE
+    assert not plain.exists(KEY)
 
 
 def test_rule_that_observes_leaves_the_locks_where_they_are(start_hasp, quorum, plain):

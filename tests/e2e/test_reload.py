@@ -7,8 +7,8 @@ import signal
 import pytest
 from harness import RedisServer, encode, until
 from harness.marks import BOTH, covers
-from harness.replies import FULL, OK, ONE, PONG, QUEUED, ZERO
-from harness.sections import rule
+from harness.replies import FENCE, FULL, NIL, OK, ONE, PONG, QUEUED, ZERO
+from harness.sections import rule, verbs
 from harness.tls import UNLESS_ENCRYPTED
 
 LOCKS = rule()
@@ -79,6 +79,58 @@ def test_reload_warns_of_what_needs_a_restart_until_there_is_one(start_hasp):
         until(lambda: hasp.log.count("reloaded") >= n, "the reload")
         warnings = [line for line in hasp.log.splitlines() if "restart_needed" in line]
         assert len(warnings) == n and "workers" in warnings[-1]
+
+
+def refuse(hasp, old, new, reason):
+    """Replaces a part of hasp's file, and sends SIGHUP. Fails unless hasp refuses the reload."""
+    hasp.edit(old, new)
+    until(lambda: "reloaded" in hasp.log or "reload_failed" in hasp.log, "the reload")
+    hasp.take_turn()
+    assert f"reason=\"{reason}; clients may have such locks: stop hasp before the change\"" in hasp.log
+
+
+@covers("owner", "reload_failed")
+@pytest.mark.parametrize("before, after", [("value", "connection"), ("connection", "value"), ("connection", "address")])
+def test_reload_with_another_owner_is_refused_and_a_held_lock_keeps_its_owner(start_hasp, before, after):
+    hasp = start_hasp(rule(owner=before))
+    with hasp.connect() as one, hasp.connect() as other:
+        assert one.call("SET", "lock:1", "one", "NX", "PX", 60000) == OK
+        refuse(hasp, f"owner = {before}", f"owner = {after}",
+               f"'owner' of keys like lock:*: {before} in [lock locks] -> {after} in [lock locks]")
+        assert other.call("DEL", "lock:1") == ZERO
+        assert other.call("SET", "lock:1", "other", "NX", "PX", 60000) == NIL
+        assert one.call("DEL", "lock:1") == ONE
+        hasp.reload(f"owner = {after}", f"owner = {before}\nwait = 1s")
+
+
+@covers("owner", "pattern")
+def test_reload_that_moves_keys_to_a_section_with_another_owner_is_refused(start_hasp):
+    hasp = start_hasp(rule(owner="value"))
+    with hasp.connect() as one, hasp.connect() as other:
+        assert one.call("SETNX", "lock:a1", "one") == ONE
+        refuse(hasp, "[lock locks]", rule("some", pattern="lock:a*", owner="user") + "[lock locks]",
+               "'owner' of keys like lock:a*: value in [lock locks] -> user in [lock some]")
+        assert other.call("DEL", "lock:a1") == ZERO
+        assert one.call("DEL", "lock:a1") == ONE
+
+
+@covers("owner")
+def test_reload_with_another_owner_of_verbs_is_refused_and_the_owner_can_unlock(start_hasp):
+    hasp = start_hasp(verbs(owner="connection"))
+    with hasp.connect() as one:
+        assert one.call("LOCK", "k") == FENCE
+        refuse(hasp, "owner = connection", "owner = address", "'owner' in [verbs]: connection -> address")
+        assert one.call("UNLOCK", "k") == ONE
+
+
+@covers("owner", "mode")
+def test_reload_may_set_another_owner_when_it_enforces_a_section_that_observed(start_hasp):
+    hasp = start_hasp(rule(owner="connection", mode="observe"))
+    hasp.reload("owner = connection\nmode = observe", "owner = value\nmode = enforce")
+    with hasp.connect() as one, hasp.connect() as other:
+        assert one.call("SETNX", "lock:1", "one") == ONE
+        assert other.call("GET", "lock:1") == b"$3\r\none\r\n"
+        assert other.call("DEL", "lock:1") == ONE
 
 
 FIRST, SECOND = b"$5\r\nfirst\r\n", b"$6\r\nsecond\r\n"

@@ -20,7 +20,7 @@ from harness.guards import guard
 from harness.line import entries
 from harness.load import Load
 from harness.marks import covers
-from harness.replies import FENCE, NIL, OK, ONE, PONG
+from harness.replies import FENCE, NIL, OK, ONE, PONG, ZERO
 from harness.resp import Connection
 from harness.scrape import HTTP, where
 from harness.sections import VERBS, rule
@@ -233,6 +233,23 @@ def test_faulty_file_leaves_the_old_process_serving(generations):
     assert 'upgrade_failed kept="the old process" reason="the new process ended with status 1"' in hasp.log
     with hasp.connect() as one:
         assert one.call("PING") == PONG
+
+
+@covers("upgrade_refused", "owner")
+def test_upgrade_with_another_owner_is_refused_and_a_held_lock_keeps_its_owner(generations):
+    hasps = generations(rule(owner="value"))
+    hasp = hasps.hasp
+    text = hasp.config_file.read_text()
+    with hasp.connect() as one, hasp.connect() as other:
+        assert one.call("SET", LOCK, "one", "NX", "PX", 60000) == OK
+        hasp.configure(text.replace("owner = value", "owner = connection"))
+        hasp.signal(signal.SIGUSR2)
+        until(lambda: "upgrade_refused" in hasp.log or " upgraded pid=" in hasp.log, "the upgrade to end")
+        assert "'owner' of keys like lock:*: value in [lock locks] -> connection in [lock locks]; clients" in hasp.log
+        assert other.call("DEL", LOCK) == ZERO
+        assert one.call("DEL", LOCK) == ONE
+    hasp.configure(text.replace("owner = value", "owner = value\nwait = 1s"))
+    hasps.upgrade()
 
 
 def test_binary_that_is_gone_or_crashes_leaves_the_old_process_serving(redis_server, tmp_path):

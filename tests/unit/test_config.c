@@ -275,6 +275,7 @@ TEST(a_restart_is_needed_for_what_cannot_change)
 	struct config *a = load("[hasp]\nworkers = 1\nmax_clients = 5\nlisten = a:1\n");
 	struct config *b = load("[hasp]\nworkers = 2\nmax_clients = 6\nlisten = a:1 b:2\n"
 	                        "backlog = 7\n[lock a]\npattern = a\n[verbs]\nlock = L\n"
+	                        "owner = user\n"
 	                        "[guard g]\npattern = g\nacquire_on = GET\n");
 	struct buf out = BUF_INIT;
 

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "config/ownership.h"
+
+#include "config/config_internal.h"
+#include "config/match.h"
+#include "config/sections.h"
+
+static void ownership_print(enum section section, const char *name, const void *base,
+                            struct buf *out)
+{
+	size_t before = buf_len(out);
+
+	option_print(table_find(section, name), base, out);
+	if (buf_len(out) == before)
+		buf_puts(out, "none");
+}
+
+/* --- [lock NAME] -------------------------------------------------------------------------- */
+
+/* Both configurations, and a key that matches a pattern of one of them. */
+struct ownership {
+	struct matcher *running, *next;
+	const char *pattern;
+	struct buf key;
+};
+
+/* Returns the rule by which hasp checks the owners of the key's lock; NULL: there is none. */
+static const struct rule *ownership_rule(struct matcher *m, struct slice key)
+{
+	const struct rule *rule = match_rule(m, key);
+
+	return rule && rule->mode == MODE_ENFORCE ? rule : NULL;
+}
+
+static bool ownership_rule_changes(const struct ownership *o, struct buf *why)
+{
+	const struct rule *was = ownership_rule(o->running, buf_slice(&o->key));
+	const struct rule *will = ownership_rule(o->next, buf_slice(&o->key));
+	const char *option = "owner";
+
+	if (!was || !will)
+		return false;
+	if (was->owner == will->owner) {
+		option = "quorum";
+		if (!was->quorum == !will->quorum)
+			return false;
+	}
+	buf_printf(why, "'%s' of keys like %s: ", option, o->pattern);
+	ownership_print(SECTION_LOCK, option, was, why);
+	buf_printf(why, " in [lock %s] -> ", was->section.name);
+	ownership_print(SECTION_LOCK, option, will, why);
+	buf_printf(why, " in [lock %s]", will->section.name);
+	return true;
+}
+
+static bool ownership_patterns_change(struct ownership *o, const struct config *c,
+                                      struct buf *why)
+{
+	for (size_t i = 0; i < c->nrules; i++) {
+		const struct strings *patterns = &c->rules[i]->section.patterns;
+
+		for (size_t j = 0; j < patterns->n; j++) {
+			o->pattern = patterns->v[j];
+			buf_clear(&o->key);
+			if (pattern_example(o->pattern, &o->key) &&
+			    ownership_rule_changes(o, why))
+				return true;
+		}
+	}
+	return false;
+}
+
+static bool ownership_rules_change(const struct config *running, const struct config *next,
+                                   struct buf *why)
+{
+	struct ownership o = { match_new(running), match_new(next), NULL, BUF_INIT };
+	bool changes = ownership_patterns_change(&o, running, why) ||
+	               ownership_patterns_change(&o, next, why);
+
+	match_free(o.running);
+	match_free(o.next);
+	buf_release(&o.key);
+	return changes;
+}
+
+/* --- [verbs] ------------------------------------------------------------------------------ */
+
+/* `quorum` does not count, because a change of it has no effect until a restart. `reentrant`
+ * does not count, because UNLOCK finds the layout of a lock in Redis. */
+static bool ownership_verbs_change(const struct verbs *was, const struct verbs *will,
+                                   struct buf *why)
+{
+	if (!was->enabled || !will->enabled || was->owner == will->owner)
+		return false;
+	buf_puts(why, "'owner' in [verbs]: ");
+	ownership_print(SECTION_VERBS, "owner", was, why);
+	buf_puts(why, " -> ");
+	ownership_print(SECTION_VERBS, "owner", will, why);
+	return true;
+}
+
+bool ownership_changes(const struct config *running, const struct config *next, struct buf *why)
+{
+	return ownership_rules_change(running, next, why) ||
+	       ownership_verbs_change(&running->verbs, &next->verbs, why);
+}
