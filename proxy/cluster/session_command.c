@@ -254,10 +254,15 @@ static struct slice several_conns_error(const struct resp_view *req)
 	if (names_id(req))
 		return SLICE_LIT("-ERR hasp: in front of a cluster, CLIENT KILL and UNBLOCK "
 		                 "take no client ids: each node has its own ids\r\n");
-	for (size_t i = 2; i < req->argc && args_option(req->argv[1], "TRACKING"); i++)
+	for (size_t i = 2; i < req->argc && args_option(req->argv[1], "TRACKING"); i++) {
 		if (args_option(req->argv[i], "REDIRECT"))
 			return SLICE_LIT("-ERR hasp: in front of a cluster, CLIENT TRACKING "
 			                 "with REDIRECT is not possible\r\n");
+		/* Each node reports only its own keys, and only to its own clients. */
+		if (args_option(req->argv[i], "BCAST"))
+			return SLICE_LIT("-ERR hasp: in front of a cluster, CLIENT TRACKING "
+			                 "with BCAST is not possible\r\n");
+	}
 	return SLICE_NONE;
 }
 

@@ -151,6 +151,11 @@ def test_keys_in_several_slots_are_refused(hasp):
             assert client.call(*line.split()) == CROSSSLOT, line
 
 
+def test_client_tracking_with_bcast_is_refused(hasp):
+    with hasp.connect() as client:
+        assert b"CLIENT TRACKING with BCAST" in client.call("CLIENT", "TRACKING", "ON", "BCAST")
+
+
 def test_the_cluster_itself_is_not_shown(both):
     for line in ["CLUSTER SLOTS", "CLUSTER NODES", "CLUSTER INFO", "ASKING"]:
         assert both(*line.split()) == DISABLED, line

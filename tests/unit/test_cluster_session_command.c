@@ -201,3 +201,14 @@ TEST(a_client_that_has_reset_its_tracking_outlasts_a_link)
 {
 	assert_int_equal(count_ends(*state, "RESET\r\n"), 0);
 }
+
+/* Each node reports only its own keys, and the client has used few nodes. */
+TEST(client_tracking_with_bcast_is_refused)
+{
+	struct cluster_fixture *f = *state;
+
+	client_sends(f, "CLIENT TRACKING ON bcast PREFIX a\r\n", 1);
+	assert_client_got(f, "-ERR hasp: in front of a cluster, CLIENT TRACKING with BCAST is "
+	                     "not possible\r\n");
+	assert_node_got_nothing(f, 0);
+}
