@@ -9,6 +9,7 @@
 
 #include "base/fatal.h"
 #include "cluster/session_internal.h"
+#include "commands/args.h"
 
 /* The limit of requests in flight is between these, and lower if the replies are longer. */
 #define ENTRIES_MAX ((size_t)4096)
@@ -340,6 +341,31 @@ static size_t gather_on(struct cluster_session *s, const char *p, size_t n)
 	return used;
 }
 
+/* Takes a request after MONITOR. Only QUIT may follow: the replies to other requests would come
+ * from one node, and RESET would have to end the stream between two of its bytes. For any other
+ * request, the session ends. Returns how many bytes it has taken. */
+static size_t take_raw(struct cluster_session *s, const char *p, size_t n)
+{
+	struct link *to = s->stream_node_conn->user.link;
+	struct request_args *args = &s->cluster->args;
+	struct request_scan scan = { 0 };
+	size_t used;
+	enum resp_result r = request_scan_args(&scan, p, n, &used, args);
+
+	if (r == RESP_MORE && n < STREAM_FROM)
+		return 0;
+	if (r == RESP_OK && scan.empty)
+		return used;
+	if (r == RESP_OK && args_option(args->argv[0], "QUIT")) {
+		link_send(to, slice_of(p, used));
+		session_set_flow(s, FLOW_QUITTING);
+		return used;
+	}
+	session_set_flow(s, FLOW_ENDING);
+	session_wake(s);
+	return n;
+}
+
 static size_t take_some(struct cluster_session *s, const char *p, size_t n)
 {
 	switch (s->flow) {
@@ -348,12 +374,8 @@ static size_t take_some(struct cluster_session *s, const char *p, size_t n)
 	case FLOW_GATHERING:
 		return gather_on(s, p, n);
 	case FLOW_RAW:
-		if (link_is_full(s->stream_node_conn->user.link)) {
-			s->starved = true;
-			return 0;
-		}
-		link_send(s->stream_node_conn->user.link, slice_of(p, n));
-		return n;
+		return take_raw(s, p, n);
+	case FLOW_QUITTING:
 	case FLOW_ENDING:
 		/* Drop the bytes: no node will answer the request. */
 		return n;
@@ -396,7 +418,7 @@ static bool is_session_over(const struct cluster_session *s)
 {
 	if (!list_empty(&s->entries) || buf_len(&s->out) || s->starved)
 		return false;
-	return (s->flow == FLOW_ENDING && !s->lingers) || (s->shut && s->flow != FLOW_RAW);
+	return (s->flow == FLOW_ENDING && !s->lingers) || (s->shut && !session_is_raw(s));
 }
 
 /* Closes the link of a blocking command whose client has disconnected, if all commands before
@@ -423,7 +445,11 @@ static void on_deliver(struct watch *w, int events)
 	hang_up(s);
 	if (s->starved && s->flow != FLOW_BARRIER && has_room(s))
 		link_peer_ready(s->link);
-	if (s->flow != FLOW_CLOSED && is_session_over(s))
+	if (s->flow == FLOW_CLOSED || !is_session_over(s))
+		return;
+	if (s->flow == FLOW_ENDING && s->stream_node_conn)
+		link_fail(s->link, "the client sent a request after MONITOR");
+	else
 		link_end(s->link, "closed by the server");
 }
 

@@ -188,7 +188,7 @@ static bool is_in_use(const struct node_conn *l)
 	const struct cluster_session *s = l->session;
 
 	return l->user.inflight || s->block_node_conn == l ||
-	       (s->stream_node_conn == l && s->flow != FLOW_RAW);
+	       (s->stream_node_conn == l && !session_is_raw(s));
 }
 
 void node_conn_renew(struct node_conn *l)
@@ -241,8 +241,9 @@ static void node_conn_on_bytes(void *owner, struct slice bytes)
 
 	if (s->flow == FLOW_CLOSED)
 		return;
-	if (s->flow == FLOW_RAW && l == s->stream_node_conn) {
-		session_put(s, bytes);
+	if (l == s->stream_node_conn && (session_is_raw(s) || s->flow == FLOW_ENDING)) {
+		if (session_is_raw(s))
+			session_put_raw(s, bytes);
 		return;
 	}
 	if (!l->in_frame) {
@@ -408,6 +409,7 @@ static void node_conn_on_stream(void *owner, void *tag)
 
 	l->nsent--;
 	l->session->stream_node_conn = l;
+	l->session->skips_line = p->entry->muted;
 	session_set_flow(l->session, FLOW_RAW);
 	part_on_reply(p, &r);
 }

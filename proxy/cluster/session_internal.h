@@ -92,14 +92,15 @@ void replay_fini(struct replay *r);
 
 /* How the session takes requests. Only session_set_flow() writes it.
  *
- *   OPEN <--> BARRIER --> RAW    from each of them to ENDING and CLOSED
+ *   OPEN <--> BARRIER --> RAW --> QUITTING    from each of them to ENDING and CLOSED
  *    ^-----> STREAMING <-- too long to be kept -- GATHERING <--> OPEN */
 enum cluster_flow {
 	FLOW_OPEN, /* takes requests as they come */
 	FLOW_BARRIER, /* takes no request until all earlier ones are answered */
 	FLOW_STREAMING, /* forwards the rest of a long request as it arrives */
 	FLOW_GATHERING, /* keeps the rest of a long request until it is whole */
-	FLOW_RAW, /* forwards bytes to and from `stream_node_conn`, unparsed */
+	FLOW_RAW, /* forwards bytes from `stream_node_conn`, unparsed; takes only QUIT */
+	FLOW_QUITTING, /* as RAW, but QUIT is forwarded: takes no more requests */
 	FLOW_ENDING, /* takes no more requests; the link ends after the last reply */
 	FLOW_CLOSED, /* the virtual link is gone; freed by cluster_reap() */
 	FLOW_NSTATES,
@@ -128,7 +129,9 @@ struct cluster_session {
 
 	/* long requests */
 	struct request_scan scan; /* scans the long request in STREAMING and GATHERING */
-	struct node_conn *stream_node_conn; /* gets the stream or raw bytes; NULL: drop them */
+	bool skips_line; /* (RAW) drop the bytes up to the end of a line: MONITOR's +OK */
+	/* Gets the long request, or sends raw bytes. NULL: drop the request's bytes. */
+	struct node_conn *stream_node_conn;
 	/* (STREAMING) The part that keeps the request's bytes; NULL: none. */
 	struct cluster_part *stream_part;
 	/* Since when a long request waits for its node connection, or a request for all
@@ -190,6 +193,12 @@ struct cluster_session {
 	                        * links, see node_conn_is_awaited() */
 };
 
+/* True after MONITOR: what `stream_node_conn` sends are no replies. */
+static inline bool session_is_raw(const struct cluster_session *s)
+{
+	return s->flow == FLOW_RAW || s->flow == FLOW_QUITTING;
+}
+
 /* Returns a slot's bit: number `slot` modulo 64. It stays set until the session is idle. */
 static inline uint64_t session_bit(unsigned slot)
 {
@@ -233,6 +242,9 @@ void session_give_up(struct cluster_session *s, const char *reason);
 void session_deliver(struct cluster_session *s);
 /* Adds bytes for the link, which gets them by the end of the loop iteration. */
 void session_put(struct cluster_session *s, struct slice bytes);
+/* As session_put(), for the bytes after MONITOR. CLIENT REPLY OFF drops all, SKIP the first
+ * line. */
+void session_put_raw(struct cluster_session *s, struct slice bytes);
 /* As session_put(), for bytes that answer no request: adds them between two replies. */
 void session_push(struct cluster_session *s, struct slice bytes);
 /* Counts `nbytes` more bytes of memory that the session keeps, besides its requests. */

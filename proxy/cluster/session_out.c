@@ -3,6 +3,8 @@
  * session_out: what a cluster session gives its virtual link. A session gathers replies, and
  * delivers them at the end of the loop iteration, so that the client gets them by one write.
  */
+#include <string.h>
+
 #include "base/fatal.h"
 #include "cluster/session_internal.h"
 
@@ -22,7 +24,8 @@ static const unsigned next_flows[FLOW_NSTATES] = {
 	[FLOW_BARRIER] = MAY_FOLLOW(FLOW_OPEN) | MAY_FOLLOW(FLOW_RAW) | END_FLOWS,
 	[FLOW_STREAMING] = MAY_FOLLOW(FLOW_OPEN) | END_FLOWS,
 	[FLOW_GATHERING] = MAY_FOLLOW(FLOW_OPEN) | MAY_FOLLOW(FLOW_STREAMING) | END_FLOWS,
-	[FLOW_RAW] = END_FLOWS,
+	[FLOW_RAW] = MAY_FOLLOW(FLOW_QUITTING) | END_FLOWS,
+	[FLOW_QUITTING] = END_FLOWS,
 	[FLOW_ENDING] = MAY_FOLLOW(FLOW_ENDING) | MAY_FOLLOW(FLOW_CLOSED),
 	[FLOW_CLOSED] = 0,
 };
@@ -65,6 +68,22 @@ void session_put(struct cluster_session *s, struct slice bytes)
 	if (s->paused)
 		session_steer_node_conns(s);
 	session_wake(s);
+}
+
+void session_put_raw(struct cluster_session *s, struct slice bytes)
+{
+	const char *lf;
+
+	if (s->reply_mode == REPLY_OFF)
+		return;
+	if (s->skips_line) {
+		lf = memchr(bytes.p, '\n', bytes.n);
+		if (!lf)
+			return;
+		s->skips_line = false;
+		bytes = slice_of(lf + 1, bytes.n - (size_t)(lf + 1 - bytes.p));
+	}
+	session_put(s, bytes);
 }
 
 void session_push(struct cluster_session *s, struct slice bytes)

@@ -3,6 +3,7 @@
 
 import contextlib
 import os
+import re
 import socket
 import subprocess
 
@@ -226,6 +227,16 @@ def test_monitor_is_no_end_of_hasp(hasp, behind):
                 pass
     with hasp.connect() as client:
         assert client.call("SET", "k", 1) == b"+OK\r\n"
+
+
+@pytest.mark.parametrize("command", [("QUIT",), ("RESET",), ("CLUSTER", "INFO"), ("GET", "k")])
+def test_after_monitor_hasp_accepts_only_quit(hasp, command):
+    with hasp.connect() as client:
+        assert client.call("MONITOR") == b"+OK\r\n"
+        client.send(encode(*command))
+        lines = client.file.read().splitlines()
+    replies = [line for line in lines if not re.match(rb"\+\d", line)]  # without the commands that MONITOR shows
+    assert replies == ([b"+OK"] if command == ("QUIT",) else [])
 
 
 def forget_others(node):

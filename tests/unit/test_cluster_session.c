@@ -187,6 +187,78 @@ TEST(a_stream_is_asked_for_when_all_before_is_answered)
 	assert_client_got(f, ":1\r\n+OK\r\n+1 [0] \"PING\"\r\n");
 }
 
+TEST(after_monitor_a_request_waits_until_it_is_whole)
+{
+	struct cluster_fixture *f = *state;
+
+	assert_passes(f, 0, MONITOR, 1, "+OK\r\n");
+	client_sends(f, "\r\n*1\r\n$4\r\nqu", 0);
+	assert_node_got_nothing(f, 0);
+	client_sends(f, "it\r\n" GET_FOO, 0);
+	assert_node_got(f, 0, "*1\r\n$4\r\nquit\r\n");
+	/* Redis answers nothing after QUIT. */
+	assert_node_got_nothing(f, 0);
+	assert_node_got_nothing(f, 1);
+	node_sends(f, 0, "+1 [0] \"PING\"\r\n+OK\r\n");
+	assert_client_got(f, "+1 [0] \"PING\"\r\n+OK\r\n");
+	assert_int_equal(f->ndown, 0);
+	node_hangs_up(f, 0);
+	assert_int_equal(f->ndown, 1);
+}
+
+TEST(client_reply_skip_drops_the_reply_to_monitor)
+{
+	struct cluster_fixture *f = *state;
+
+	client_sends(f, "CLIENT REPLY SKIP\r\n" MONITOR, 0);
+	assert_node_got(f, 0, MONITOR);
+	node_sends(f, 0, "+O");
+	node_sends(f, 0, "K\r\n+1 [0] \"PING\"\r\n");
+	node_sends(f, 0, "+2 [0] \"PING\"\r\n");
+	assert_client_got(f, "+1 [0] \"PING\"\r\n+2 [0] \"PING\"\r\n");
+}
+
+TEST(client_reply_off_drops_what_monitor_shows)
+{
+	struct cluster_fixture *f = *state;
+
+	client_sends(f, "CLIENT REPLY OFF\r\n" MONITOR, 0);
+	assert_node_got(f, 0, MONITOR);
+	node_sends(f, 0, "+OK\r\n+1 [0] \"PING\"\r\n");
+	assert_client_got(f, "");
+	client_sends(f, "QUIT\r\n", 0);
+	assert_node_got(f, 0, "QUIT\r\n");
+	node_sends(f, 0, "+OK\r\n");
+	assert_client_got(f, "");
+}
+
+static void assert_ends_after_monitor(struct cluster_fixture *f, const char *request)
+{
+	assert_passes(f, 0, MONITOR, 1, "+OK\r\n");
+	node_sends_unseen(f, 0, "+1 [0] \"PING\"\r\n+2");
+	client_sends(f, request, 1);
+	turn_loop(f);
+	assert_int_equal(f->ndown, 1);
+	assert_string_equal(f->reason, "the client sent a request after MONITOR");
+	assert_node_got_nothing(f, 1);
+	assert_node_was_left(f, 0);
+}
+
+TEST(a_request_after_monitor_ends_the_client)
+{
+	assert_ends_after_monitor(*state, GET_FOO);
+}
+
+TEST(reset_after_monitor_ends_the_client)
+{
+	assert_ends_after_monitor(*state, "*1\r\n$5\r\nRESET\r\n");
+}
+
+TEST(a_malformed_request_after_monitor_ends_the_client)
+{
+	assert_ends_after_monitor(*state, "*1\r\nQUIT\r\n");
+}
+
 TEST(behind_a_stream_that_is_refused_all_goes_on)
 {
 	struct cluster_fixture *f = *state;
