@@ -572,7 +572,8 @@ struct stream_peer *session_connect(struct link_env *env, struct link *l,
 	s->proto = accepted ? accepted->proto : 2;
 	s->map_version = c->opts.map->version;
 	s->reply_size = FIRST_REPLY_SIZE;
-	s->shares = accepted;
+	s->env = env;
+	s->shares = s->admitted = accepted;
 	if (accepted)
 		keep_login(s, accepted);
 	list_append(&c->sessions, &s->node);
@@ -587,6 +588,7 @@ void session_free(struct cluster_session *s)
 	node_conns_free(s);
 	buf_release(&s->gathered);
 	replay_fini(&s->replay);
+	buf_release(&s->login_error);
 	block_reset(&s->block);
 	buf_release(&s->out);
 	buf_release(&s->pushes);

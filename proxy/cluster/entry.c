@@ -320,6 +320,8 @@ void part_on_reply(struct cluster_part *p, const struct resp_reply *r)
 
 	part_set_state(p, PART_DONE);
 	e->ndone++;
+	if (!resp_reply_is_error(r))
+		e->session->admitted = true;
 	if (e->on_reply)
 		e->on_reply(e, p, r);
 	p->node_conn = NULL;

@@ -164,8 +164,10 @@ bool routing_take(struct cluster_session *s, const struct resp_view *req, struct
 	if (c && s->block.state == BLOCK_NONE && !s->subscribed && command_single_key(c) &&
 	    req->argc > 1 && !c->facts.session && c->facts.cluster == CLUSTER_KEYS)
 		return send_to_slot(s, c, slot_of_key(req->argv[1]), false, bytes);
+	if (c && !s->admitted && s->block.state == BLOCK_NONE)
+		take = session_command_check_login(s, c, req);
 	/* A subscriber cannot begin a transaction, and a transaction cannot subscribe. */
-	if (c && s->block.state == BLOCK_NONE)
+	if (c && take == TAKE_NOT && s->block.state == BLOCK_NONE)
 		take = pubsub_take(s, c, req, bytes);
 	if (take == TAKE_NOT)
 		take = block_exchange_take(s, c, req, bytes);

@@ -201,6 +201,7 @@ static void on_accepted(struct cluster_entry *e, struct cluster_part *p,
 	if (resp_reply_is_error(r))
 		return;
 	if (kind == REPLAY_RESET) {
+		s->admitted = false;
 		s->proto = 2;
 		s->tracks = false;
 		node_conns_forget_subscriptions(s, p->node_conn);
@@ -265,6 +266,95 @@ static struct slice several_conns_error(const struct resp_view *req)
 	}
 	return SLICE_NONE;
 }
+
+/* --- requests before a login --------------------------------------------------------------
+ *
+ * If Redis requires a login, it answers requests before the login by -NOAUTH. Before hasp
+ * itself answers such a request, it asks the home node whether the node serves the session. */
+
+/* True if hasp answers the request itself, and Redis would answer it only after a login. */
+static bool is_answered_by_hasp(const struct command *c, const struct resp_view *req)
+{
+	struct plan p;
+
+	if (!command_arity_ok(c, req->argc))
+		return false;
+	switch ((enum command_session)c->facts.session) {
+	case SESSION_MULTI:
+	case SESSION_SYNC:
+		return true;
+	case SESSION_CLIENT:
+		return req->argc > 1 &&
+		       ((req->argc == 3 && args_option(req->argv[1], "REPLY")) ||
+		        several_conns_error(req).n);
+	default:
+		p = plan_request(c, req);
+		return p.kind == PLAN_CROSSSLOT || p.kind == PLAN_DISABLED;
+	}
+}
+
+/* True if hasp's own connections have learned that Redis requires no login. */
+static bool needs_no_login(const struct link_env *env)
+{
+	return env->login_checked_at > 0 && !env->login_required;
+}
+
+/* Handles the answer to the question. If the node could not be asked, its error is the answer
+ * to the request, too. */
+static void on_asked(struct cluster_entry *e, struct cluster_part *p,
+                     const struct resp_reply *r)
+{
+	struct slice reply = buf_slice(&p->reply);
+
+	if (resp_reply_is_error(r) &&
+	    (!p->node_conn || slice_starts(reply, SLICE_LIT("-NOAUTH"))))
+		buf_append(&e->session->login_error, reply);
+	else
+		e->session->admitted = true;
+}
+
+static void merge_nothing(struct cluster_entry *e, struct buf *out)
+{
+	(void)e;
+	(void)out;
+}
+
+/* Sends REPLCONF, which does nothing; the client gets no reply to it. */
+static void ask_home(struct cluster_session *s)
+{
+	struct cluster_entry *e = entry_begin_one(s, -1, NULL,
+	                                          SLICE_LIT("*1\r\n$8\r\nREPLCONF\r\n"));
+
+	e->only.reads = true;
+	e->on_reply = on_asked;
+	e->merge = merge_nothing;
+	entry_start(e);
+	/* Let the tick check whether the home answers. */
+	session_trouble(s);
+}
+
+enum take session_command_check_login(struct cluster_session *s, const struct command *c,
+                                      const struct resp_view *req)
+{
+	struct buf error = s->login_error;
+
+	if (!is_answered_by_hasp(c, req))
+		return TAKE_NOT;
+	if (buf_len(&error)) {
+		s->login_error = BUF_INIT;
+		entry_answer_new(s, buf_slice(&error));
+		buf_release(&error);
+		return TAKE_DONE;
+	}
+	if (needs_no_login(s->env))
+		return TAKE_NOT;
+	/* A login may be in flight. CLIENT REPLY is ON: nothing has been served yet. */
+	if (list_empty(&s->entries) && !node_conns_replay(s))
+		ask_home(s);
+	return TAKE_LATER;
+}
+
+/* --- the other requests ------------------------------------------------------------------- */
 
 /* Takes the CLIENT commands that hasp answers itself, or whose reply it changes. */
 static bool take_client_command(struct cluster_session *s, const struct resp_view *req,

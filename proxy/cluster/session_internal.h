@@ -116,6 +116,7 @@ struct cluster_session {
 
 	/* cluster_session.c */
 	struct stream_peer peer; /* the far end of `link` */
+	const struct link_env *env; /* the virtual link's */
 	struct link *link; /* the virtual link; NULL in FLOW_CLOSED */
 	bool shares; /* node connections are on shared links of the nodes' pools */
 	/* The pool's login. Its strings are in `login_text`. */
@@ -147,6 +148,10 @@ struct cluster_session {
 	/* session_command.c */
 	struct replay replay;
 	enum reply_mode reply_mode;
+	bool admitted; /* Redis serves the session: it has logged in, or needs no login */
+	/* The answer to the next request, because Redis does not serve the session; empty: not
+	 * known. */
+	struct buf login_error;
 	uint8_t proto; /* version of RESP: 2 or 3 */
 	bool tracks; /* CLIENT TRACKING is on: the nodes remember what the client reads */
 
@@ -274,6 +279,10 @@ enum take pubsub_take(struct cluster_session *s, const struct command *c,
 /* Takes the requests of a transaction, and WATCH. */
 enum take block_exchange_take(struct cluster_session *s, const struct command *c,
                               const struct resp_view *req, struct slice bytes);
+/* Takes a request that hasp would answer itself, if Redis does not serve the session before a
+ * login. */
+enum take session_command_check_login(struct cluster_session *s, const struct command *c,
+                                      const struct resp_view *req);
 /* Takes requests that change the state of their connection at Redis. */
 enum take session_command_take(struct cluster_session *s, const struct command *c,
                                const struct resp_view *req, struct slice bytes);

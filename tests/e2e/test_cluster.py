@@ -239,6 +239,24 @@ def test_after_monitor_hasp_accepts_only_quit(hasp, command):
     assert replies == ([b"+OK"] if command == ("QUIT",) else [])
 
 
+@pytest.mark.parametrize("pooling", ["shared", "session"])
+def test_without_a_login_hasp_answers_noauth(cluster, start_hasp, pooling):
+    """MULTI and CLIENT REPLY, which hasp answers itself, need a login like other commands."""
+    for node in cluster.nodes:
+        node.ask("CONFIG", "SET", "requirepass", "pw")
+    hasp = start_hasp(upstream=f"{cluster.upstream}\npassword = pw")
+    commands = [("MULTI",), ("GET", "k"), ("CLIENT", "REPLY", "ON"), ("CLIENT", "REPLY", "OFF"), ("RENAME", "a", "b")]
+    with hasp.connect() as client:
+        for command in commands:
+            assert client.call(*command) == b"-NOAUTH Authentication required.\r\n", command
+        assert client.call("EXEC").startswith(b"-EXECABORT")
+        assert client.call("AUTH", "pw") == b"+OK\r\n"
+        assert client.call("MULTI") == b"+OK\r\n"
+        assert client.call("EXEC") == b"*0\r\n"
+        assert client.call("RESET") == b"+RESET\r\n"
+        assert client.call("MULTI").startswith(b"-NOAUTH")
+
+
 def forget_others(node):
     """Makes a dead node forget the others, so that it learns of no change when it starts."""
     config = node.dir / "nodes.conf"

@@ -334,6 +334,7 @@ static struct cluster_fixture *fixture_new(void)
 	});
 	f->virtual = f->at.env;
 	links_init(&f->virtual);
+	link_note_login(&f->virtual, false, now);
 	cluster_serve(f->cluster, &f->virtual);
 	return f;
 }

@@ -212,3 +212,94 @@ TEST(client_tracking_with_bcast_is_refused)
 	                     "not possible\r\n");
 	assert_node_got_nothing(f, 0);
 }
+
+/* --- requests before a login -------------------------------------------------------------- */
+
+#define REPLCONF "*1\r\n$8\r\nREPLCONF\r\n"
+#define NOAUTH "-NOAUTH Authentication required.\r\n"
+
+static void require_login(struct cluster_fixture *f)
+{
+	link_note_login(&f->virtual, true, f->virtual.login_checked_at);
+}
+
+TEST(without_a_login_hasp_answers_no_request_itself)
+{
+	static const char *const requests[] = {
+		"MULTI\r\n",
+		"CLIENT REPLY ON\r\n",
+		"CLIENT REPLY OFF\r\n",
+		"CLIENT REPLY SKIP\r\n",
+		"CLIENT CACHING YES\r\n",
+		"SYNC\r\n",
+		"RENAME foo bar\r\n",
+		"CLUSTER INFO\r\n",
+	};
+	struct cluster_fixture *f = *state;
+
+	require_login(f);
+	for (size_t i = 0; i < sizeof(requests) / sizeof(*requests); i++) {
+		client_sends(f, requests[i], 1);
+		assert_node_got(f, 0, REPLCONF);
+		node_sends(f, 0, NOAUTH);
+		assert_client_got(f, NOAUTH);
+	}
+	/* The refused MULTI began no transaction. */
+	assert_passes(f, 1, GET_FOO, 1, NOAUTH);
+}
+
+TEST(a_node_that_serves_clients_without_a_login_is_asked_once)
+{
+	struct cluster_fixture *f = *state;
+
+	require_login(f);
+	client_sends(f, "MULTI\r\nDISCARD\r\nMULTI\r\n", 3);
+	assert_node_got(f, 0, REPLCONF);
+	assert_client_got(f, "");
+	node_sends(f, 0, "-NOPERM no\r\n");
+	assert_client_got(f, "+OK\r\n+OK\r\n+OK\r\n");
+	assert_node_got_nothing(f, 0);
+}
+
+TEST(after_a_login_hasp_answers_until_reset)
+{
+	struct cluster_fixture *f = *state;
+
+	require_login(f);
+	assert_passes(f, 0, "AUTH p\r\n", 1, "+OK\r\n");
+	client_sends(f, "MULTI\r\n", 1);
+	assert_client_got(f, "+OK\r\n");
+	assert_passes(f, 0, "RESET\r\n", 1, "+RESET\r\n");
+	client_sends(f, "MULTI\r\n", 1);
+	assert_node_got(f, 0, REPLCONF);
+	node_sends(f, 0, NOAUTH);
+	assert_client_got(f, NOAUTH);
+}
+
+TEST(a_login_that_is_refused_does_not_count)
+{
+	struct cluster_fixture *f = *state;
+
+	require_login(f);
+	client_sends(f, "AUTH x\r\nMULTI\r\n", 2);
+	assert_node_got(f, 0, "AUTH x\r\n");
+	assert_node_got_nothing(f, 0);
+	node_sends(f, 0, "-WRONGPASS no\r\n");
+	assert_node_got(f, 0, REPLCONF);
+	node_sends(f, 0, NOAUTH);
+	assert_client_got(f, "-WRONGPASS no\r\n" NOAUTH);
+}
+
+TEST(a_request_whose_login_cannot_be_checked_gets_an_error)
+{
+	struct cluster_fixture *f = *state;
+
+	require_login(f);
+	node_vanishes(f, 0);
+	client_sends(f, "MULTI\r\n", 1);
+	turn_loop(f);
+	for (int i = 0; i < 110; i++)
+		time_passes(f, 0.1);
+	assert_client_got(f, "-ERR hasp: no primary for commands without a key: it cannot be "
+	                     "reached\r\n");
+}
