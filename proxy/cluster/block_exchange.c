@@ -122,6 +122,7 @@ enum take block_exchange_take(struct cluster_session *s, const struct command *c
                               const struct resp_view *req, struct slice bytes)
 {
 	enum block_state before = s->block.state;
+	bool was_tied;
 	struct block_answer a;
 	struct plan p;
 
@@ -134,6 +135,7 @@ enum take block_exchange_take(struct cluster_session *s, const struct command *c
 		return TAKE_LATER;
 	if (is_misplaced(s, &p))
 		leave_node_conn(s);
+	was_tied = block_is_tied(&s->block);
 	block_take(&s->block, c, req, &p, bytes, s->proto, &a);
 	note_several(s, before, &p, &a);
 	/* On a shared link, other clients' commands would run inside the transaction. */
@@ -152,7 +154,9 @@ enum take block_exchange_take(struct cluster_session *s, const struct command *c
 		start_part(s, c, BLOCK_PART_END, &a, a.request, a.reply.p);
 		break;
 	}
-	if (before != BLOCK_NONE && s->block.state == BLOCK_NONE)
+	/* Also after UNWATCH, whose node may get WATCH late. */
+	if ((before != BLOCK_NONE && s->block.state == BLOCK_NONE) ||
+	    (was_tied && !block_is_tied(&s->block)))
 		s->block_serial++;
 	if (!block_is_tied(&s->block))
 		s->block_node_conn = NULL;

@@ -324,3 +324,22 @@ TEST(one_that_is_too_long_aborts_it)
 	                     "split, or to be part of a transaction\r\n" EXECABORT);
 	assert_node_got_nothing(f, 1);
 }
+
+/* The node gets WATCH and UNWATCH late, when a transaction is open at the home node. */
+TEST(a_late_unwatch_does_not_belong_to_the_next_transaction)
+{
+	struct cluster_fixture *f = *state;
+
+	assert_passes(f, 0, "PING\r\n", 1, "+PONG\r\n");
+	client_sends(f, "WATCH foo\r\nUNWATCH\r\nMULTI\r\nNOSUCH\r\n", 4);
+	assert_node_got(f, 1, "WATCH foo\r\nUNWATCH\r\n");
+	assert_node_got(f, 0, "*1\r\n$5\r\nMULTI\r\nNOSUCH\r\n");
+	node_sends(f, 1, "+OK\r\n+OK\r\n");
+	node_sends(f, 0, "+OK\r\n-ERR unknown command\r\n");
+	assert_client_got(f, "+OK\r\n+OK\r\n+OK\r\n-ERR unknown command\r\n");
+	client_sends(f, GET_FOO, 1);
+	assert_node_got(f, 0, "*1\r\n$7\r\nDISCARD\r\n");
+	assert_node_got(f, 1, "*1\r\n$5\r\nMULTI\r\nNOSUCH\r\n" GET_FOO);
+	node_sends(f, 1, "+OK\r\n-ERR unknown command\r\n+QUEUED\r\n");
+	assert_client_got(f, "+QUEUED\r\n");
+}
