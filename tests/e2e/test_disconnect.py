@@ -75,6 +75,20 @@ def test_on_disconnect_release_frees_at_once(share_hasp, plain, end):
     assert gone(plain, KEY, SIDE, "lock:2", "lock:3", "lock:4", "k", "leased")
 
 
+@pytest.mark.parametrize("sides", [[()], [["SHARED"]], [["EXCLUSIVE"]], [["EXCLUSIVE"], ["SHARED"]]])
+def test_on_disconnect_release_gives_back_more_holds_than_hasp_has_tickets(share_hasp, plain, sides):
+    hasp = share_hasp(verbs(lease="30s", on_disconnect="release"))
+    with hasp.connect() as other:
+        with hasp.connect() as one:
+            for side in sides:
+                for _ in range(20):
+                    assert one.call("LOCK", "k", *side).startswith(b":")
+            other.send(encode("LOCK", "k", "WAIT", 20000, *sides[0]))
+        assert other.read().startswith(b":")
+        assert other.call("UNLOCK", "k") == ONE
+    assert gone(plain, "k", "hasp:fence:{k}")
+
+
 @pytest.mark.parametrize("owner", ["address", "name", "user", "value"])
 def test_on_disconnect_release_with_every_owner(share_hasp, plain, owner):
     with share_hasp(rule(lease="30s", on_disconnect="release", owner=owner)).connect() as one:

@@ -337,6 +337,40 @@ TEST(the_connection_s_end_releases_each_kind_of_lock_once)
 	}
 }
 
+TEST(the_connection_s_end_releases_a_lock_with_forgotten_tickets_as_a_whole)
+{
+	struct hold_fixture *f = *state;
+	const struct verbs verbs = { .on_disconnect = DISCONNECT_RELEASE, .lease_ms = 30000 };
+
+	for (int shared = 0; shared < 2; shared++) {
+		for (int i = 0; i < TICKETS_KEPT + 1; i++) {
+			struct hold_terms terms = { .verbs = &verbs,
+				                    .token = SLICE_LIT("token") };
+			struct lock_call call = { .effect = LOCK_EFFECT_TAKES,
+				                  .kind = LOCK_KIND_COUNT,
+				                  .success = LOCK_IF_POSITIVE,
+				                  .key = SLICE_LIT("lock"),
+				                  .lease_ms = 30000,
+				                  .ticket = SLICE_LIT("worker-1"),
+				                  .shared_owner = shared };
+			struct lock_request *p = lock_request_new(f->holds, &call, &call.key, 1,
+			                                          &terms);
+
+			hold_apply(f->holds, &f->owner, p, 0,
+			           &(struct resp_reply){ .type = ':', .integer = 7 });
+		}
+		assert_int_equal(f->owner.n, 1);
+		hold_owner_end(&f->owner, true);
+		/* Another connection may have a shared token. */
+		assert_int_equal(fake_jobs_count("dequeue"), shared ? TICKETS_KEPT : 0);
+		if (shared)
+			fake_jobs_clear();
+		else
+			assert_jobs("0 unlock" KEYS "token hash *\n");
+		hold_owner_init(&f->owner);
+	}
+}
+
 TEST(nothing_is_released_for_a_connection_that_is_cut_off)
 {
 	struct hold_fixture *f = *state;

@@ -30,6 +30,8 @@
 #define TICKETS_KEPT 16
 /* The ticket of a lock that a client's own script took: release.lua does not look for it. */
 #define TICKET_NONE "-"
+/* In place of a ticket: unlock.lua releases all holds of the owner. */
+#define TICKETS_ALL "*"
 /* How far Redis' clock may get ahead of hasp's within a lease, in ms. */
 #define RELEASE_SLACK_MS 50
 

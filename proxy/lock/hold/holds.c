@@ -534,7 +534,8 @@ static void release_each_try(const struct hold *hold, double until)
 
 /* Releases this connection's acquisitions of the lock by their tickets, so that other
  * connections with the same token keep theirs. If no other connection can have the token, names
- * no ticket: after a lost reply to a refresh, hasp does not know the ticket in the record. */
+ * no ticket: after a lost reply to a refresh, hasp does not know the ticket in the record. A
+ * counted lock of such a token is released as a whole if the hold has forgotten tickets. */
 static void hold_release(struct hold *hold)
 {
 	enum lock_release how = layout_of(hold->kind)->release;
@@ -550,7 +551,9 @@ static void hold_release(struct hold *hold)
 	 * has taken the lock again at another worker. */
 	if (hold->shared && !isinf(left))
 		most_ms = left > 0 ? (int64_t)(left * 1000) + RELEASE_SLACK_MS : 1;
-	if (how == RELEASE_EACH_TRY)
+	if (how == RELEASE_EACH_TRY && !hold->shared && hold->count > hold->ntickets)
+		hold_release_try(hold, SLICE_LIT(TICKETS_ALL), most_ms, until);
+	else if (how == RELEASE_EACH_TRY)
 		release_each_try(hold, until);
 	else if (how != RELEASE_NOT)
 		hold_release_try(hold,

@@ -14,7 +14,8 @@
 -- ARGV[1]  secret (see sign())
 -- ARGV[2]  token
 -- ARGV[3]  layout: 'hash', 'string', 'zset', or '' for any
--- ARGV[4]  '' or the ticket of the acquisition to release, which must be the latest
+-- ARGV[4]  '' or the ticket of the acquisition to release, which must be the latest; '*': releases
+--          all holds of this owner, which only one connection can be
 -- ARGV[5]  'tell', or '' or nothing
 -- ARGV[6]  if several connections may be this owner: the ticket of the acquisition whose hold is
 --          given back, and its last fence (see has_ended()); '': not known (see forget_try())
@@ -128,12 +129,20 @@ if holds > 1 and given_back and (layout == 'hash' or layout == 'm' or layout == 
 		given_back:match('^%S*'))
 end
 if layout == 'm' or layout == 'x' then
-	if drop_rw(lock, record, side, token, layout) then
-		left_rw(lock, record, not is_short and queue or nil, side, counter, layout)
+	local left, dropped = nil, 0
+	repeat
+		left = drop_rw(lock, record, side, token, layout) and (left or layout) or left
+		dropped = dropped + 1
+		if ticket == '*' then
+			holds, layout = count_holds(lock, record, token, layout_type)
+		end
+	until ticket ~= '*' or (holds or 0) == 0 or dropped == 10000
+	if left then
+		left_rw(lock, record, not is_short and queue or nil, side, counter, left)
 	end
 	return 1
 end
-if ticket ~= '' then
+if ticket ~= '' and ticket ~= '*' then
 	local note
 	if layout == 'zset' then
 		note = '- ' .. (redis.call('HGET', record, token) or '')
@@ -151,7 +160,7 @@ if layout == 'zset' then
 	end
 	return 1
 end
-if holds > 1 then
+if holds > 1 and ticket ~= '*' then
 	local left = redis.pcall('HINCRBY', lock, token, '-1')
 	if type(left) == 'table' then
 		return client_error(left, 'UNLOCK')
