@@ -279,6 +279,28 @@ def test_a_part_that_another_has_got_meanwhile_is_waited_for_without_the_later_o
     nothing_is_left(plain)
 
 
+def test_lock_that_mlock_gave_back_for_a_while_is_its_own_when_it_has_all(clients, plain):
+    """Another client of the same owner has the lock in between."""
+    one, two, three, four = clients(4)
+    job = ("AS", "job")
+    assert one.call("LOCK", "b") == FENCE
+    assert four.call("LOCK", "a", *job) == FENCE
+    stand(plain, two, "MLOCK", 2, "a", "b", *LONG, *job, queue=queue_of("b"))
+    stand(plain, three, "LOCK", "b", *LONG, *job, queue=queue_of("b"))
+    assert four.call("UNLOCK", "a", *job) == ONE
+    assert four.call("LOCK", "a") == FENCE
+    assert one.call("UNLOCK", "b") == ONE
+    assert three.read() == FENCE
+    until(lambda: entries(plain, "a"), "the client to wait for lock a")
+    assert plain.hvals("b") == ["1"]
+    assert four.call("UNLOCK", "a") == ONE
+    assert two.read() == FENCE
+    assert plain.hvals("b") == ["2"]
+    assert two.call("MUNLOCK", 2, "a", "b", *job) == b":2\r\n"
+    assert three.call("UNLOCK", "b", *job) == ONE
+    nothing_is_left(plain)
+
+
 @LAYOUTS
 def test_nobody_waits_for_what_its_own_connection_could_not_release(clients, plain, reentrant):
     one, two = clients(2, verbs(reentrant=reentrant))

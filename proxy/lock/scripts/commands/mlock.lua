@@ -135,6 +135,10 @@ local function undo_from(first)
 		if had(i) then
 			local lock, record, queue, side = keys_of(i)
 			undo_try(lock, record, queue, side, counter, kind, ticket, token)
+			if first > 1 then
+				-- The try goes on, and may take the lock again by its ticket. (See note_undone().)
+				redis.pcall('ZREM', side, '- ' .. ticket)
+			end
 		end
 	end
 end
