@@ -252,13 +252,16 @@ static bool put_questions(struct buf *out, const struct finding *f,
 	size_t before = buf_len(out);
 
 	if (v->owner_open == OPEN_UNLIKE)
-		buf_puts(
+		buf_printf(
 			out,
-			";   Question: which connections share a lock? Those that released it "
-			"have neither name nor address in common\n"
+			";   Question: which connections share a lock? %s released it have "
+			"neither name nor address in common\n"
 			";     with those that took it. If they are one application, have each "
 			"send CLIENT SETNAME with one name: owner = name.\n"
-			";     If each must release what it took: owner = connection.\n");
+			";     If each must release what it took: owner = connection.\n",
+			f->lock.n[SEEN_FOREIGN_ADDRESS] + f->lock.n[SEEN_FOREIGN_NAME]
+				? "Some that"
+				: "Those that");
 	else if (v->owner_open == OPEN_HANDED_ON)
 		buf_puts(
 			out,

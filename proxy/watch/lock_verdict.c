@@ -203,15 +203,22 @@ static void judge_expiry(struct lock_verdict *v, const struct lock_sums *l)
 		v->longest = (double)l->lease_ms_min / 1e3;
 }
 
+/* Returns how many releases by other connections were no late DELs, key by key. */
+static uint64_t foreign_in_time(const struct lock_sums *l)
+{
+	return l->n[SEEN_FOREIGN] - l->n[SEEN_FOREIGN_LATE];
+}
+
 /* True if the connections of a pool share a trait, such as their name. `n`: how many releases
  * by other connections came from one with the trait of the holder's. They must be the majority,
- * or at least v->hopped; harmful events must explain the rest. */
+ * or at least v->hopped. The rest must be late DELs, or may be DELs of clients that had not got
+ * the lock. Late holders and expired locks explain nothing here: the DEL of such a holder, if
+ * it removed another holder's lock, already counts as SEEN_FOREIGN_LATE. */
 static bool fits(const struct lock_verdict *v, const struct lock_sums *l, uint64_t n)
 {
-	uint64_t harm = extra_deletes(l) + v->late + v->unreleased + l->n[SEEN_VOIDS];
-	uint64_t in_time = l->n[SEEN_FOREIGN] - l->n[SEEN_FOREIGN_LATE];
+	uint64_t in_time = foreign_in_time(l);
 
-	return (n * 2 > in_time || n >= v->hopped) && in_time <= n + harm;
+	return (n * 2 > in_time || n >= v->hopped) && in_time <= n + extra_deletes(l);
 }
 
 static const char *owner_of_pool(struct lock_verdict *v, const struct lock_sums *l)
@@ -235,6 +242,9 @@ static const char *owner_of_pool(struct lock_verdict *v, const struct lock_sums 
 		v->stolen += v->hopped - n;
 		v->hopped = n;
 	}
+	/* Nothing shows that the extra DELs are those of the clients without the trait. */
+	if (foreign_in_time(l) > n)
+		v->owner_open = OPEN_LOSERS;
 	return owner;
 }
 
@@ -288,7 +298,7 @@ struct lock_verdict lock_verdict(const struct lock_sums *l)
 		v.owner_open = OPEN_HANDED_ON;
 	if (v.owner_open == OPEN_NONE)
 		v.owner_open = why_open(&v, l);
-	if (v.owner_open == OPEN_TAKEOVERS && strcmp(v.owner, "value") == 0)
+	if (v.owner_open != OPEN_NONE && strcmp(v.owner, "value") == 0)
 		v.owner = "connection";
 	v.is_left = v.unreleased * UNRELEASED_SHARE > lock_taken(l);
 	if (verdict_is_scripted(l)) {

@@ -124,6 +124,34 @@ def test_late_release_is_no_evidence_about_the_owner(watch):
     assert shop(watch(found)) == (30, False)
 
 
+def test_lock_that_another_host_releases_on_purpose_gets_a_question_although_holders_are_late(watch):
+    def shop(hasp):
+        """Returns how many locks were taken, and how many of them the other host released."""
+        both = hosts(hasp)
+        taken, by_other = 0, 0
+        for n in range(40):
+            host, other, key = both[n % 2], both[1 - n % 2], f"pass:lock:{n % 4}"
+            is_late = n % 8 == 0
+            taken += take(host[0], key, px=LEASE_MS if is_late else 60_000)
+            if is_late:
+                outlast()
+                delete(host[0], key)
+            elif n % 10 == 3:
+                by_other += delete(other[0], key)
+            else:
+                delete(host[1], key)
+        return taken, by_other
+
+    hasp = watch()
+    assert shop(hasp) == (40, 4)
+    found = hasp.end()
+    assert not found.sections
+    assert "removed another holder's lock" not in found.text
+    assert "Question: which connections share a lock? Some that released it have neither" in found.text
+    assert "\n;[lock pass]\n;pattern = pass:lock:*\n" in found.text
+    assert shop(watch(found)) == (40, 4)
+
+
 @pytest.mark.parametrize("stays", [True, False])
 def test_lock_that_other_hosts_release_gets_a_question(watch, stays):
     """Producers take the lock and workers release it: no kind of owner covers both."""

@@ -475,6 +475,28 @@ TEST(late_releases_are_seen_though_the_connection_took_the_lock_again)
 	assert_owner_is_seen_beside_chains(*state, true);
 }
 
+/* Some holders are late, but their own DELs find no lock. Later, another host releases locks on
+ * purpose. */
+TEST(late_holders_do_not_make_releases_by_another_host_thefts)
+{
+	struct fixture *f = *state;
+
+	for (size_t i = 0; i < 12; i++) {
+		take(f, 0, "lock:a");
+		release(f, 1, "lock:a");
+	}
+	for (size_t i = 0; i < 3; i++) {
+		take(f, 0, "lock:a");
+		f->now += 2;
+		tracker_deleted(by(f, 0, "lock:a"), TRACKER_WAS_GONE);
+		take(f, 2, "lock:a");
+		release(f, CLIENTS - 1, "lock:a");
+	}
+	assert_told(f, "Question: which connections share a lock? Some that released it");
+	assert_told(f, "\n;[lock a]\n");
+	assert_not_told(f, "removed another holder's lock");
+}
+
 /* A script takes the lock with a token; another script releases it unless it has expired. */
 static void take_by_script(struct fixture *f, size_t i, int number)
 {
