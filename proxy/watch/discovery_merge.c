@@ -232,6 +232,24 @@ static const struct key_group *caught_by(const struct merging *m, struct slice p
 	return NULL;
 }
 
+/* Returns a shape with keys that the pattern may match but should not, although it does not
+ * match the sample: hasp keeps no list of the words that a `*` replaced. `first`: a candidate
+ * that the pattern stands for. NULL: there is no such shape. */
+static const struct key_group *may_catch(const struct merging *m, struct slice pattern,
+                                         const struct candidate *first)
+{
+	for (size_t i = 0; has_star(pattern) && i < m->n; i++) {
+		const struct candidate *c = &m->v[i];
+		const struct key_group *s = c->group;
+		bool is_alike = is_like(m, c, first) &&
+		                (m->kind == FINDING_GUARD || s->nothers == 0);
+		if (s->is_widened && c != first && !s->covered && !may_be_alike(m, s) &&
+		    !is_alike && parts_may_match(pattern, s->node.key))
+			return s;
+	}
+	return NULL;
+}
+
 /* True if `c` is in no finding yet, is used like `first`, and differs only in part `i`. */
 static bool goes_with(const struct merging *m, const struct candidate *c,
                       const struct candidate *first, size_t i)
@@ -262,7 +280,10 @@ static const struct widening *widens(const struct merging *m, const struct candi
 	}
 	if (words < 2 || (words < WORDS_MANY && !star))
 		return NULL;
-	return caught_by(m, buf_slice(pattern), first) ? NULL : w;
+	return caught_by(m, buf_slice(pattern), first) ||
+	                       may_catch(m, buf_slice(pattern), first)
+	               ? NULL
+	               : w;
 }
 
 static void add_locks(struct lock_sums *to, const struct lock_sums *from)
@@ -399,6 +420,7 @@ static void merge_one(const struct merging *m, struct candidate *first, struct f
 	fit_line(&f->pattern);
 	f->example = s;
 	f->caught = caught_by(m, buf_slice(&f->pattern), NULL);
+	f->may_catch = may_catch(m, buf_slice(&f->pattern), first);
 }
 
 static bool matches_example(const struct finding *a, const struct finding *b)

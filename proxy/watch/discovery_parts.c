@@ -5,7 +5,8 @@
  *
  *   cart:alice  cart:bob  ... cart:zoe  ->  the next key has the shape cart:*
  *
- * For each place of each shape, this file counts the shapes that differ only there.
+ * For each place of each shape, this file counts the shapes that differ only there. It also
+ * says whether a pattern may match one of the keys whose words were replaced.
  */
 #include <stdlib.h>
 
@@ -53,6 +54,88 @@ void parts_put_widened(struct buf *out, struct slice key_pattern, size_t i)
 	buf_puts(out, "*");
 	buf_append(out, slice_of(part.p + part.n,
 	                         key_pattern.n - (size_t)(part.p + part.n - key_pattern.p)));
+}
+
+/* --- keys of two patterns ----------------------------------------------------------------- */
+
+enum { ANY_BYTE = -1, ANY_BYTES = -2 };
+
+/* Returns the elements of the pattern, each a byte, ANY_BYTE or ANY_BYTES. Sets *n. */
+static int *elements_of(struct slice pattern, size_t *n)
+{
+	int *v = xcalloc(pattern.n + 1, sizeof(*v));
+
+	*n = 0;
+	for (size_t i = 0; i < pattern.n; i++) {
+		char c = pattern.p[i];
+		if (c == '\\' && i + 1 < pattern.n)
+			v[(*n)++] = (unsigned char)pattern.p[++i];
+		else
+			v[(*n)++] = c == '*'   ? ANY_BYTES
+			            : c == '?' ? ANY_BYTE
+			                       : (unsigned char)c;
+	}
+	return v;
+}
+
+/* True if one byte may match both elements. `b` is an element of a shape. */
+static bool meet(int a, int b)
+{
+	if (b == ANY_BYTES)
+		return a < 0 || !is_end_of_part((char)a);
+	return a < 0 || b < 0 || a == b;
+}
+
+/* True if the patterns differ before the first special character of either. */
+static bool begin_unlike(struct slice a, struct slice b)
+{
+	for (size_t i = 0; i < a.n && i < b.n; i++) {
+		if (memchr("*?\\", a.p[i], 3) || memchr("*?\\", b.p[i], 3))
+			return false;
+		if (a.p[i] != b.p[i])
+			return true;
+	}
+	return false;
+}
+
+/* Row i of the table says which beginnings of the shape match a beginning of a key that also
+ * matches the first i elements of the pattern. */
+bool parts_may_match(struct slice pattern, struct slice key_pattern)
+{
+	size_t na, nb;
+	int *a, *b;
+	bool *row, *next, found;
+
+	if (begin_unlike(pattern, key_pattern))
+		return false;
+	a = elements_of(pattern, &na);
+	b = elements_of(key_pattern, &nb);
+	row = xcalloc(nb + 1, sizeof(*row));
+	next = xcalloc(nb + 1, sizeof(*next));
+	row[0] = true;
+	for (size_t i = 0; i <= na; i++) {
+		bool is_star = i < na && a[i] == ANY_BYTES;
+		memset(next, 0, nb + 1);
+		for (size_t j = 0; j <= nb; j++) {
+			bool is_wide = j < nb && b[j] == ANY_BYTES;
+			if (!row[j])
+				continue;
+			if (j < nb && (is_star || is_wide))
+				row[j + 1] = true;
+			if (is_star)
+				next[j] = true;
+			else if (i < na && j < nb && meet(a[i], b[j]))
+				next[is_wide ? j : j + 1] = true;
+		}
+		if (i < na)
+			memcpy(row, next, nb + 1);
+	}
+	found = row[nb];
+	free(a);
+	free(b);
+	free(row);
+	free(next);
+	return found;
 }
 
 /* --- places ------------------------------------------------------------------------------- */

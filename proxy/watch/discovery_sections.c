@@ -237,6 +237,19 @@ static void put_owner_reason(struct buf *out, const struct lock_sums *l,
 	buf_puts(out, "\n");
 }
 
+/* Asks about keys of another use, whose names hasp does not keep. `what`: the keys that the
+ * pattern should match. */
+static void put_may_catch(struct buf *out, const struct finding *f, const char *what)
+{
+	if (f->may_catch)
+		buf_printf(out,
+		           ";   Question: are all keys that the pattern matches %s? There were "
+		           "too many names of the form %.*s to compare each of them.\n"
+		           ";     If the pattern matches others, give one that leaves them "
+		           "out.\n",
+		           what, (int)f->may_catch->node.key.n, f->may_catch->node.key.p);
+}
+
 /* True if clients take the lock by GETSET or SET. These have no reply that means "refused", so
  * hasp must refuse them by an error. */
 static bool may_need_errors(const struct lock_sums *l)
@@ -320,6 +333,8 @@ static bool put_questions(struct buf *out, const struct finding *f,
 			"uses.\n"
 			";     If there are others, give a pattern that leaves them out.\n",
 			COUNT(f->nothers, "key"));
+	else
+		put_may_catch(out, f, "such locks");
 	return buf_len(out) > before;
 }
 
@@ -627,8 +642,8 @@ static void put_reads(struct buf *out, const struct finding *f)
 static void put_guard_section(struct buf *out, const struct finding *f, const char *name)
 {
 	const struct guard_sums *g = &f->guard;
-	bool is_open = is_predicted(g) || verdict_is_refresh(g) || is_near_lock(g) ||
-	               is_hopping(f) || (is_read_mostly(f) && !can_check(f));
+	bool is_open = f->may_catch || is_predicted(g) || verdict_is_refresh(g) ||
+	               is_near_lock(g) || is_hopping(f) || (is_read_mostly(f) && !can_check(f));
 	const char *mark = is_open ? ";" : "";
 	double lease = LEASE_SHARE * durations_at(&g->between, 0.99);
 
@@ -655,6 +670,7 @@ void discovery_put_guard(struct buf *out, const struct finding *f, const char *n
 	           TIME(durations_at(&g->between, 0.5)), TIME(durations_at(&g->between, 0.99)),
 	           COUNT(g->max_readers, "connection"));
 	put_reads(out, f);
+	put_may_catch(out, f, "such values");
 	if (g->written_back < WRITES_ENOUGH)
 		buf_puts(out, ";   little evidence: watch for longer\n");
 	put_guard_section(out, f, name);

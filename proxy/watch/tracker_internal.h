@@ -161,6 +161,7 @@ struct key_group {
 	bool covered; /* in a snapshot: a section in force matches the keys */
 	bool varies; /* part of the name certainly varies, even if hasp saw only one key */
 	bool many; /* hasp saw several keys */
+	bool is_widened; /* a `*` of the pattern stands for words that hasp does not keep */
 	size_t nsample;
 	char sample[TRACKER_KEY_MAX]; /* one of the keys */
 	uint64_t nlocks; /* keys that clients used as locks */
@@ -397,6 +398,8 @@ void parts_put_widened(struct buf *out, struct slice key_pattern, size_t i);
 bool parts_widen(const struct tracker *d, struct buf *key_pattern);
 /* Counts the words of a new shape at their places. */
 void parts_count_words(struct tracker *d, struct slice key_pattern);
+/* True if a key may match both `pattern` and the shape, whose `*` is within one part. */
+bool parts_may_match(struct slice pattern, struct slice key_pattern);
 void parts_free_places(struct tracker *d);
 
 /* A pattern in the report, and the sums of the keys that it matches. */
@@ -411,6 +414,9 @@ struct finding {
 	const struct key_group *example; /* one of the merged groups; NULL: do not show one */
 	const struct key_group *caught; /* a group that is used differently, but that the
 	                                 * pattern also matches; NULL: none */
+	const struct key_group *may_catch; /* a group that is used differently; the pattern may
+	                                    * also match some of its keys, but not the sample;
+	                                    * NULL: none */
 };
 
 enum finding_kind { FINDING_LOCK, FINDING_GUARD };

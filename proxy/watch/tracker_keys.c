@@ -145,9 +145,10 @@ static struct key_group *key_pattern_of(struct tracker *d, struct slice key)
 	bool varies = key_pattern(&pattern, key);
 	struct map_node *node = map_get(&d->key_patterns, buf_slice(&pattern));
 	struct key_group *s;
+	bool is_widened = false;
 
 	if (!node && parts_widen(d, &pattern)) {
-		varies = true;
+		varies = is_widened = true;
 		node = map_get(&d->key_patterns, buf_slice(&pattern));
 	}
 	s = node ? container_of(node, struct key_group, node) : NULL;
@@ -162,6 +163,8 @@ static struct key_group *key_pattern_of(struct tracker *d, struct slice key)
 		parts_count_words(d, s->node.key);
 		d->used += tracker_cost(sizeof(*s)) + tracker_cost(buf_len(&pattern));
 	}
+	if (s)
+		s->is_widened |= is_widened;
 	buf_release(&pattern);
 	return s;
 }

@@ -468,6 +468,26 @@ def test_key_of_another_use_turns_the_section_into_a_question(watch):
     assert "\n;[lock cron]\n" in found.text
 
 
+def test_pattern_that_matches_one_of_very_many_names_turns_the_section_into_a_question(watch):
+    """A rule for app:worker* would give the setting app:workers an expiry."""
+    def shop(hasp):
+        one, other = Connection(hasp.address), Connection(hasp.address)
+        thefts = sum(steal(one, other, f"app:worker{n}") for n in range(10))
+        for n in range(70):
+            assert one.call("SET", f"app:{chr(ord('a') + n // 26)}{chr(ord('a') + n % 26)}", "setting") == OK
+        assert one.call("SET", "app:workers", "12 machines") == OK
+        assert one.call("PTTL", "app:workers") == b":-1\r\n"
+        return thefts
+
+    hasp = watch()
+    assert shop(hasp) == 10
+    found = hasp.end()
+    assert not found.sections
+    assert "Question: are all keys that the pattern matches such locks? There were too many names" in found.text
+    assert "\n;[lock app-worker]\n;pattern = app:worker*\n" in found.text
+    assert shop(watch(found)) == 10
+
+
 # --- the file -----------------------------------------------------------------------------
 
 

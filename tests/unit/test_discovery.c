@@ -1654,6 +1654,64 @@ TEST(patterns_that_match_each_other_s_keys_in_a_circle_are_told)
 	assert_told(f, "; k:*:two:* ");
 }
 
+/* hasp keeps only one of the keys k:WORD that come after many others. */
+TEST(a_pattern_that_may_match_one_of_very_many_words_gets_a_question)
+{
+	struct fixture *f = *state;
+	static const char *const values[] = { "k:writer7", "k:writer8" };
+
+	use_lock(f, "k:worker7");
+	use_lock(f, "k:worker8");
+	use_lock(f, "k:worker7:pay");
+	use_lock(f, "k:worker8:pay");
+	use_lock(f, "k:leader");
+	for (size_t i = 0; i < 2; i++) {
+		for (size_t j = 0; j < 2; j++)
+			tracker_read(by(f, j, values[i]), READ_GET);
+		for (size_t j = 0; j < 2; j++)
+			tracker_wrote(by(f, j, values[i]), value(f, "a"), 0, false);
+	}
+	assert_told(f, "\n[lock k-worker]\n");
+	assert_told(f, "\n[guard k-writer]\n");
+	use_words(f, "k:", "");
+	tracker_used(by(f, 0, "k:workers"), true);
+	assert_told(
+		f, "Question: are all keys that the pattern matches such locks? There were too "
+		   "many names of the form k:* to");
+	assert_told(f, "\n;[lock k-worker]\n;pattern = k:worker*\n");
+	assert_told(f, "Question: are all keys that the pattern matches such values?");
+	assert_told(f, "\n;[guard k-writer]\n;pattern = k:writer*\n");
+	assert_told(f, "\n[lock k-worker-pay]\npattern = k:worker*:pay\n");
+	assert_told(f, "\n[lock k-leader]\npattern = k:leader\n");
+}
+
+TEST(the_star_of_a_shape_stands_for_a_word_within_one_part)
+{
+	static const struct {
+		const char *pattern, *key_pattern;
+		bool may_match;
+	} rows[] = {
+		{ "a:*", "a:*", true },       { "a:b*", "a:*", true },
+		{ "a:*b", "a:*", true },      { "a:b*c", "a:*d", false },
+		{ "a:b*", "a:*:c", true },    { "a:b*:d", "a:*:c", false },
+		{ "a:b*:c", "a:*", false },   { "a:b*:c", "a:*:*", true },
+		{ "a:*:c", "a:*:b:c", true }, { "a|*|c", "a|*", false },
+		{ "a/*/c", "a/*", false },    { "a:b", "a:*", true },
+		{ "a:b", "a:b*", true },      { "a:b", "a:bc*", false },
+		{ "a:bc", "a:b", false },     { "a:?*", "a:b*", true },
+		{ "a:?", "a:", false },       { "a:b", "a:?", true },
+		{ "a:\\*", "a:b*", false },   { "a:\\*", "a:*", true },
+		{ "b:*", "a:*", false },      { "*", "a:*", true },
+		{ "*:x", "a:*:*", true },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++)
+		if (parts_may_match(slice_str(rows[i].pattern),
+		                    slice_str(rows[i].key_pattern)) != rows[i].may_match)
+			fail_msg("%s %s", rows[i].pattern, rows[i].key_pattern);
+}
+
 /* Else users' names would fill the memory, and later keys would find none. */
 TEST(words_of_which_there_are_very_many_have_one_key_pattern)
 {
