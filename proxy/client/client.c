@@ -494,6 +494,7 @@ void client_context(struct client *c, struct context *x)
 	x->session = &c->session;
 	x->locks = &c->locks;
 	x->watched = &c->watched;
+	x->npipelined = c->npipelined;
 	x->listener = c->listener;
 	/* In front of a cluster, the cluster session sends the write that must precede WAIT. */
 	x->needs_wait_ping = c->needs_wait_ping && !c->env->node->links.connect;

@@ -172,6 +172,8 @@ struct client {
 	struct context_locks *locks; /* context_locks_none() until the client has locks */
 	struct quorum_op *quorum_op; /* the command that a quorum carries out for the client;
 	                              * NULL unless CLIENT_PARKED_ROUND */
+	uint32_t npipelined; /* commands that arrived before the replies to earlier ones, modulo
+	                      * 2^32 */
 	struct tracker_client *watched; /* NULL until the tracker watches the client */
 	const char *listener; /* the entry of `listen` that accepted the client */
 	/* The client's address in the PROXY header. With TLS but no such header, the peer's

@@ -151,6 +151,8 @@ __attribute__((always_inline)) static inline uint32_t scan_run(struct client *c,
 	k->at = (size_t)(p - k->p);
 	k->found = r.what;
 	metrics_count(&c->env->counters.commands[COMMAND_PASSED], count);
+	if (count)
+		c->npipelined += count - (c->user.inflight == 0);
 	*next_n = p < end ? r.n : 0;
 	return count;
 }
@@ -314,6 +316,7 @@ static bool take_whole(struct client *c, struct cursor *k, bool has_args, bool i
 		                    "ERR hasp: there is not enough memory for this request");
 		return false;
 	}
+	c->npipelined += c->user.inflight > 0;
 	client_context(c, &x);
 	d = dispatch(&x);
 	return act(c, k, &x, &d);

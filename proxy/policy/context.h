@@ -145,6 +145,8 @@ struct context {
 	struct context_locks **locks; /* context_holds() and context_read_set() read them */
 	struct tracker_client **watched; /* the tracker's record of the client; *watched is NULL
 	                                  * until the tracker watches the client */
+	uint32_t npipelined; /* the client's commands, with this one, that arrived before the
+	                      * replies to earlier ones, modulo 2^32 */
 	const char *listener; /* the entry of `listen` that accepted the client */
 	bool needs_wait_ping; /* the client wrote on other links; a WAIT on its present link
 	                       * does not cover these writes */

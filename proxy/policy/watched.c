@@ -285,6 +285,7 @@ static struct command_sample *see(const struct context *x, bool is_whole)
 		return NULL;
 	}
 	s->watches = session_in_multi(x->session) && x->session->txn.watching;
+	s->npipelined = x->npipelined;
 	s->under_lock = !list_empty(&context_holds(x)->holds);
 	s->sent_at = session_in_multi(x->session) ? 0 : all->clock();
 	if (x->what->is_discovered)

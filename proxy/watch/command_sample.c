@@ -145,6 +145,7 @@ void command_sample_complete(const struct command_sample *s, int db,
 		.client = s->client,
 		.db = db,
 		.watches = s->watches,
+		.npipelined = s->npipelined,
 		.under_lock = s->under_lock,
 		.told = &told,
 	};

@@ -33,6 +33,7 @@ struct command_sample {
 	bool swaps; /* EFFECT: the reply is the key's old value */
 	int absent; /* LOOK: the integer reply if the key does not exist */
 	struct effect effect; /* EFFECT: what the command does */
+	uint32_t npipelined; /* as tracker_act.npipelined */
 	double sent_at; /* when the command arrived; 0: it is queued in a transaction */
 	bool watches; /* as tracker_act.watches */
 	uint64_t value; /* EFFECT: hash of the stored value; 0: not known */

@@ -82,14 +82,22 @@ void discovery_put_example(struct buf *out, const struct finding *f)
  * them; when a holder dies, its lock keeps other clients out for this long. */
 #define LEASE_UNSEEN_MS 5000
 
+/* True if most clients that were refused the lock tried again soon. */
+static bool is_retried(const struct lock_sums *l)
+{
+	uint64_t tries = l->tries[WAY_SETNX] + l->tries[WAY_SET_NX];
+
+	return tries > 0 && l->n[SEEN_RETRIED] * 2 >= tries;
+}
+
 /* Returns the `wait` to propose, in seconds; 0: none, because few clients retry, or because
- * holders share a connection, where a waiting attempt would delay the releases after it. */
+ * holders share a connection, or a connection has several uses at a time: a waiting attempt
+ * would delay the releases and the other commands after it. */
 static int lock_wait_seconds(const struct lock_sums *l)
 {
 	static const int steps[] = { 1, 2, 5, 10, 0 };
-	uint64_t tries = l->tries[WAY_SETNX] + l->tries[WAY_SET_NX];
 
-	if (tries == 0 || l->n[SEEN_RETRIED] * 2 < tries || l->n[SEEN_REFUSED_OWN] > 0)
+	if (!is_retried(l) || l->n[SEEN_REFUSED_OWN] > 0 || l->n[SEEN_MULTIPLEXED] > 0)
 		return 0;
 	return words_round_up(steps, durations_at(&l->waited, 0.9));
 }
@@ -413,6 +421,11 @@ void discovery_put_lock(struct buf *out, const struct finding *f, const char *na
 			";   clients repeated attempts that were refused, for %s (p90) until "
 			"they got the lock\n",
 			TIME(durations_at(&l->waited, 0.9)));
+	else if (is_retried(l) && l->n[SEEN_MULTIPLEXED])
+		buf_puts(out,
+		         ";   clients repeated attempts that were refused, and sent other "
+		         "commands over the connection without awaiting replies: a wait would "
+		         "delay those\n");
 	if (lock_taken(l) < TAKEN_ENOUGH)
 		buf_puts(out, ";   little evidence: watch for longer\n");
 	asks = put_questions(out, f, &v);

@@ -63,6 +63,8 @@ enum seen {
 	SEEN_LOGGED,
 	/* Refused tries: */
 	SEEN_RETRIED = SEEN_LOGGED, /* a try soon after another refused try of the client */
+	SEEN_MULTIPLEXED, /* a try soon after a refused one; since then, the client sent a
+	                   * command before it had the reply to an earlier one */
 	SEEN_REFUSED_OWN, /* the owner that was refused already had the lock */
 	/* Releases: */
 	SEEN_RELEASED, /* a DEL of the owner */
@@ -313,6 +315,7 @@ struct tracker_client {
 	double wrote_at; /* when the client last wrote a value back */
 	double wrote_read_at; /* when the client had read the value that it last wrote back */
 	uint64_t tried; /* hash of the key whose lock the client was refused last */
+	uint32_t tried_npipelined; /* tracker_act.npipelined of the last try of `tried` */
 	double tried_first, tried_last; /* times of the client's first and last try of the lock
 	                                 * `tried` */
 };

@@ -335,11 +335,20 @@ static void end_earlier(const struct tracker_act *a, struct key *k, uint64_t val
 	}
 }
 
-static void note_wait(struct lock_sums *l, struct tracker_client *c, const struct key *k,
-                      double now)
+/* True if the client tries to take the lock soon after it was refused. */
+static bool is_retry(const struct tracker_act *a, const struct key *k)
 {
-	if (c->tried == k->hash && now - c->tried_last < RETRY_SECONDS)
-		durations_add(&l->waited, now - c->tried_first);
+	return a->client->tried == k->hash && a->now - a->client->tried_last < RETRY_SECONDS;
+}
+
+static void note_wait(const struct tracker_act *a, struct lock_sums *l, const struct key *k)
+{
+	struct tracker_client *c = a->client;
+
+	if (is_retry(a, k)) {
+		durations_add(&l->waited, a->now - c->tried_first);
+		l->n[SEEN_MULTIPLEXED] += a->npipelined != c->tried_npipelined;
+	}
 	c->tried = 0;
 }
 
@@ -431,7 +440,7 @@ void tracker_took(const struct tracker_act *a, enum lock_way way, int64_t lease_
 	note_lease(l, lease_ms);
 	if (way != WAY_INCR)
 		note_value(l, value);
-	note_wait(l, c, k, a->now);
+	note_wait(a, l, k);
 	note_order(a, k);
 	k->was_taken |= way != WAY_INCR && way != WAY_SCRIPT;
 	if (k->is_other && k->was_taken && !k->is_written) {
@@ -456,11 +465,14 @@ void tracker_refused(const struct tracker_act *a, enum lock_way way)
 	h = newest_hold(k);
 	l->n[SEEN_REFUSED_OWN] += h && h->owner == owner_of(a);
 	note_order(a, k);
-	if (c->tried == k->hash && a->now - c->tried_last < RETRY_SECONDS)
+	if (is_retry(a, k)) {
 		l->n[SEEN_RETRIED]++;
-	else
+		l->n[SEEN_MULTIPLEXED] += a->npipelined != c->tried_npipelined;
+	} else {
 		c->tried_first = a->sent;
+	}
 	c->tried = k->hash;
+	c->tried_npipelined = a->npipelined;
 	c->tried_last = a->now;
 }
 

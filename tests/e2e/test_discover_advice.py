@@ -409,6 +409,27 @@ def test_renewal_has_an_end_that_the_longest_hold_gives(watch):
     until(lambda: take(other, "forget:lock"), "the lock to end that its holder forgot")
 
 
+@pytest.mark.parametrize("pipelines", [True, False])
+def test_connection_that_serves_others_during_its_tries_gets_no_wait(watch, pipelines):
+    """A wait would delay their commands. A client that awaits each reply delays only itself."""
+    hasp = watch()
+    one, other = Connection(hasp.address), Connection(hasp.address)
+    for _ in range(5):
+        assert take(one, "shared:lock", px=20_000)
+        for _ in range(4):
+            tries = encode("SET", "shared:lock", "1", "NX", "PX", 20_000), encode("GET", "page:1")
+            for sent in ([b"".join(tries)] if pipelines else tries):
+                other.send(sent)
+                for _ in range(2 if pipelines else 1):
+                    assert other.read() == NIL
+        assert delete(one, "shared:lock")
+        assert take(other, "shared:lock", px=20_000)
+        assert delete(other, "shared:lock")
+    found = hasp.end()
+    assert ("wait" in found.sections["lock shared"]) is not pipelines
+    assert ("a wait would delay those" in found.text) is pipelines
+
+
 # --- many keys of one pattern --------------------------------------------------------
 
 

@@ -1049,6 +1049,30 @@ static void try_and_get(struct fixture *f, const char *key)
 	release(f, 1, key);
 }
 
+/* Client 1 tries to take the lock, and has pipelined `n` commands so far. */
+static void try_with_pipelined(struct fixture *f, uint32_t n)
+{
+	by(f, 1, "lock:a");
+	f->act.npipelined = n;
+	tracker_refused(&f->act, WAY_SET_NX);
+}
+
+/* A wait would delay the other commands. */
+TEST(a_connection_that_has_several_uses_at_a_time_gets_no_wait)
+{
+	struct fixture *f = *state;
+
+	take(f, 0, "lock:a");
+	release(f, 0, "lock:a");
+	take(f, 0, "lock:a");
+	for (size_t i = 0; i < 10; i++)
+		try_with_pipelined(f, 7);
+	assert_told(f, "wait = 1s\n");
+	try_with_pipelined(f, 8);
+	assert_not_told(f, "wait =");
+	assert_told(f, "a wait would delay those");
+}
+
 TEST(a_wait_ends_with_the_lock)
 {
 	struct fixture *f = *state;
