@@ -10,11 +10,11 @@ from harness.campaigns import UNTIL_FOUND, campaign, until_found
 
 
 def test_no_order_of_the_scripts_makes_an_old_read_good():
-    status, output = campaign("orders", "--seconds", 5)
+    status, output = campaign("orders", "--runs", 40)
     assert status == 0, output
 
 
 @UNTIL_FOUND
 @pytest.mark.parametrize("name", ["write", "failed"])
 def test_tester_of_orders_finds_what_is_broken(name):
-    until_found("FAULT lost", "orders", "--seconds", 5, "--break", name)
+    until_found("FAULT lost", "orders", "--runs", 60, "--break", name)
