@@ -150,7 +150,7 @@ struct admin {
  */
 enum console_state {
 	CONSOLE_SERVING, /* takes requests */
-	CONSOLE_AWAITING, /* awaits the answer to the last request, and reads nothing */
+	CONSOLE_AWAITING, /* waits for hasp's answer, and takes no more requests until then */
 	CONSOLE_ENDING, /* closed when its last bytes are written */
 	CONSOLE_DEAD, /* closed, and in admin->dead */
 };
@@ -211,7 +211,7 @@ struct console_job {
 	pthread_t thread;
 	/* The configuration when the job began; NULL: it has not begun. */
 	struct config *config;
-	struct buf out; /* the answer; only the thread uses it until ADMIN_JOB */
+	struct buf out; /* the answer; until ADMIN_JOB, only the job's thread may use it */
 };
 
 /* Runs `fn` for the console, which awaits the answer. `arg`: `size` bytes, which are copied.

@@ -151,8 +151,8 @@ struct client {
 	struct pending_request *current;
 	struct waiter *waiter; /* the wait of `current`; NULL: it did not have to wait yet */
 	union { /* what `current` waits for, by the client's state; NULL in all other states */
-		struct deadlock_watch *deadlock; /* CLIENT_PARKED_TURN; NULL: `current` can
-		                                  * be in no deadlock */
+		struct deadlock_watch *deadlock; /* CLIENT_PARKED_TURN; NULL: `current` cannot
+		                                  * be part of a deadlock */
 		struct replica_ask *ask; /* CLIENT_PARKED_ACK: the question to replicas */
 		struct client_asked *asked; /* CLIENT_PARKED_ROUND: the question to other
 		                             * workers; NULL: hasp asks a quorum */

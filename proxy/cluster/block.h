@@ -78,7 +78,8 @@ struct block_answer {
 void block_take(struct block *b, const struct command *c, const struct resp_view *req,
                 const struct plan *p, struct slice bytes, int proto, struct block_answer *a);
 
-/* True if a node has an open transaction, or watched keys, which it must not lose. */
+/* True if the client has an open transaction or watched keys at a node. Then the connection to
+ * that node must stay. */
 static inline bool block_is_tied(const struct block *b)
 {
 	return b->state == BLOCK_OPEN || b->watches;

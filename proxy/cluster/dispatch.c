@@ -159,7 +159,7 @@ static void fail_if_over(struct cluster_part *p, double now)
 		fail_late(p);
 }
 
-/* Fails parts that no node took for too long, or whose request was withdrawn. */
+/* Fails each part that has waited too long for a node, or whose request was withdrawn. */
 static void fail_those_late(struct cluster_session *s, double now)
 {
 	/* Keep session_advance() from freeing entries while the loop runs. */

@@ -111,7 +111,8 @@ static void send_malformed(struct cluster_session *s, const struct command *c,
 }
 
 /* True for READONLY and READWRITE at a Valkey server, because Valkey 8 accepts them also
- * without a cluster. hasp recognizes Valkey by a flag that forbids MULTI inside MULTI. */
+ * without a cluster. Only Valkey gives MULTI the flag no_multi, by which hasp recognizes
+ * Valkey. */
 static bool is_ignored(const struct cluster_session *s, const struct command *c)
 {
 	const struct command *multi = commands_get(s->cluster->opts.commands,

@@ -146,7 +146,8 @@ static void end_links(struct liveness *v, struct list *dead, const char *what)
 
 static bool is_node_dead(const struct liveness *v)
 {
-	/* `control` begins to wait only at its next check, so half of the limit is enough. */
+	/* `control` asks only at its next check, when the others have been silent for a while.
+	 * So half of the limit is enough for `control`. */
 	return v->nsilent >= v->limit && v->nunanswered >= v->limit / 2;
 }
 

@@ -97,8 +97,8 @@ int slot_map_read(struct slot_map *m, const redisReply *slots, const char *asked
  * `asked`: as for slot_map_read(). */
 void slot_map_read_migrating(struct slot_map *m, const char *nodes, const char *asked);
 
-/* A node that serves slots. hasp sends a request for all nodes to each node's lowest slot, so
- * that the request reaches a replica that has taken a node's place. */
+/* A node that serves slots. hasp addresses a request for all nodes to the lowest slot of each.
+ * If a replica has taken a node's place, the request reaches the replica. */
 struct primary {
 	const struct node *node;
 	uint16_t slot; /* lowest slot of the node */

@@ -98,8 +98,8 @@ static bool begin_unlike(struct slice a, struct slice b)
 	return false;
 }
 
-/* Row i of the table says which beginnings of the shape match a beginning of a key that also
- * matches the first i elements of the pattern. */
+/* Row i of the table has a bool for each j: true if some text matches both the first i elements
+ * of the pattern and the first j elements of the shape. */
 bool parts_may_match(struct slice pattern, struct slice key_pattern)
 {
 	size_t na, nb;

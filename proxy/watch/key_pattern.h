@@ -21,9 +21,9 @@
 #include "base/buf.h"
 #include "base/slice.h"
 
-/* Appends the shape of `key` to `out`. Returns false if no part certainly varies: each `*`
- * stands for digits at the end of a word. The key itself is then the pattern, unless a second
- * key has the shape. */
+/* Appends the shape of `key` to `out`. Returns false if each `*` of the shape stands for digits
+ * at the end of a word, because these may be the same in all keys. Then the key itself is the
+ * pattern, unless another key has the same shape. */
 bool key_pattern(struct buf *out, struct slice key);
 
 /* Appends the glob that matches only `key`; a `?` stands for a byte that an ini file cannot

@@ -144,7 +144,8 @@ void tracker_read(const struct tracker_act *a, enum read_opts how);
  * hasp cannot tell. */
 void tracker_missed(const struct tracker_act *a, bool is_look);
 /* A command set the key. `value`: the value's hash; 0: not known. lease_ms: 0: no expiry;
- * negative: the key keeps its expiry. `keeps_read`: the write would not release a guard. */
+ * negative: the key keeps its expiry. `keeps_read`: a later write may still be based on the
+ * same read, because a guard would not be released by this write. */
 void tracker_wrote(const struct tracker_act *a, uint64_t value, int64_t lease_ms,
                    bool keeps_read);
 /* GETSET set the key; `was_there`: the key existed before. Returns true if GETSET was a try to

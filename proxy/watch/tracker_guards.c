@@ -8,8 +8,8 @@
 #include "base/fatal.h"
 #include "watch/tracker_internal.h"
 
-/* A read is late if this fraction of the value's expiry has passed. Caches are refreshed late,
- * carts and sessions are written back while they are used. */
+/* A read is late if this fraction of the value's expiry has passed. A cache is read, and then
+ * refreshed, late. A cart or session is written back while it is used, which is long before. */
 #define LATE_SHARE 0.5
 /* was_read_like() checks only this many of the key's latest readers. */
 #define READERS_SEEN 16

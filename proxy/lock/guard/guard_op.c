@@ -166,8 +166,9 @@ struct guard_op *guard_op_new(struct read_sets *table, struct freelist *freelist
 		.replicas_timeout_ms = g->replicas_timeout_ms,
 		.n = g->n,
 	};
-	/* A full read set drops an old entry for each new one, but not the latest r->nkept
-	 * entries. So first make the existing entries of this operation the latest. */
+	/* When the read set is full, each new entry pushes out an old one, but none of the
+	 * latest r->nkept. So first move the existing entries of this operation to the latest
+	 * end. */
 	for (size_t i = 0; g->n > 1 && i < g->n; i++)
 		read_set_keep(table, r, db, g->keys[i].key);
 	r->nkept = (uint32_t)g->n;

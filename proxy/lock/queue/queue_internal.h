@@ -270,7 +270,7 @@ struct attempt waiter_try(const struct waiter *w);
 /* Handles the message that `w` has the lock. Returns false if the message has no proof: the
  * caller must ask Redis. */
 bool waiter_notified(struct waiter *w, const struct grant *g);
-/* Makes `w` unconfirmed, and asks Redis for its place. */
+/* Makes `w` unconfirmed, and asks Redis for the place of `w` in the queue. */
 void waiter_check(struct waiter *w);
 /* Handles the answer to `p`, which asked about `w`. */
 void waiter_probed(struct waiter *w, const struct probe *p, const struct probe_answer *a);

@@ -82,7 +82,7 @@ static char *put_guard_names(char *p, enum key_naming naming, struct slice key)
 	return key_names_put_guard_queue_bulk(p, naming, key);
 }
 
-/* Writes the command's keys that are not guarded. */
+/* Appends those of the command's keys that are not guarded. */
 static void write_other_keys(struct buf *out, const struct guarded_command *g)
 {
 	for (size_t i = 0; i < g->all.n; i++) {
