@@ -152,7 +152,8 @@ static bool main_changes_owners(const struct process *p, const struct config *ne
 	return true;
 }
 
-/* Returns true if the process needs a restart to use `next`, and appends the reason to `why`. */
+/* Returns true if the process needs a restart to use `next`, and appends the reason to `why`.
+ */
 static bool main_needs_restart(const struct process *p, const struct config *next,
                                struct buf *why)
 {
