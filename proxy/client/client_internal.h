@@ -173,7 +173,7 @@ struct client {
 	struct quorum_op *quorum_op; /* the command that a quorum carries out for the client;
 	                              * NULL unless CLIENT_PARKED_ROUND */
 	uint32_t npipelined; /* commands that arrived before the replies to earlier ones, modulo
-	                      * 2^32 */
+	                      * 2^32; counted only if there is a tracker */
 	struct tracker_client *watched; /* NULL until the tracker watches the client */
 	const char *listener; /* the entry of `listen` that accepted the client */
 	/* The client's address in the PROXY header. With TLS but no such header, the peer's

@@ -127,6 +127,13 @@ static inline struct simple scan_plain(struct client_env *env, const char *p, si
 	return (struct simple){ n, &b->what };
 }
 
+/* Counts `n` commands of the client for the tracker, if there is one. */
+static inline void count_pipelined(struct client *c, uint32_t n)
+{
+	if (c->env->policy.tracker)
+		c->npipelined += n - (c->user.inflight == 0);
+}
+
 /* Moves the cursor over whole requests that hasp only passes. Returns their number. If the next
  * request is whole, sets *next_n to its length, env->args to its arguments, and k->found; else
  * sets *next_n to 0. */
@@ -151,8 +158,6 @@ __attribute__((always_inline)) static inline uint32_t scan_run(struct client *c,
 	k->at = (size_t)(p - k->p);
 	k->found = r.what;
 	metrics_count(&c->env->counters.commands[COMMAND_PASSED], count);
-	if (count)
-		c->npipelined += count - (c->user.inflight == 0);
 	*next_n = p < end ? r.n : 0;
 	return count;
 }
@@ -167,6 +172,7 @@ __attribute__((noinline)) static size_t take_plain_in_multi(struct client *c, st
 
 	if (count == 0)
 		return next_n;
+	count_pipelined(c, count);
 	if (dispatch_queue_plain(&c->env->policy, &c->session, bytes, count))
 		while (count--)
 			link_expect(&c->user, LINK_INTERCEPT, NULL);
@@ -185,8 +191,10 @@ __attribute__((noinline)) static size_t take_plain(struct client *c, struct curs
 	if (transaction_is_open(&c->session.txn))
 		return take_plain_in_multi(c, k);
 	count = scan_run(c, k, takes_plain(c), &next_n);
-	if (count)
+	if (count) {
+		count_pipelined(c, count);
 		link_expect_plain(&c->user, count);
+	}
 	return next_n;
 }
 
@@ -316,7 +324,7 @@ static bool take_whole(struct client *c, struct cursor *k, bool has_args, bool i
 		                    "ERR hasp: there is not enough memory for this request");
 		return false;
 	}
-	c->npipelined += c->user.inflight > 0;
+	count_pipelined(c, 1);
 	client_context(c, &x);
 	d = dispatch(&x);
 	return act(c, k, &x, &d);
