@@ -335,21 +335,22 @@ static void end_earlier(const struct tracker_act *a, struct key *k, uint64_t val
 	}
 }
 
-/* True if the client tries to take the lock soon after it was refused. */
-static bool is_retry(const struct tracker_act *a, const struct key *k)
+/* Returns true if the client tries to take the lock soon after it was refused. */
+static bool note_retry(const struct tracker_act *a, struct lock_sums *l, const struct key *k)
 {
-	return a->client->tried == k->hash && a->now - a->client->tried_last < RETRY_SECONDS;
+	const struct tracker_client *c = a->client;
+
+	if (c->tried != k->hash || a->now - c->tried_last >= RETRY_SECONDS)
+		return false;
+	l->n[SEEN_MULTIPLEXED] += a->npipelined != c->tried_npipelined;
+	return true;
 }
 
 static void note_wait(const struct tracker_act *a, struct lock_sums *l, const struct key *k)
 {
-	struct tracker_client *c = a->client;
-
-	if (is_retry(a, k)) {
-		durations_add(&l->waited, a->now - c->tried_first);
-		l->n[SEEN_MULTIPLEXED] += a->npipelined != c->tried_npipelined;
-	}
-	c->tried = 0;
+	if (note_retry(a, l, k))
+		durations_add(&l->waited, a->now - a->client->tried_first);
+	a->client->tried = 0;
 }
 
 /* INCR also writes the key: notes a write, for clients that read the key and write it back. */
@@ -465,12 +466,10 @@ void tracker_refused(const struct tracker_act *a, enum lock_way way)
 	h = newest_hold(k);
 	l->n[SEEN_REFUSED_OWN] += h && h->owner == owner_of(a);
 	note_order(a, k);
-	if (is_retry(a, k)) {
+	if (note_retry(a, l, k))
 		l->n[SEEN_RETRIED]++;
-		l->n[SEEN_MULTIPLEXED] += a->npipelined != c->tried_npipelined;
-	} else {
+	else
 		c->tried_first = a->sent;
-	}
 	c->tried = k->hash;
 	c->tried_npipelined = a->npipelined;
 	c->tried_last = a->now;
