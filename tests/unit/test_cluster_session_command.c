@@ -10,6 +10,25 @@
 
 FIXTURE(cluster_set_up, cluster_tear_down);
 
+/* The home node accepts the client's session commands. */
+static void assert_accepted(struct cluster_fixture *f, const char *const *commands, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		assert_passes(f, 0, commands[i], 1, "+OK\r\n");
+}
+
+/* Another node gets these session commands before the client's request. */
+static void assert_replayed(struct cluster_fixture *f, const char *const *commands, size_t n)
+{
+	client_sends(f, GET_FOO, 1);
+	for (size_t i = 0; i < n; i++) {
+		assert_node_got(f, 1, commands[i]);
+		assert_node_got_nothing(f, 1);
+		node_sends(f, 1, "+OK\r\n");
+	}
+	assert_node_got(f, 1, GET_FOO);
+}
+
 TEST(a_session_command_is_in_force_on_every_node)
 {
 	static const char hello[] = "*2\r\n$5\r\nHELLO\r\n$1\r\n3\r\n";
@@ -60,25 +79,12 @@ TEST(of_setinfo_the_last_of_each_attribute_is_repeated_also_after_reset)
 	};
 	struct cluster_fixture *f = *state;
 
-	for (size_t i = 0; i < sizeof(commands) / sizeof(*commands); i++)
-		assert_passes(f, 0, commands[i], 1, "+OK\r\n");
+	assert_accepted(f, commands, 5);
 	client_sends(f, GET_FOO, 1);
 	assert_node_got(f, 1, SETINFO(LIB_VER, "1"));
 	node_sends(f, 1, "+OK\r\n");
 	assert_node_got(f, 1, SETINFO(LIB_NAME, "b"));
 	node_sends(f, 1, "+OK\r\n");
-	assert_node_got(f, 1, GET_FOO);
-}
-
-/* The home node has accepted the client's session commands. Another node gets these ones. */
-static void assert_replayed(struct cluster_fixture *f, const char *const *commands, size_t n)
-{
-	client_sends(f, GET_FOO, 1);
-	for (size_t i = 0; i < n; i++) {
-		assert_node_got(f, 1, commands[i]);
-		assert_node_got_nothing(f, 1);
-		node_sends(f, 1, "+OK\r\n");
-	}
 	assert_node_got(f, 1, GET_FOO);
 }
 
@@ -120,8 +126,7 @@ TEST(the_login_under_which_a_command_was_accepted_is_repeated_before_it)
 		                            "CLIENT NO-EVICT ON\r\n", "AUTH a p2\r\n" };
 	struct cluster_fixture *f = *state;
 
-	for (size_t i = 0; i < sizeof(sent) / sizeof(*sent); i++)
-		assert_passes(f, 0, sent[i], 1, "+OK\r\n");
+	assert_accepted(f, sent, 6);
 	assert_replayed(f, commands, 5);
 }
 
@@ -132,8 +137,7 @@ TEST(a_login_under_which_no_command_is_in_force_is_not_repeated)
 		                            "AUTH b p\r\n", "CLIENT SETNAME y\r\n" };
 	struct cluster_fixture *f = *state;
 
-	for (size_t i = 0; i < sizeof(sent) / sizeof(*sent); i++)
-		assert_passes(f, 0, sent[i], 1, "+OK\r\n");
+	assert_accepted(f, sent, 4);
 	assert_replayed(f, commands, 2);
 }
 

@@ -206,6 +206,14 @@ static const char *send_long_keys(struct cluster_fixture *f)
 	return text;
 }
 
+static void assert_fails_without_map(struct cluster_fixture *f)
+{
+	for (int i = 0; i < 12; i++)
+		time_passes(f, 1);
+	assert_client_got(
+		f, "-ERR hasp: no primary for commands to all nodes: hasp knows no node\r\n");
+}
+
 /* The session gathers a long request, and has it when no primary is known yet. */
 TEST(a_long_command_to_all_primaries_waits_until_they_are_known)
 {
@@ -233,10 +241,7 @@ TEST(a_long_command_to_all_primaries_fails_without_a_map)
 
 	set_nodes_known(f, false);
 	(void)send_long_keys(f);
-	for (int i = 0; i < 12; i++)
-		time_passes(f, 1);
-	assert_client_got(
-		f, "-ERR hasp: no primary for commands to all nodes: hasp knows no node\r\n");
+	assert_fails_without_map(f);
 }
 
 TEST(without_a_map_a_command_to_all_primaries_fails)
@@ -245,10 +250,7 @@ TEST(without_a_map_a_command_to_all_primaries_fails)
 
 	set_nodes_known(f, false);
 	client_sends(f, req("SCRIPT FLUSH"), 1);
-	for (int i = 0; i < 12; i++)
-		time_passes(f, 1);
-	assert_client_got(
-		f, "-ERR hasp: no primary for commands to all nodes: hasp knows no node\r\n");
+	assert_fails_without_map(f);
 	assert_node_got_nothing(f, 0);
 }
 
