@@ -28,7 +28,7 @@
 /* Number of kinds of events, which are counted separately. */
 #define TOP_KEYS_KINDS 2
 
-/* Of a long key, hasp keeps and compares only the length, and this many of the first and last
+/* hasp keeps and compares only the length of a long key, and this many of its first and last
  * bytes. */
 #define TOP_KEYS_HEAD 128
 #define TOP_KEYS_TAIL 32

@@ -450,8 +450,8 @@ void client_rewrite_opts(const struct client *c, bool eval, struct rewrite_opts 
 	opts->eval = eval || in_multi || s->opaque || s->affects_next;
 	opts->resp3 = s->proto == 3;
 	opts->ticket = waiters_ticket(c->env->policy.waiters);
-	/* Commands in a transaction never wait. Nor do commands of an opaque client, because
-	 * hasp could not report a grant to it. */
+	/* Commands in a transaction never wait. Commands of an opaque client do not wait
+	 * either, because hasp could not report a grant to it. */
 	if (!in_multi && !s->opaque && s->db >= 0) {
 		opts->wait_max_ms = c->waiter ? waiter_left_ms(c->waiter) : INT64_MAX;
 		opts->place = c->waiter ? waiter_place(c->waiter) : 0;
