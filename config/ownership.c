@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "config/ownership.h"
 
+#include "config/config.h"
 #include "config/config_internal.h"
 #include "config/match.h"
 #include "config/sections.h"
@@ -83,24 +84,63 @@ static bool ownership_rules_change(const struct config *running, const struct co
 	return changes;
 }
 
-/* --- [verbs] ------------------------------------------------------------------------------ */
+/* --- [verbs], [quorum NAME] --------------------------------------------------------------- */
 
-/* `quorum` does not count, because a change of it has no effect until a restart. `reentrant`
- * does not count, because UNLOCK finds the layout of a lock in Redis. */
+/* Appends the change of an option to `why`. */
+static void ownership_explain(enum section section, const char *name, const void *was,
+                              const void *will, struct buf *why)
+{
+	buf_printf(why, "'%s' in %s: ", name, table_section_title(section));
+	ownership_print(section, name, was, why);
+	buf_puts(why, " -> ");
+	ownership_print(section, name, will, why);
+}
+
+/* `reentrant` does not count, because UNLOCK finds the layout of a lock in Redis. */
 static bool ownership_verbs_change(const struct verbs *was, const struct verbs *will,
                                    struct buf *why)
 {
 	if (!was->enabled || !will->enabled || was->owner == will->owner)
 		return false;
-	buf_puts(why, "'owner' in [verbs]: ");
-	ownership_print(SECTION_VERBS, "owner", was, why);
-	buf_puts(why, " -> ");
-	ownership_print(SECTION_VERBS, "owner", will, why);
+	ownership_explain(SECTION_VERBS, "owner", was, will, why);
 	return true;
+}
+
+static bool ownership_verbs_move(const struct verbs *was, const struct verbs *will,
+                                 struct buf *why)
+{
+	if (!was->enabled || !will->enabled || !was->quorum == !will->quorum)
+		return false;
+	ownership_explain(SECTION_VERBS, "quorum", was, will, why);
+	return true;
+}
+
+static bool ownership_servers_change(const struct quorum_settings *was,
+                                     const struct quorum_settings *will, struct buf *why)
+{
+	struct buf before = BUF_INIT, after = BUF_INIT;
+	bool differs;
+
+	if (!was || !will)
+		return false;
+	ownership_print(SECTION_QUORUM, "servers", was, &before);
+	ownership_print(SECTION_QUORUM, "servers", will, &after);
+	differs = !slice_eq(buf_slice(&before), buf_slice(&after));
+	if (differs)
+		ownership_explain(SECTION_QUORUM, "servers", was, will, why);
+	buf_release(&before);
+	buf_release(&after);
+	return differs;
 }
 
 bool ownership_changes(const struct config *running, const struct config *next, struct buf *why)
 {
 	return ownership_rules_change(running, next, why) ||
 	       ownership_verbs_change(&running->verbs, &next->verbs, why);
+}
+
+bool ownership_moves(const struct config *first, const struct config *next, struct buf *why)
+{
+	return ownership_servers_change(config_quorum(first), config_quorum(next), why) ||
+	       ownership_verbs_move(&first->verbs, &next->verbs, why);
 }

@@ -141,15 +141,10 @@ static void main_log_restart(const struct config *first, const struct config *ne
 	buf_release(&restart);
 }
 
-/* Returns true if `next` would give locks of this process's clients other owners, and appends
- * the reason to `why`. */
-static bool main_changes_owners(const struct process *p, const struct config *next,
-                                struct buf *why)
+/* Completes the reason for which hasp does not use a configuration; see ownership_changes(). */
+static void main_explain_ownership(struct buf *why)
 {
-	if (!ownership_changes(p->config, next, why))
-		return false;
 	buf_puts(why, "; clients may have such locks: stop hasp before the change");
-	return true;
 }
 
 /* Returns true if the process needs a restart to use `next`, and appends the reason to `why`.
@@ -166,7 +161,11 @@ static bool main_needs_restart(const struct process *p, const struct config *nex
 		buf_puts(why, "adding [discover] needs a restart with workers = 1");
 		return true;
 	}
-	return main_changes_owners(p, next, why);
+	if (ownership_changes(p->config, next, why)) {
+		main_explain_ownership(why);
+		return true;
+	}
+	return false;
 }
 
 /* Starts or ends [discover] as `next` says. Call this before the workers get `next`. */
@@ -328,15 +327,18 @@ static void main_take_over(struct process *p)
 		atomic_fetch_sub(&p->shared.arriving, 1);
 }
 
-/* Returns true if the file would give locks of this process's clients other owners in the next
- * process, which serves clients while this one drains. If the file has faults, the next process
- * reports them. */
+/* Returns true if the file would give locks of this process's clients other owners or servers
+ * in the next process, which serves clients while this one drains. If the file has faults, the
+ * next process reports them. */
 static bool main_next_changes_owners(const struct process *p, struct buf *why)
 {
 	struct buf faults = BUF_INIT, warnings = BUF_INIT;
 	struct config *next = config_load(p->cmdline.file, &faults, &warnings);
-	bool changes = next && main_changes_owners(p, next, why);
+	bool changes = next && (ownership_changes(p->config, next, why) ||
+	                        ownership_moves(p->first, next, why));
 
+	if (changes)
+		main_explain_ownership(why);
 	config_unref(next);
 	buf_release(&faults);
 	buf_release(&warnings);

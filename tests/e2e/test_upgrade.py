@@ -23,7 +23,7 @@ from harness.marks import covers
 from harness.replies import FENCE, NIL, OK, ONE, PONG, ZERO
 from harness.resp import Connection
 from harness.scrape import HTTP, where
-from harness.sections import VERBS, rule
+from harness.sections import VERBS, rule, verbs
 
 LOCK = "lock:1"
 
@@ -249,6 +249,21 @@ def test_upgrade_with_another_owner_is_refused_and_a_held_lock_keeps_its_owner(g
         assert other.call("DEL", LOCK) == ZERO
         assert one.call("DEL", LOCK) == ONE
     hasp.configure(text.replace("owner = value", "owner = value\nwait = 1s"))
+    hasps.upgrade()
+
+
+@covers("upgrade_refused", "servers")
+def test_upgrade_to_other_servers_of_a_quorum_is_refused_also_after_a_reload(generations):
+    """No server needs to answer."""
+    hasps = generations("[quorum three]\nservers = 127.0.0.1:1 127.0.0.1:2 127.0.0.1:3\n"
+                        + verbs(quorum="three", max_lease="1m", reentrant="no"))
+    hasp = hasps.hasp
+    hasp.reload("127.0.0.1:3", "127.0.0.1:4")
+    hasp.signal(signal.SIGUSR2)
+    until(lambda: "upgrade_refused" in hasp.log or " upgraded pid=" in hasp.log, "the upgrade to end")
+    assert ("'servers' in [quorum NAME]: 127.0.0.1:1 127.0.0.1:2 127.0.0.1:3"
+            " -> 127.0.0.1:1 127.0.0.1:2 127.0.0.1:4; clients") in hasp.log
+    hasp.reload("127.0.0.1:4", "127.0.0.1:3")
     hasps.upgrade()
 
 

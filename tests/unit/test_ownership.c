@@ -13,14 +13,15 @@
 
 GROUP_FIXTURE(ini_make_dir, ini_remove_dir);
 
-/* Fails unless a change from one text to the other is refused for the reason; NULL: it is not
- * refused. */
-static void assert_change(const char *was, const char *will, const char *reason)
+typedef bool refusal_fn(const struct config *was, const struct config *will, struct buf *why);
+
+static void assert_refusal(refusal_fn *refuses, const char *was, const char *will,
+                           const char *reason)
 {
 	struct config *running = load_anyway(was), *next = load_anyway(will);
 	struct buf why = BUF_INIT;
 
-	assert_int_equal(ownership_changes(running, next, &why), reason != NULL);
+	assert_int_equal(refuses(running, next, &why), reason != NULL);
 	buf_append(&why, SLICE_LIT("\0"));
 	assert_string_equal(buf_head(&why), reason ? reason : "");
 	buf_release(&why);
@@ -28,9 +29,24 @@ static void assert_change(const char *was, const char *will, const char *reason)
 	config_unref(next);
 }
 
+/* Fails unless a change from one text to the other is refused for the reason; NULL: it is not
+ * refused. */
+static void assert_change(const char *was, const char *will, const char *reason)
+{
+	assert_refusal(ownership_changes, was, will, reason);
+}
+
+/* The same for an upgrade. */
+static void assert_move(const char *was, const char *will, const char *reason)
+{
+	assert_refusal(ownership_moves, was, will, reason);
+}
+
 #define C(owner) "[lock c]\npattern = c:*\nowner = " owner "\n"
 #define D(pattern, owner) "[lock d]\npattern = " pattern "\nowner = " owner "\n"
 #define QUORUM "[quorum q]\nservers = a:1 b:2 c:3\n"
+#define VOTED "[verbs]\nquorum = q\nreentrant = no\nmax_lease = 1m\n"
+#define RULED QUORUM C("user") "max_lease = 1m\nquorum = q\n"
 
 TEST(owner_of_a_section_cannot_change)
 {
@@ -132,4 +148,27 @@ TEST(owner_of_verbs_cannot_change)
 	assert_change("[verbs]\n", "[verbs]\nlock = L\nlease = 5s\nreentrant = no\n", NULL);
 	assert_change("", "[verbs]\nowner = address\n", NULL);
 	assert_change("[verbs]\nowner = address\n", "", NULL);
+}
+
+TEST(new_process_cannot_have_other_servers_of_a_quorum)
+{
+	static const char was[] = QUORUM VOTED;
+	static const char will[] = "[quorum q]\nservers = a:1 b:2 d:4\n" VOTED;
+	static const char password[] = QUORUM "password = p\n" VOTED "lease = 5s\n";
+
+	assert_move(was, will, "'servers' in [quorum NAME]: a:1 b:2 c:3 -> a:1 b:2 d:4");
+	assert_move(was, password, NULL);
+	assert_change(was, will, NULL);
+}
+
+TEST(new_process_cannot_add_or_remove_the_quorum_of_verbs)
+{
+	static const char with[] = QUORUM VOTED;
+
+	assert_move(with, "[verbs]\n", "'quorum' in [verbs]: q -> none");
+	assert_move("[verbs]\n", with, "'quorum' in [verbs]: none -> q");
+	assert_move(RULED "[verbs]\n", RULED VOTED, "'quorum' in [verbs]: none -> q");
+	assert_move("[verbs]\n", "[verbs]\n", NULL);
+	assert_move("", with, NULL);
+	assert_move(with, "", NULL);
 }
