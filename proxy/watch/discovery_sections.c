@@ -419,7 +419,9 @@ void discovery_put_lock(struct buf *out, const struct finding *f, const char *na
 		buf_printf(
 			out,
 			";   clients repeated attempts that were refused, for %s (p90) until "
-			"they got the lock\n",
+			"they got the lock.\n"
+			";     While an attempt waits, later commands of its connection wait, "
+			"too.\n",
 			TIME(durations_at(&l->waited, 0.9)));
 	else if (is_retried(l) && l->n[SEEN_MULTIPLEXED])
 		buf_puts(out,
