@@ -7,7 +7,7 @@ import tempfile
 
 from build import program
 from subjects import Ours
-from harness import until
+from harness import RedisServer, until
 
 TOOLS = {
     "instructions": (("valgrind", "-q", "--tool=callgrind", "--callgrind-out-file={out}"),
@@ -46,3 +46,19 @@ class Counted:
         until(lambda: self.out.exists() and re.search(pattern, self.out.read_text()),
               "the tool's result")
         return int(re.search(pattern, self.out.read_text()).group(1))
+
+
+class CountedScripts(RedisServer):
+    """A Redis under callgrind, which counts only within EVALSHA."""
+
+    def __init__(self, *options):
+        super().__init__(*options, within=("valgrind", "-q", "--tool=callgrind", "--collect-atstart=no",
+                                           "--toggle-collect=evalShaCommand",
+                                           "--callgrind-out-file=counted"))
+
+    def end(self):
+        """Stops Redis, and returns the number of instructions."""
+        self.client().shutdown(nosave=True)
+        if self.wait(60) is None:
+            raise RuntimeError("Redis does not end")
+        return int(re.search(TOOLS["instructions"][1], (self.dir / "counted").read_text()).group(1))
