@@ -668,6 +668,7 @@ int main(int argc, char **argv)
 	sigset_t signals, before;
 	int status;
 
+	descriptors_open_standard();
 	main_block_signals(&signals, &before);
 	upgrade_init(&p.upgrade, argv, &before);
 	supervision_init(&p.supervision);

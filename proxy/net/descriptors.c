@@ -2,6 +2,7 @@
 #include "net/descriptors.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -30,6 +31,17 @@ bool descriptor_is_kept(int fd, enum descriptor_use use)
 	if (kept > KEPT_MAX)
 		kept = KEPT_MAX;
 	return (rlim_t)fd >= limit.rlim_cur - kept * eighths[use] / 8;
+}
+
+void descriptors_open_standard(void)
+{
+	int fd;
+
+	do
+		fd = open("/dev/null", O_RDWR);
+	while (fd >= 0 && fd < STDERR_FILENO);
+	if (fd > STDERR_FILENO)
+		close(fd);
 }
 
 void descriptors_raise_limit(int64_t max_clients)

@@ -31,6 +31,11 @@ enum descriptor_use {
 /* True if `fd` is reserved for uses other than `use`. The caller must then close `fd`. */
 bool descriptor_is_kept(int fd, enum descriptor_use use);
 
+/* Opens /dev/null in place of each standard file that is closed. Otherwise a socket could get
+ * the number of standard error, and hasp would write its log to the socket. Call it before any
+ * other file is opened. */
+void descriptors_open_standard(void);
+
 /* Raises RLIMIT_NOFILE for `max_clients` clients, a link for each, and the reserve. Logs a
  * warning if the system does not allow that. */
 void descriptors_raise_limit(int64_t max_clients);

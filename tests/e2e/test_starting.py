@@ -181,6 +181,14 @@ def test_log_that_was_moved_away_is_opened_anew_by_sighup(redis_server, tmp_path
         until(lambda: (tmp_path / "log").exists() and "reloaded" in (tmp_path / "log").read_text(), "the new log")
 
 
+@covers("log")
+def test_no_file_or_socket_takes_the_place_of_a_closed_standard_file(redis_server, tmp_path):
+    path = config(tmp_path / "hasp.ini", redis_server, log=tmp_path / "log")
+    with running(tmp_path / "stderr", "-c", path, within=("sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh")) as child:
+        until(lambda: (tmp_path / "log").exists() and "started" in (tmp_path / "log").read_text(), "a line of the log")
+        assert {os.readlink(f"/proc/{child.pid}/fd/{n}") for n in range(3)} == {"/dev/null"}
+
+
 @UNLESS_SANITIZED
 @covers("thread_failed")
 def test_thread_that_cannot_be_started_is_told_and_hasp_ends(redis_server, tmp_path):

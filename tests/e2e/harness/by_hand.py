@@ -18,11 +18,11 @@ def run(*args, within=()):
 
 
 @contextlib.contextmanager
-def running(log, *args, stdin=subprocess.DEVNULL):
+def running(log, *args, stdin=subprocess.DEVNULL, within=()):
     """Runs hasp in the foreground, with its standard error in the file `log`; SIGTERM must end it
     with status 0."""
     with log.open("w") as stderr:
-        child = subprocess.Popen([HASP, *map(str, args)], stderr=stderr, stdin=stdin)
+        child = subprocess.Popen([*within, HASP, *map(str, args)], stderr=stderr, stdin=stdin)
     try:
         yield child
         child.terminate()
