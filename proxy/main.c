@@ -227,6 +227,8 @@ static bool main_try_reload(struct process *p, struct buf *why)
 		return false;
 	}
 	main_log_restart(p->first, next);
+	if (next->max_clients > old->max_clients)
+		descriptors_raise_limit(next->max_clients);
 	/* A reload does not change the number of workers, because the limits are divided among
 	 * them. */
 	next->workers = p->first->workers;

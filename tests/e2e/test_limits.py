@@ -97,6 +97,15 @@ def test_descriptors_are_kept_for_hasp_itself_while_clients_take_all_others(star
     until(lambda: not refused(hasp), "hasp to have free descriptors again")
 
 
+@covers("max_clients")
+def test_reload_with_more_clients_raises_the_limit_of_descriptors(start_hasp):
+    hasp = start_hasp(max_clients=10)
+    _, hard = resource.prlimit(hasp.pid, resource.RLIMIT_NOFILE)
+    resource.prlimit(hasp.pid, resource.RLIMIT_NOFILE, (2 * 10 + 512, hard))
+    hasp.reload("max_clients = 10", "max_clients = 100")
+    assert resource.prlimit(hasp.pid, resource.RLIMIT_NOFILE) == (2 * 100 + 512, hard)
+
+
 # --- listeners -------------------------------------------------------------------
 
 
