@@ -71,10 +71,11 @@ static int remove_stale(const char *path, const struct sockaddr *sa, socklen_t l
 		errno = EADDRINUSE;
 		return -1;
 	}
-	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		return -1;
-	if (connect(fd, sa, len) == 0)
+	/* EAGAIN: a process listens, but its backlog is full. */
+	if (connect(fd, sa, len) == 0 || errno == EAGAIN)
 		errno = EADDRINUSE;
 	close_failed(fd);
 	return errno == ECONNREFUSED ? unlink(path) : -1;

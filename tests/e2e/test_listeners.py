@@ -103,6 +103,16 @@ def test_socket_of_a_running_hasp_is_left_alone(share_hasp, redis_server, tmp_pa
         assert one.call("PING") == PONG
 
 
+def test_socket_of_a_hasp_that_accepts_no_connection_is_left_alone(start_hasp, redis_server, tmp_path):
+    hasp = start_hasp(listen=f"unix:{tmp_path}/s", backlog=1)
+    with hasp.frozen():
+        waiting = fill_backlog(hasp.address, socket.AF_UNIX)
+        result = run("-c", config(tmp_path / "second.ini", redis_server, listen=f"unix:{tmp_path}/s"))
+        assert result.returncode == 1 and "Address already in use" in result.stderr
+        for s in waiting:
+            s.close()
+
+
 def test_sockets_that_go_with_hasp_are_those_it_made(start_hasp, tmp_path):
     hasp = start_hasp(listen=f"127.0.0.1:0 unix:{tmp_path}/mine")
     with socket.socket(socket.AF_UNIX) as others:
