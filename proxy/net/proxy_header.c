@@ -181,6 +181,8 @@ enum proxy_header_result proxy_header_parse(struct proxy_header *h, struct slice
 
 /* --- the reader --------------------------------------------------------------------------- */
 
+const char proxy_header_late[] = "no PROXY header came in time";
+
 struct proxy_reader {
 	struct ev_loop *loop;
 	struct watch watch;
@@ -251,7 +253,7 @@ static void reader_on_ready(struct watch *w, int events)
 
 static void reader_on_timer(void *arg)
 {
-	finish(arg, NULL, "no PROXY header came in time");
+	finish(arg, NULL, proxy_header_late);
 }
 
 void proxy_reader_start(struct ev_loop *loop, int fd, int64_t timeout_ms, struct list *readers,

@@ -44,6 +44,9 @@ enum proxy_header_result proxy_header_parse(struct proxy_header *h, struct slice
  *
  *   accept() --> proxy_reader_start() --> done(): the header, and the socket */
 
+/* The `reason` if the header did not come within `timeout_ms`. */
+extern const char proxy_header_late[];
+
 /* Called with the header in `h`. Without a header, `h` is NULL, and `reason` says why; if that
  * is NULL, too, proxy_readers_end() was called. The callee owns the socket `fd`. */
 typedef void proxy_reader_done_fn(void *arg, int fd, const struct proxy_header *h,

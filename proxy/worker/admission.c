@@ -104,6 +104,8 @@ static void on_header(void *arg, int fd, const struct proxy_header *h, const cha
 	struct listener *l = arg;
 
 	if (!h) {
+		if (reason == proxy_header_late)
+			metrics_count(&l->admission->clients->counters.limits[LIMIT_LOGIN], 1);
 		if (reason)
 			log_bad_header(l, fd, reason);
 		drop(l, fd);

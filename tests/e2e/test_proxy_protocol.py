@@ -8,6 +8,7 @@ import pytest
 from harness import Connection, encode, until
 from harness.marks import covers
 from harness.replies import NIL, OK, ONE, PONG
+from harness.scrape import HTTP, value
 from harness.sections import VERBS, rule
 from harness.tls import tls_address
 
@@ -110,9 +111,10 @@ def test_balancer_whose_header_is_not_in_order_is_closed(hasp, header, reason):
 
 @covers("proxy_protocol")
 def test_header_is_waited_for_no_longer_than_for_a_login(start_hasp):
-    hasp = start_hasp(proxy_protocol=BALANCER, client_login_timeout="1s")
+    hasp = start_hasp(HTTP, proxy_protocol=BALANCER, client_login_timeout="1s")
     with behind(hasp, b"PROXY TCP4 ") as c:
         assert c.at_end()
+    assert value(hasp, "hasp_limit_reached_total", limit="client_login_timeout") == 1
     until(lambda: 'reason="no PROXY header came in time"' in hasp.log, "hasp to log that the header is missing")
     with behind(hasp, line("192.0.2.7")) as c:
         assert c.call("PING") == PONG
