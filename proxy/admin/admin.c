@@ -94,6 +94,20 @@ static void note_full(struct admin *a, const struct peer_place *closed)
 		            dropped);
 }
 
+/* Returns the place of a client that has hung up while it awaits an answer; NULL: there is
+ * none. */
+static struct peer_place *find_hung_up(struct admin *a)
+{
+	list_each (struct console, c, &a->consoles, place.node) {
+		char byte;
+		ssize_t n = recv(stream_fd(&c->stream), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+
+		if (n == 0 || (n < 0 && errno != EAGAIN))
+			return &c->place;
+	}
+	return NULL;
+}
+
 static void admin_on_accept(void *owner, int fd, const struct sockaddr *peer, socklen_t len)
 {
 	static const char full[] = "-ERR max number of clients reached\r\n";
@@ -106,6 +120,8 @@ static void admin_on_accept(void *owner, int fd, const struct sockaddr *peer, so
 		return;
 	}
 	weakest = places_weakest(&a->consoles);
+	if (!weakest)
+		weakest = find_hung_up(a);
 	note_full(a, weakest);
 	if (weakest) {
 		console_close(container_of(weakest, struct console, place));

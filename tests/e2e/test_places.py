@@ -137,3 +137,16 @@ def test_console_closes_nobody_who_awaits_an_answer(share_hasp, path):
         for operator in operators:
             assert operator.read() == OK
         assert operators[0].call("RESUME") == OK  # the next test may get the same hasp
+
+
+@covers("console_full")
+def test_console_closes_those_who_hung_up_while_they_awaited_an_answer(share_hasp, path):
+    hasp = share_hasp(f"[admin]\nlisten = unix:{path}\n").is_up()
+    with hasp.connect() as client:
+        assert client.call("MULTI") == OK
+        for _ in range(PLACES):
+            with Connection(str(path)) as operator:
+                operator.send(encode("PING") + encode("PAUSE"))
+                assert operator.read() == PONG
+        with Connection(str(path)) as late:
+            assert late.call("RESUME") == OK
