@@ -348,6 +348,12 @@ bool client_in_critical_section(const struct client *c)
 	       read_set_has_any(&c->locks->read_set, clock_now());
 }
 
+bool client_is_gone_in_pause(const struct client *c)
+{
+	return c->eof && c->state == CLIENT_PARKED_LINK && c->user.inflight == 0 &&
+	       (c->env->node->held & NODE_PAUSED) && !client_in_critical_section(c);
+}
+
 /* Reads and drops further input of the client, because the kernel resets a connection that is
  * closed with unread bytes, and the client might never see its last replies. */
 void client_finish(struct client *c, const char *reason)

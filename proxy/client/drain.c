@@ -49,13 +49,6 @@ static bool is_quiet(const struct client *c)
 	       !stream_has_input(&c->stream);
 }
 
-/* True if the client has hung up while its requests wait for the end of a pause. */
-static bool is_gone_in_pause(const struct client *c)
-{
-	return c->eof && c->state == CLIENT_PARKED_LINK && c->user.inflight == 0 &&
-	       (c->env->node->held & NODE_PAUSED) && !client_in_critical_section(c);
-}
-
 /* True if the client has just connected and not sent a byte. Its first request may be on its
  * way, and would be lost if hasp closed the client now. */
 static bool is_about_to_send(const struct client *c)
@@ -150,7 +143,7 @@ void drain_client(struct client *c)
 	HASP_ASSERT(c->env->phase == CLIENTS_DRAINING);
 	if (client_is_ending(c) || client_is_listener(c))
 		return;
-	if (is_gone_in_pause(c)) {
+	if (client_is_gone_in_pause(c)) {
 		client_close(c, "hung up during a pause");
 		return;
 	}

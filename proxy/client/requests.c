@@ -458,7 +458,9 @@ static void on_eof(struct client *c)
 	stream_pause(&c->stream);
 	if (c->state == CLIENT_FINISHING)
 		return;
-	if (client_is_parked(c) && session_may_be_blocked(&c->session))
+	if (client_is_gone_in_pause(c))
+		client_close(c, "hung up during a pause");
+	else if (client_is_parked(c) && session_may_be_blocked(&c->session))
 		/* Make Redis end the blocking command, which could otherwise pop an element for
 		 * a client that is gone. Redis also drops later commands. */
 		link_shutdown(c->user.link);

@@ -15,7 +15,7 @@ from harness.line import stand
 from harness.marks import covers
 from harness.processes import ProtectedRedis
 from harness.relay import Relay
-from harness.replies import FENCE, NIL, OK, ONE, PONG, QUEUED, bulk
+from harness.replies import FENCE, NIL, OK, ONE, PONG, QUEUED, ZERO, bulk
 from harness.sections import verbs
 
 KEPT = ("--appendonly", "yes", "--appendfsync", "always")
@@ -275,6 +275,19 @@ def test_hasp_that_ends_does_not_wait_for_clients_that_hung_up(start, redis_serv
         until(lambda: " shutting_down " in hasp.log, "hasp to drain")
     until(lambda: not hasp.running(), "hasp to leave")
     assert not redis_server.client().exists("k")
+
+
+@pytest.mark.parametrize("pooling", ["shared", "session"])
+def test_requests_of_clients_that_hang_up_are_dropped(start, redis_server, console, pooling):
+    hasp = start(redis_server, pooling=pooling)
+    with hasp.connect() as idle, console() as admin:
+        assert admin.call("PAUSE") == OK
+        with hasp.connect() as c:
+            c.send(encode("SET", "k", "v"))
+            until(lambda: admin.call("SHOW", "CLIENTS").startswith(b"*2\r\n"), "hasp to have both clients")
+        until(lambda: admin.call("SHOW", "CLIENTS").startswith(b"*1\r\n"), "hasp to close the client")
+        assert admin.call("RESUME") == OK
+        assert idle.call("EXISTS", "k") == ZERO
 
 
 def test_it_is_not_ready_meanwhile(start, redis_server, console):
