@@ -266,6 +266,20 @@ def test_lost_majority_is_logged(start, quorum):
         assert one.call("PING") == PONG
 
 
+@covers("quorum_lost")
+def test_many_locks_that_are_lost_at_once_are_few_lines_of_the_log(start, quorum):
+    hasp = start(lease="6s", timeout="2s", on_lost="close")
+    with contextlib.ExitStack() as stack:
+        owners = [stack.enter_context(hasp.connect()) for _ in range(30)]
+        for n, owner in enumerate(owners):
+            assert owner.call("LOCK", f"k{n}") == FENCE
+        for server in quorum.servers[:3]:
+            server.kill()
+        for owner in owners:
+            assert owner.at_end()
+    assert hasp.log.count(" quorum_lost ") == 10
+
+
 def test_servers_that_forgot_all_take_the_lock_away(start, quorum):
     hasp = start(lease="6s", timeout="2s", on_lost="close")
     with hasp.connect() as one:

@@ -43,13 +43,16 @@ void hold_events_released(const struct hold *hold)
 
 void hold_events_lost(const struct hold *hold, const char *reason)
 {
+	double now = timers_now(hold_table(hold)->timers);
+	uint32_t suppressed;
+
 	stats_add(hold->stats, STAT_LOST);
-	if (layout_of(hold->kind)->voted)
-		log_warning("quorum_lost quorum=%s key=%s owner=%s reason=\"%s\"",
-		            hold->stats->name, QUOTE(lock_id_key(hold->by_id.key)),
-		            QUOTE(hold_token(hold)), reason);
-	else
+	if (!layout_of(hold->kind)->voted)
 		log_hold(hold, LOCK_EVENT_LOST, reason);
+	else if (event_is_logged(hold->stats, LOCK_EVENT_LOST, now, &suppressed))
+		log_warning("quorum_lost quorum=%s key=%s owner=%s reason=\"%s\" suppressed=%u",
+		            hold->stats->name, QUOTE(lock_id_key(hold->by_id.key)),
+		            QUOTE(hold_token(hold)), reason, suppressed);
 }
 
 void hold_events_ended(const struct hold *hold)
