@@ -202,6 +202,16 @@ static double main_renew_password(struct process *p)
 	return PASSWORD_RENEWAL_SECONDS;
 }
 
+/* If `next` has no password for the console, keeps the old one: the open sockets of the console
+ * may be ones that need a password. */
+static void main_keep_password(const struct config *old, struct config *next)
+{
+	if (next->admin_password || !old->admin_password)
+		return;
+	next->admin_password = xstrdup(old->admin_password);
+	log_warning("restart_needed reason=\"'password' in [admin]: *** -> none\"");
+}
+
 /* Reloads the file. If that fails, appends the reason to `why`. */
 static bool main_try_reload(struct process *p, struct buf *why)
 {
@@ -232,6 +242,7 @@ static bool main_try_reload(struct process *p, struct buf *why)
 	/* A reload does not change the number of workers, because the limits are divided among
 	 * them. */
 	next->workers = p->first->workers;
+	main_keep_password(old, next);
 	encryption_keep_sessions(next, old);
 	main_use_discover(p, next);
 	main_use_config(p, next);

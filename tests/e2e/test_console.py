@@ -426,6 +426,16 @@ def test_redis_py_logs_in(guarded):
         assert console.ping()
 
 
+@covers("restart_needed")
+def test_port_needs_its_password_even_after_a_reload_without_the_section(guarded):
+    hasp, port = guarded
+    hasp.reload(OVER_TCP, "")
+    with Connection(("127.0.0.1", port)) as console:
+        assert console.call("SHOW", "CONFIG").startswith(b"-NOAUTH")
+        assert console.call("AUTH", "open sesame") == OK
+    assert "restart_needed reason=\"'password' in [admin]: *** -> none\"" in hasp.log
+
+
 def test_at_a_port_it_needs_a_password(start_hasp):
     with pytest.raises(RuntimeError, match="without a 'password'"):
         Hasp("[admin]\nlisten = 127.0.0.1:0\n")
