@@ -243,7 +243,7 @@ static bool main_try_reload(struct process *p, struct buf *why)
 	 * them. */
 	next->workers = p->first->workers;
 	main_keep_password(old, next);
-	encryption_keep_sessions(next, old);
+	encryption_follow(next, old);
 	main_use_discover(p, next);
 	main_use_config(p, next);
 	password_renewal_reset(&p->renewal, clock_now());

@@ -54,21 +54,18 @@ static void drop(const struct listener *l, int fd)
 static void admit(struct listener *l, int fd, const struct sockaddr_storage *behind)
 {
 	struct client_env *clients = l->admission->clients;
-	struct tls_context *context;
 	struct tls *tls;
 
 	if (l->entry->kind != LISTEN_TLS) {
 		client_new(clients, fd, l->entry->address, NULL, behind);
 		return;
 	}
-	/* There is no context if a reload removed the certificate from the configuration. */
-	context = encryption_of_clients(clients->policy.config);
-	tls = context ? tls_accept(context, fd) : NULL;
+	tls = tls_accept(encryption_of_clients(clients->policy.config), fd);
 	if (tls) {
 		client_new(clients, fd, l->entry->address, tls, behind);
 		return;
 	}
-	on_exhausted(l, context ? ENOMEM : ENOENT);
+	on_exhausted(l, ENOMEM);
 	drop(l, fd);
 }
 

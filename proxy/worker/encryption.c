@@ -102,12 +102,14 @@ size_t encryption_load(struct config *c, struct buf *faults)
 	return n;
 }
 
-void encryption_keep_sessions(struct config *c, const struct config *old)
+void encryption_follow(struct config *c, const struct config *old)
 {
-	struct tls_context *clients = encryption_of_clients(c);
+	struct tls_context *before = encryption_of_clients(old);
 
-	if (clients && encryption_of_clients(old))
-		tls_context_keep_sessions(clients, encryption_of_clients(old));
+	if (!c->encryption->clients)
+		c->encryption->clients = tls_context_ref(before);
+	else if (before)
+		tls_context_keep_sessions(c->encryption->clients, before);
 }
 
 struct tls_context *encryption_of_clients(const struct config *c)

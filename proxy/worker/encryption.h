@@ -16,9 +16,10 @@
 size_t encryption_load(struct config *c, struct buf *faults)
 	__attribute__((warn_unused_result));
 
-/* Lets clients resume, under `c`, the TLS sessions that they began under `old`, if both have
- * the same settings for clients. Call it before hasp accepts a connection with `c`. */
-void encryption_keep_sessions(struct config *c, const struct config *old);
+/* Prepares `c` for a reload that replaces `old`. If both have the same settings for clients,
+ * these can resume their TLS sessions. If `c` has no listen_tls, the open sockets of listen_tls
+ * keep the certificate of `old`. Call it before hasp accepts a connection with `c`. */
+void encryption_follow(struct config *c, const struct config *old);
 
 /* Returns the context of connections to listen_tls; NULL: there is none. This result, and those
  * of the next two functions, are valid as long as `c`. */

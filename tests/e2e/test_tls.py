@@ -268,6 +268,15 @@ def test_reload_takes_another_certificate_and_closes_nobody(tls_hasp, authority,
         assert shown() == "second"
 
 
+@covers("listen_tls")
+def test_reload_without_listen_tls_keeps_the_certificate_until_a_restart(tls_hasp, authority):
+    hasp = tls_hasp()
+    text = hasp.config_file.read_text()
+    hasp.reload(text, re.sub(r"\n(listen_tls|tls_cert_file|tls_key_file) = .*", "", text))
+    with connect_tls(tls_address(hasp), authority.trusting()) as c:
+        assert c.call("PING") == PONG
+
+
 # --- the servers -------------------------------------------------------------------------
 
 
