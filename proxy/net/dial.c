@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/fatal.h"
 #include "net/loop_timers.h"
 #include "net/watch.h"
@@ -34,7 +35,9 @@ struct dial {
 	int error; /* errno of the address tried last */
 	struct watch socket; /* the socket that connects or shakes hands */
 	struct loop_timer timer; /* ends the dial after dialer.timeout_ms */
-	struct loop_timer retry; /* tries a unix socket again whose backlog was full */
+	double until; /* when the timer ends the dial, by clock_now() */
+	struct loop_timer retry; /* tries the next address, or again a unix socket whose backlog
+	                          * was full */
 	dial_done_fn *done;
 	void *arg;
 };
@@ -170,23 +173,43 @@ static int try_local(struct dial *d)
 	return 0;
 }
 
-static void dial_on_retry(void *arg)
+/* Gives the address that was just tried an equal part of the time that is left, so that an
+ * address that does not answer leaves time for the next ones. */
+static void share_time(struct dial *d)
 {
-	struct dial *d = arg;
+	double left = d->until - clock_now();
+	int n = 1;
 
-	if (try_local(d) < 0)
-		dial_fail(d, strerror(d->error));
+	for (const struct addrinfo *ai = d->next; ai; ai = ai->ai_next)
+		n++;
+	if (n > 1)
+		loop_timer_start(&d->retry, left / n);
 }
 
 static void try_next(struct dial *d)
 {
+	loop_timer_stop(&d->retry);
 	while (d->next) {
 		struct addrinfo *ai = d->next;
 		d->next = ai->ai_next;
-		if (try_address(d, ai->ai_addr, ai->ai_addrlen) == 0)
+		if (try_address(d, ai->ai_addr, ai->ai_addrlen) == 0) {
+			share_time(d);
 			return;
+		}
 	}
 	dial_fail(d, strerror(d->error));
+}
+
+static void dial_on_retry(void *arg)
+{
+	struct dial *d = arg;
+
+	if (!d->local_len) {
+		close_socket(d);
+		try_next(d);
+	} else if (try_local(d) < 0) {
+		dial_fail(d, strerror(d->error));
+	}
 }
 
 static void dial_on_ready(struct watch *w, int events)
@@ -281,6 +304,7 @@ static void dial_end_in(struct dial *d, double seconds)
 {
 	loop_timer_init(&d->timer, d->loop, dial_on_timer, d);
 	loop_timer_start(&d->timer, seconds);
+	d->until = clock_now() + seconds;
 }
 
 struct dial *dial_start(const struct dialer *opts, const struct address *to, dial_done_fn *done,

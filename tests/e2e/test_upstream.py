@@ -13,6 +13,7 @@ import pytest
 from harness import RedisServer, encode, until
 from harness.marks import covers
 from harness.network import fill_backlog
+from harness.nodes import private_address
 from harness.poolings import pooling  # noqa: F401
 from harness.wait import PATIENCE
 
@@ -140,6 +141,19 @@ def test_every_address_of_a_name_is_tried(start_hasp):
         hasp = start_hasp(upstream=f"localhost:{redis.port}")
         with hasp.connect() as one:
             assert one.call("PING") == PONG
+
+
+@covers("connect_timeout")
+def test_address_that_does_not_answer_leaves_time_for_the_next(start_hasp, hosts, redis_server):
+    port = redis_server.port
+    with socket.create_server((private_address(), port), backlog=0) as listener:
+        waiting = fill_backlog(listener.getsockname())
+        hosts.move(listener.getsockname()[0], redis_server.host)
+        hasp = start_hasp(upstream=f"{hosts.name}:{port}\nconnect_timeout = 1s", within=hosts.within)
+        with hasp.connect() as one:
+            assert one.call("PING") == PONG
+        for s in waiting:
+            s.close()
 
 
 @covers("connect_timeout")
