@@ -262,7 +262,7 @@ const struct option table_options[] = {
 	  .def = "64mb", .min = 64 * KB, .max = 1 * GB, .reloadable = true,
 	  .help = "Longest request that hasp buffers because a rule may apply to it; hasp streams all others." },
 	{ SECTION_HASP, "client_output_limit", OPTION_SIZE, IN_CONFIG(client_output_limit),
-	  .def = "64mb", .min = 64 * KB, .max = 16 * GB, .reloadable = true,
+	  .def = "64mb", .min = 1 * MB, .max = 16 * GB, .reloadable = true,
 	  .help = "Closes a client that leaves this many bytes of replies unread." },
 	{ SECTION_HASP, "memory_limit", OPTION_SIZE, IN_CONFIG(memory_limit),
 	  .def = "1gb", .min = 16 * MB, .max = 1024 * (int64_t)GB, .reloadable = true,

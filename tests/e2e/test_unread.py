@@ -5,7 +5,9 @@ import itertools
 
 import pytest
 from harness import encode, until
+from harness.marks import covers
 from harness.poolings import pooling  # noqa: F401
+from harness.replies import OK
 from harness.scrape import HTTP, value
 from harness.sections import rule
 
@@ -86,6 +88,16 @@ def test_so_may_a_transaction_and_what_is_pinned_by_it(unix_hasp):
         assert one.read() == b"+OK\r\n"
         assert {one.read() for _ in range(count)} == {b"+QUEUED\r\n"}
         assert one.read() == b"*%d\r\n" % count + b"$%d\r\n%s\r\n" % (KB, VALUE) * count
+
+
+@covers("client_output_limit")
+def test_client_with_a_link_of_its_own_may_read_late_at_the_least_output_limit(unix_hasp):
+    hasp = unix_hasp(HTTP, client_output_limit="1mb", pooling="session")
+    with hasp.connect(timeout=60) as one:
+        assert one.call("SET", "k", VALUE * 8 * KB) == OK
+        one.send(encode("GET", "k"))
+        until(lambda: value(hasp, "hasp_bytes_total", peer="upstream", direction="read") > 300 * KB, "unread bytes")
+        assert len(one.read()) > 8 * KB * KB
 
 
 @pytest.mark.parametrize("sections", ["", pytest.param(rule(pattern="k"), id="rule")])

@@ -345,6 +345,10 @@ TEST(sizes_have_a_range_and_a_unit)
 	assert_faults("[hasp]\nmax_request = 64tb\n",
 	              "2: 'max_request' is '64tb'; expected a size such as 64kb, 64mb or 1gb, "
 	              "from 64kb to 1gb\n");
+	/* A client whose link hasp pauses may leave half of a megabyte unread. */
+	assert_faults("[hasp]\nclient_output_limit = 1048575\n",
+	              "2: 'client_output_limit' is '1048575': too small; expected a size such "
+	              "as 64kb, 64mb or 1gb, from 1mb to 16gb\n");
 }
 
 TEST(enums_list_what_is_allowed)
