@@ -11,7 +11,8 @@
 /* A request: resolve_start() -> resolver.queue -> resolver's thread -> mailbox -> `done`. */
 struct resolve_request {
 	struct message message;
-	struct list node; /* in resolver.queue */
+	struct resolver *resolver;
+	struct list node; /* in resolver.queue, until the thread takes the request */
 	char *host;
 	char *port;
 	struct addrinfo *ai; /* the result; NULL: none yet, or an error */
@@ -154,6 +155,7 @@ struct resolve_request *resolve_start(struct resolver *r, const char *host, cons
 		return NULL;
 	q = xcalloc(1, sizeof(*q));
 	q->message.deliver = resolve_on_result;
+	q->resolver = r;
 	list_init(&q->node);
 	q->host = xstrdup(host);
 	q->port = xstrdup(port);
@@ -168,5 +170,15 @@ struct resolve_request *resolve_start(struct resolver *r, const char *host, cons
 
 void resolve_cancel(struct resolve_request *q)
 {
+	struct resolver *r = q->resolver;
+	bool is_queued;
+
 	q->cancelled = true;
+	/* If the thread resolved the name for nothing, later requests would wait for that. */
+	pthread_mutex_lock(&r->lock);
+	is_queued = !list_empty(&q->node);
+	list_remove(&q->node);
+	pthread_mutex_unlock(&r->lock);
+	if (is_queued)
+		resolve_request_free(q);
 }

@@ -4,7 +4,11 @@
  * has.
  */
 #include <arpa/inet.h>
+#include <dlfcn.h>
 #include <netinet/in.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
@@ -14,6 +18,23 @@
 #include "net/resolve.h"
 #include "net/watch.h"
 #include "tests/unit/testing.h"
+
+/* While a test has this lock, getaddrinfo() waits. */
+static pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
+/* How often getaddrinfo() was called. */
+static _Atomic unsigned nlookups;
+
+int getaddrinfo(const char *host, const char *port, const struct addrinfo *hints,
+                struct addrinfo **ai)
+{
+	int (*real)(const char *, const char *, const struct addrinfo *, struct addrinfo **);
+
+	*(void **)&real = dlsym(RTLD_NEXT, "getaddrinfo");
+	atomic_fetch_add(&nlookups, 1);
+	pthread_mutex_lock(&gate);
+	pthread_mutex_unlock(&gate);
+	return real(host, port, hints, ai);
+}
 
 struct fixture {
 	struct ev_loop *loop;
@@ -91,6 +112,23 @@ TEST(what_is_cancelled_is_not_answered)
 	start(f);
 	resolve_cancel(q);
 	run_until_done(f, 1);
+}
+
+TEST(no_request_waits_for_one_that_was_cancelled)
+{
+	struct fixture *f = *state;
+	unsigned before = atomic_load(&nlookups);
+
+	pthread_mutex_lock(&gate);
+	start(f);
+	while (atomic_load(&nlookups) == before)
+		sched_yield();
+	for (int i = 0; i < 10; i++)
+		resolve_cancel(start(f));
+	start(f);
+	pthread_mutex_unlock(&gate);
+	run_until_done(f, 2);
+	assert_int_equal(atomic_load(&nlookups), before + 2);
 }
 
 TEST(numeric_addresses_need_no_thread)
