@@ -279,7 +279,6 @@ static void main_leave(struct process *p, int sig, bool at_once)
 	supervision_leaves(&p->supervision);
 	log_info("shutting_down signal=%d how=%s", sig, at_once ? "\"at once\"" : "draining");
 	listeners_unlink(&p->listeners);
-	listeners_unlink(&p->console);
 	for (size_t i = 0; i < p->nworkers; i++)
 		at_once ? worker_stop(p->workers[i]) : worker_drain(p->workers[i]);
 }
@@ -603,6 +602,8 @@ static int main_run(struct process *p, sigset_t *signals)
 		main_ready(p);
 		main_serve(p, signals);
 		http_close(&p->http);
+		/* Before admin_stop(): then the file may be that of the next hasp. */
+		listeners_unlink(&p->console);
 		if (p->admin)
 			admin_stop(p->admin);
 		workers_end_watch(&p->shared);

@@ -383,8 +383,10 @@ def test_shutdown_now_ends_a_shutdown_that_waits_for_clients(hasp, path):
         with open_console(path) as console:
             assert console.execute_command("SHUTDOWN")
             until(lambda: "how=draining" in hasp.log, "hasp to drain")
+        with open_console(path) as console:
             console.execute_command("SHUTDOWN", "NOW")
         assert hasp.wait(60) == 0
+    assert not path.exists()
     assert 'how="at once"' in hasp.log
 
 
