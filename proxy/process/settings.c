@@ -28,7 +28,7 @@
 static void cmdline_usage(FILE *out)
 {
 	fputs("usage: hasp [-t [-q] [--strict]] [-v] [-c FILE | FILE]\n"
-	      "       hasp --discover HOST:PORT [-v] [-c FILE]\n"
+	      "       hasp --discover HOST:PORT [-t] [-v] [-c FILE]\n"
 	      "       hasp --version | --help\n"
 	      "\n"
 	      "  FILE           configuration file; default: " DEFAULT_FILE " if that exists,\n"
@@ -40,8 +40,9 @@ static void cmdline_usage(FILE *out)
 	      "answer\n"
 	      "  --discover     pass all commands to this Redis, watch them, and at the end "
 	      "print\n"
-	      "                 sections for what should be locked; FILE, if given, has the\n"
-	      "                 settings of [hasp] and [upstream]\n"
+	      "                 sections for what should be locked; FILE, which has no "
+	      "default\n"
+	      "                 here, may have no [lock], [guard] and [verbs]\n"
 	      "  -v, --verbose  log more; each -v adds one level\n"
 	      "  -V, --version  print the version\n"
 	      "  -h, --help     print this\n",
@@ -62,9 +63,11 @@ static int cmdline_default_file(struct cmdline *o)
 }
 
 /* Finds the ini file: the argument of -c, an argument without an option, or the default file.
- * Returns -1 to continue, else the exit status. */
+ * Checks that the options fit together. Returns -1 to continue, else the exit status. */
 static int cmdline_take_file(struct cmdline *o, int argc, char **argv)
 {
+	const char *fault;
+
 	if (optind < argc && !o->file)
 		o->file = argv[optind++];
 	if (optind < argc) {
@@ -72,8 +75,13 @@ static int cmdline_take_file(struct cmdline *o, int argc, char **argv)
 		cmdline_usage(stderr);
 		return 2;
 	}
-	if (o->strict && !o->test) {
-		fputs("hasp: --strict needs -t\n", stderr);
+	if ((o->strict || o->quiet) && !o->test) {
+		fprintf(stderr, "hasp: %s needs -t\n", o->strict ? "--strict" : "-q");
+		return 2;
+	}
+	if (o->discover && (fault = value_address_fault(o->discover, ADDRESS_TO_CONNECT))) {
+		fprintf(stderr, "hasp: --discover %s: %s; expected HOST:PORT, or unix:/PATH\n",
+		        o->discover, fault);
 		return 2;
 	}
 	return o->file || o->discover ? -1 : cmdline_default_file(o);
@@ -274,13 +282,6 @@ void settings_print(const struct buf *faults, const struct buf *warnings)
  * Returns the number of faults. */
 static size_t settings_use_discover(struct config *c, const char *address, struct buf *faults)
 {
-	const char *fault = value_address_fault(address, ADDRESS_TO_CONNECT);
-
-	if (fault) {
-		buf_printf(faults, "--discover %s: %s; expected HOST:PORT, or unix:/PATH\n",
-		           address, fault);
-		return 1;
-	}
 	if (c->nrules || c->nguards || c->verbs.enabled || c->master || c->cluster.n) {
 		sources_print(&c->sources, 0, faults);
 		buf_puts(faults,

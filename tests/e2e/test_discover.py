@@ -509,7 +509,7 @@ def test_file_with_rules_is_refused(tmp_path):
 
 def test_what_is_no_address_is_refused():
     status, told = refused("--discover", "nowhere")
-    assert status == 1
+    assert status == 2
     assert "--discover nowhere: " in told
 
 

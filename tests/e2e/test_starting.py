@@ -44,6 +44,14 @@ def test_wrong_options_are_told_with_the_usage(args):
     assert result.returncode == 2 and "usage: hasp " in result.stderr and not result.stdout
 
 
+@pytest.mark.parametrize("args, fault", [
+    (["-q", "-c", "none.ini"], "-q needs -t"), (["--strict", "-c", "none.ini"], "--strict needs -t"),
+    (["--discover", "redis"], "--discover redis: there is no port; expected HOST:PORT, or unix:/PATH")])
+def test_options_that_do_not_fit_end_hasp_with_status_2(args, fault):
+    result = run(*args)
+    assert (result.returncode, result.stdout, result.stderr) == (2, "", f"hasp: {fault}\n")
+
+
 def test_check_of_a_good_file(redis_server, tmp_path):
     path = config(tmp_path / "hasp.ini", redis_server, LOCKS)
     result = run("-t", "-c", path)
