@@ -243,7 +243,7 @@ static void become(struct node *n, const char *name, const char *no_server_reaso
 	n->links.name = copy;
 	n->links.no_server_reason = no_server_reason ? xstrdup(no_server_reason) : NULL;
 	pool_follow_address(n->pool);
-	reconnect(n, reason ? reason : "the address has changed");
+	reconnect(n, reason ? reason : "hasp uses new connections");
 	links_follow(&n->links, reason);
 	n->ops->on_moved(n->arg, n);
 	if (was_leaving)

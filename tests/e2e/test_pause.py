@@ -328,6 +328,7 @@ def test_reconnect_goes_to_new_connections_when_nothing_is_under_way(start, redi
         old = links()
         assert console().call("RECONNECT") == OK
         until(lambda: hasp.log.count("upstream_up") >= 2, "hasp's new own connection")
+        assert 'reason="hasp uses new connections"' in hasp.log
         with redis_server.client().monitor() as monitor:
             assert shared.call("INCR", "n") == own.call("INCR", "n") == b":2\r\n"
             assert transaction.call("EXEC") == b"*1\r\n:1\r\n" and transaction.call("INCR", "o") == ONE
