@@ -291,8 +291,8 @@ void console_command_run(struct console *c, const struct resp_view *req, struct 
 		if (!c->logged_in && !cmd->before_login)
 			buf_puts(out, "-NOAUTH Authentication required.\r\n");
 		else if (req->argc < cmd->argc_min || req->argc > cmd->argc_max)
-			buf_printf(out, "-ERR wrong number of arguments; expected %s %s\r\n",
-			           cmd->name, cmd->args);
+			buf_printf(out, "-ERR wrong number of arguments; expected %s%s%s\r\n",
+			           cmd->name, *cmd->args ? " " : "", cmd->args);
 		else
 			cmd->run(c, req, out);
 		return;

@@ -311,6 +311,7 @@ def test_it_is_not_ready_meanwhile(start, redis_server, console):
 def test_words_that_are_none_change_nothing(start, redis_server, console, command):
     hasp = start(redis_server)
     assert console().call(*command).startswith(b"-ERR ")
+    assert not console().call(*command).endswith(b" \r\n")
     with hasp.connect() as c:
         assert c.call("PING") == PONG and console().call("RESUME") == OK
 
