@@ -3,6 +3,7 @@
 does not report theft, but proposes an `owner`. The pool works with that owner."""
 
 import pytest
+from harness.marks import covers
 from harness.observed import events, observed, report
 from harness.replies import OK, ONE, ZERO
 from harness.sections import rule
@@ -36,6 +37,7 @@ def verdict(hasp):
     return line
 
 
+@covers("released_in_pool")
 @pytest.mark.parametrize("read, names, owner", [
     (False, (None, None), "address"), (False, ("app", "app"), "name"), (False, ("one", "two"), "address"),
     (True, (None, None), "value"), (True, ("app", "app"), "value")])
