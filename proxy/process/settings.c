@@ -258,6 +258,7 @@ static void settings_check_sockets(const struct config *c, const char *option,
 void settings_check_machine(const struct config *c, struct buf *good, struct buf *warnings)
 {
 	settings_check_directory(c, "log", c->log, warnings);
+	settings_check_directory(c, "file", c->discover_file, warnings);
 	settings_check_sockets(c, "listen", &c->listen, warnings);
 	settings_check_sockets(c, "listen", &c->admin_listen, warnings);
 	if (!c->nrules && !c->nguards && !c->verbs.enabled && !c->discover)

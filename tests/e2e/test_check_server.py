@@ -298,9 +298,11 @@ def test_what_of_the_machine_would_keep_hasp_from_starting_is_found(tmp_path, re
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         result = strict(tmp_path, f"[hasp]\nlisten = 127.0.0.1:{port} unix:/nowhere/1/hasp.sock\nlog = /nowhere/2/log\n"
-                                  f"[upstream]\naddress = unix:{redis_server.unix}\n")
+                                  f"[upstream]\naddress = unix:{redis_server.unix}\n"
+                                  "[discover]\nfile = /nowhere/3/found.ini\n")
     assert result.returncode == 1
-    for option, what in (("listen", "/nowhere/1/hasp.sock"), ("log", "/nowhere/2/log")):
+    for option, what in (("listen", "/nowhere/1/hasp.sock"), ("log", "/nowhere/2/log"),
+                         ("file", "/nowhere/3/found.ini")):
         assert f"'{option}' is '{what}', but there is no directory {what.rpartition('/')[0]}\n" in result.stderr
     assert f"127.0.0.1:{port}: Address already in use: " in result.stdout
 
