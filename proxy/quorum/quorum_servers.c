@@ -108,16 +108,16 @@ static void quorum_server_on_info(struct quorum_server *s, const redisReply *r)
 
 /* --- the link ----------------------------------------------------------------------------- */
 
-/* `tag`: the answered call; NULL for INFO; `owner` for AUTH. The reply to AUTH is ignored,
- * because INFO fails if Redis refused the login. */
+/* `tag`: the answered call; NULL for INFO; `owner` for AUTH. */
 static void quorum_server_on_reply(void *owner, void *tag, redisReply **reply)
 {
 	struct quorum_server *s = owner;
 	struct quorum_call *call = tag;
 
-	if (tag == s)
-		return;
-	if (call) {
+	if (tag == s) {
+		if (*reply && (*reply)->type == REDIS_REPLY_ERROR)
+			quorum_server_refused(s, (*reply)->str);
+	} else if (call) {
 		struct quorum_answer a = answer_of(*reply);
 
 		list_remove(&call->node);

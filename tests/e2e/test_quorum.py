@@ -50,6 +50,18 @@ def test_hasp_logs_in_as_a_user_with_the_password_of_a_file(start_hasp, quorum, 
         assert one.call("LOCK", KEY) == FENCE and one.call("UNLOCK", KEY) == ONE
 
 
+@covers("quorum_server_down")
+def test_server_that_refuses_the_login_does_not_vote_and_the_log_gives_its_reason(start_hasp, quorum):
+    quorum.servers[0].client().execute_command("CONFIG", "SET", "requirepass", "open sesame")
+    login = "[quorum locks]\npassword = open barley\n"
+    hasp = start_hasp(quorum.sections().replace("[quorum locks]\n", login), workers=1).is_up()
+    until(lambda: hasp.log.count("quorum_server_down") == 5, "all servers to refuse the login")
+    assert hasp.log.count('reason="WRONGPASS ') == 1
+    assert hasp.log.count('reason="ERR AUTH <password> called without any password configured') == 4
+    with hasp.connect() as one:
+        assert one.call("LOCK", KEY) == UNREACHED % 0
+
+
 def test_majority_grants_a_lock_to_one_client_of_two_hasps(two, quorum, plain):
     one, other = two
     assert one.call("LOCK", KEY) == FENCE
