@@ -214,3 +214,13 @@ def test_reply_that_is_too_long_for_hasp_becomes_an_error(share_hasp, plain, blo
         assert one.call(*[("LPOP", KEY, 2), ("EXEC",)][block]).startswith(b"-ERR hasp: Redis has run the command, but")
         assert one.call("RPUSH", KEY, "v") == ONE
     until(lambda: plain.keys("hasp:*") == [], "the guard to be released")
+
+
+def test_write_that_redis_refuses_gets_the_same_error_as_without_hasp(start_hasp):
+    refusal = b"-NOREPLICAS Not enough good replicas to write.\r\n"
+    with RedisServer() as server, start_hasp(guard(), upstream=f"unix:{server.unix}").connect() as one:
+        assert [one.call("GET", KEY), one.call("GET", SECOND)] == [NIL, NIL]
+        server.client().config_set("min-replicas-to-write", 1)
+        assert one.call("SET", KEY, 1) == refusal and one.call("MSET", KEY, 1, SECOND, 1) == refusal
+        server.client().config_set("min-replicas-to-write", 0)
+        assert one.call("MSET", KEY, 1, SECOND, 1) == OK

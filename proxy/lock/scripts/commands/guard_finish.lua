@@ -24,7 +24,7 @@ end
 local reply = redis.pcall(unpack(ARGV, 4))
 if type(reply) == 'table' and reply.err then
 	if redis.call('PTTL', guard) < tonumber(lease) then
-		redis.call('PEXPIRE', guard, lease)
+		redis.pcall('PEXPIRE', guard, lease)
 	end
 	return client_error(reply, command)
 end

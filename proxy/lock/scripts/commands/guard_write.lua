@@ -54,7 +54,7 @@ for i = 1, n do
 			redis.call('DEL', guard)
 			hand_off_guard(guard, queue)
 		elseif redis.call('PTTL', guard) < tonumber(lease) then
-			redis.call('PEXPIRE', guard, lease)
+			redis.pcall('PEXPIRE', guard, lease)
 		end
 	end
 end
