@@ -93,7 +93,8 @@ enum quorum_server_state {
 	QUORUM_SERVER_UP
 };
 enum quorum_server_state quorum_server_state(const struct quorum *q, size_t server);
-/* Removes releases older than twice the lease. Call it about once a second. */
+/* Repeats releases that a server has refused, and removes those older than twice the lease.
+ * Call it about once a second. */
 void quorum_tick(struct quorum *q);
 
 /* A server is connected and has reported its run_id and uptime (in seconds) by INFO. Returns

@@ -6,6 +6,8 @@
 
 /* If there are more releases than this, hasp drops the oldest: its lock ends with the lease. */
 #define RELEASES_MAX 10000
+/* Seconds until hasp sends a release again to servers that answered with an error. */
+#define AGAIN_SECONDS 1.0
 
 /* A bit in `sent`, in addition to the servers' bits: the release's fn() is running. */
 #define IN_CALLBACK (UINT32_C(1) << 31)
@@ -15,6 +17,7 @@ struct quorum_release {
 	struct list node; /* in q->releases */
 	struct buf key, value;
 	double until; /* when the release ends, by the timers' clock */
+	double again_at; /* when hasp sends it again, by the timers' clock */
 	quorum_released_fn *fn; /* NULL: the caller needs no callback */
 	void *arg;
 	uint32_t acked; /* servers that have confirmed the release, as bits */
@@ -69,6 +72,7 @@ static void release_on_answer(struct quorum_call *call, const struct quorum_answ
 		release_free(r);
 }
 
+/* Sends the release to the server, unless the server has confirmed it or owes the answer. */
 static void release_send(struct quorum_release *r, size_t server)
 {
 	uint32_t bit = UINT32_C(1) << server;
@@ -83,6 +87,12 @@ static void release_send(struct quorum_release *r, size_t server)
 		r->sent |= bit;
 }
 
+static void release_send_all(struct quorum_release *r)
+{
+	for (size_t i = 0; i < r->q->opts.nservers; i++)
+		release_send(r, i);
+}
+
 struct quorum_release *quorum_release_new(struct quorum *q, struct slice key,
                                           struct slice value, uint32_t among, int64_t lease_ms,
                                           quorum_released_fn *fn, void *arg)
@@ -94,6 +104,7 @@ struct quorum_release *quorum_release_new(struct quorum *q, struct slice key,
 	buf_append(&r->value, value);
 	/* Twice the lease: a slow server may begin the lease late. */
 	r->until = timers_now(q->opts.timers) + 2 * (double)lease_ms / 1000;
+	r->again_at = timers_now(q->opts.timers) + AGAIN_SECONDS;
 	r->acked = all_servers(q) & ~among;
 	r->fn = fn;
 	r->arg = arg;
@@ -101,8 +112,7 @@ struct quorum_release *quorum_release_new(struct quorum *q, struct slice key,
 		release_end(container_of(q->releases.next, struct quorum_release, node));
 	list_append(&q->releases, &r->node);
 	q->nreleases++;
-	for (size_t i = 0; i < q->opts.nservers; i++)
-		release_send(r, i);
+	release_send_all(r);
 	return r;
 }
 
@@ -124,15 +134,19 @@ void quorum_releases_resend(struct quorum *q, size_t server)
 		release_send(container_of(at, struct quorum_release, node), server);
 }
 
-void quorum_releases_trim(struct quorum *q, double now)
+void quorum_releases_tick(struct quorum *q, double now)
 {
 	struct list *at, *next;
 
 	for (at = q->releases.next; at != &q->releases; at = next) {
 		struct quorum_release *r = container_of(at, struct quorum_release, node);
 		next = at->next;
-		if (now >= r->until)
+		if (now >= r->until) {
 			release_end(r);
+		} else if (now >= r->again_at && !r->fn) {
+			r->again_at = now + AGAIN_SECONDS;
+			release_send_all(r);
+		}
 	}
 }
 

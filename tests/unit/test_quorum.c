@@ -630,6 +630,29 @@ TEST(hold_is_released_at_a_server_that_was_away)
 	assert_int_equal(due_at(f, 1), 0);
 }
 
+TEST(hold_is_released_again_at_a_server_that_refused)
+{
+	struct fake_quorum *f = *state;
+
+	take(f);
+	end_owner(f, true);
+	answer_one(f, 0, &(struct quorum_answer){ .kind = QUORUM_FAILED });
+	for (size_t i = 1; i < SERVERS; i++)
+		answer_number(f, i, 1);
+	quorum_tick(f->q);
+	assert_int_equal(due_at(f, 0), 0);
+	for (int i = 0; i < 2; i++) {
+		advance(f, 1);
+		quorum_tick(f->q);
+		assert_int_equal(due_at(f, 0), 1);
+	}
+	assert_int_equal(due_at(f, 1), 0);
+	answer_number(f, 0, 1);
+	advance(f, 1);
+	quorum_tick(f->q);
+	assert_int_equal(due_at(f, 0), 0);
+}
+
 /* --- others' ------------------------------------------------------------------------------ */
 
 TEST(lock_of_the_owner_is_released_wherever_it_was_taken)
