@@ -261,23 +261,6 @@ static void checks_whereabouts(const struct checks_section *s, struct faults *f)
 	}
 }
 
-/* Reports two equal addresses to listen at. Port 0 may appear several times. */
-static void checks_listen(const char *option, const struct strings *list, struct faults *f)
-{
-	for (size_t i = 1; i < list->n; i++) {
-		size_t n = list->lengths[i], j = 0;
-
-		if (n > 2 && strcmp(list->v[i] + n - 2, ":0") == 0)
-			continue;
-		while (j < i && strcmp(list->v[i], list->v[j]) != 0)
-			j++;
-		if (j < i)
-			faults_add(f, list->lines[i],
-			           "'%s' has '%s' twice; expected each address once", option,
-			           list->v[i]);
-	}
-}
-
 /* Checks that `server_timeout` leaves time for the answer to a server check. */
 static void checks_server_timeout(const struct checks_section *s, const struct config *c,
                                   struct faults *f)
@@ -361,8 +344,6 @@ void checks_on_section(const struct checks_section *s, const struct config *c, s
 	checks_presence(s, f);
 	switch (s->kind) {
 	case SECTION_HASP:
-		checks_listen("listen", &c->listen, f);
-		checks_listen("listen_tls", &c->listen_tls, f);
 		checks_tls_of_clients(s, f);
 		break;
 	case SECTION_UPSTREAM:
@@ -378,7 +359,6 @@ void checks_on_section(const struct checks_section *s, const struct config *c, s
 		checks_tls_of_servers(s, &c->upstream_tls, f);
 		break;
 	case SECTION_ADMIN:
-		checks_listen("listen", &c->admin_listen, f);
 		checks_password(s, "password", "password_file", c->admin_password_file, f);
 		checks_admin(s, c, f);
 		break;
@@ -509,15 +489,19 @@ static void checks_commands(const struct guard *g, const char *option,
 	}
 }
 
-static bool checks_listens_at(const struct config *c, const char *address)
+/* True if one of the first `n` strings is `address`. */
+static bool checks_has(const struct strings *list, size_t n, const char *address)
 {
-	for (size_t i = 0; i < c->listen.n; i++)
-		if (strcmp(c->listen.v[i], address) == 0)
-			return true;
-	for (size_t i = 0; i < c->listen_tls.n; i++)
-		if (strcmp(c->listen_tls.v[i], address) == 0)
+	for (size_t i = 0; i < n; i++)
+		if (strcmp(list->v[i], address) == 0)
 			return true;
 	return false;
+}
+
+static bool checks_listens_at(const struct config *c, const char *address)
+{
+	return checks_has(&c->listen, c->listen.n, address) ||
+	       checks_has(&c->listen_tls, c->listen_tls.n, address);
 }
 
 static void checks_except(const struct config *c, const struct guard *g, struct faults *f)
@@ -537,6 +521,43 @@ static void checks_except(const struct config *c, const struct guard *g, struct 
 		           g->section.name, word, example ? ", such as " : "",
 		           example ? prefix : "", example ? example : "");
 	}
+}
+
+/* Reports equal addresses to listen at. Port 0 may appear several times. */
+static void checks_listen(const struct config *c, struct faults *f)
+{
+	char *v[] = { c->http_listen };
+	int lines[] = { c->http_line };
+	const struct strings http = { .v = v, .lines = lines, .n = c->http_listen != NULL };
+	const struct {
+		const char *option;
+		const struct strings *list;
+	} all[] = {
+		{ "'listen' of [hasp]", &c->listen },
+		{ "'listen_tls' of [hasp]", &c->listen_tls },
+		{ "'listen' of [admin]", &c->admin_listen },
+		{ "'listen' of [http]", &http },
+	};
+
+	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+		for (size_t k = 0; k < all[i].list->n; k++) {
+			const char *address = all[i].list->v[k], *port = strrchr(address, ':');
+			size_t j = 0;
+
+			if (strcmp(port, ":0") == 0)
+				continue;
+			while (j < i && !checks_has(all[j].list, all[j].list->n, address))
+				j++;
+			if (j < i)
+				faults_add(f, all[i].list->lines[k],
+				           "%s has '%s', which is also in %s; expected "
+				           "each address once",
+				           all[i].option, address, all[j].option);
+			else if (checks_has(all[i].list, k, address))
+				faults_add(f, all[i].list->lines[k],
+				           "%s has '%s' twice; expected each address once",
+				           all[i].option, address);
+		}
 }
 
 /* Warns if 'address' leads to hasp itself. `address_line`: its line; 0: it is the default. */
@@ -570,8 +591,10 @@ static void checks_discover(const struct config *c, struct faults *f)
 void checks_on_file(const struct config *c, bool listen_known, int address_line,
                     struct faults *f)
 {
-	if (listen_known)
+	if (listen_known) {
+		checks_listen(c, f);
 		checks_upstream(c, address_line, f);
+	}
 	checks_quorum_users(c, f);
 	checks_discover(c, f);
 	for (size_t i = 0; i < c->nrules; i++)

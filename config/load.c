@@ -156,6 +156,8 @@ static void load_end_section(struct loader *l)
 	}
 	if (l->section.kind == SECTION_UPSTREAM)
 		load_end_upstream(l);
+	if (l->section.kind == SECTION_HTTP)
+		l->c->http_line = checks_place(&l->section, "listen")->line;
 	if (l->section.kind == SECTION_ADMIN)
 		load_password(l, "password_file", l->c->admin_password_file,
 		              &l->c->admin_password);

@@ -266,6 +266,7 @@ struct config {
 
 	/* [http] */
 	char *http_listen; /* HOST:PORT, [V6]:PORT, *:PORT; NULL: none */
+	int http_line; /* line of `http_listen` */
 	struct strings http_allowed_hosts; /* names, as browsers write them in Host: */
 
 	/* [admin] */

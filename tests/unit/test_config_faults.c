@@ -292,8 +292,18 @@ TEST(who_waits_for_a_failover_by_default_has_sentinels)
 TEST(addresses_to_listen_at_stand_once)
 {
 	assert_faults("[hasp]\nlisten = a:1 b:1 unix:/a\n  c:1 a:1\n  unix:/a\n",
-	              "3: 'listen' has 'a:1' twice; expected each address once\n"
-	              "4: 'listen' has 'unix:/a' twice; expected each address once\n");
+	              "3: 'listen' of [hasp] has 'a:1' twice; expected each address once\n"
+	              "4: 'listen' of [hasp] has 'unix:/a' twice; expected each address "
+	              "once\n");
+	assert_faults("[http]\nlisten = 127.0.0.1:6380\n",
+	              "2: 'listen' of [http] has '127.0.0.1:6380', which is also in 'listen' "
+	              "of [hasp]; expected each address once\n");
+	assert_faults("[admin]\nlisten = unix:/a\n[hasp]\nlisten = a:1 unix:/a\n"
+	              "listen_tls = a:1\ntls_cert_file = /c\ntls_key_file = /k\n",
+	              "5: 'listen_tls' of [hasp] has 'a:1', which is also in 'listen' of "
+	              "[hasp]; expected each address once\n"
+	              "2: 'listen' of [admin] has 'unix:/a', which is also in 'listen' of "
+	              "[hasp]; expected each address once\n");
 	config_unref(load("[hasp]\nlisten = a:0 a:0 a:1\n"));
 }
 
