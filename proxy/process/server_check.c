@@ -89,6 +89,7 @@ static int ask_sentinel(struct sentinel_answer *a, const struct config *c, const
 {
 	struct server_search search = { .answer = a, .why = BUF_INIT };
 	struct ask opts = server_ask(c, address_of(sentinel));
+	struct buf refusal = BUF_INIT;
 	int rc;
 
 	opts.user = c->sentinel_user;
@@ -99,11 +100,16 @@ static int ask_sentinel(struct sentinel_answer *a, const struct config *c, const
 	opts.nrequests = 1;
 	opts.on_reply = server_on_named;
 	opts.arg = &search;
+	opts.refusal = &refusal;
 	rc = sync_query(&opts, why);
 	if (buf_len(&search.why)) {
-		buf_append(why, buf_slice(&search.why));
+		bool lacks_login = slice_starts(buf_slice(&search.why), SLICE_LIT("NOAUTH"));
+
+		buf_append(why, buf_slice(lacks_login && buf_len(&refusal) ? &refusal
+		                                                           : &search.why));
 		rc = -1;
 	}
+	buf_release(&refusal);
 	buf_release(&search.why);
 	return rc;
 }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "upstream/own_conn.h"
 
+#include <stdio.h>
+
 #include "base/buf.h"
 #include "base/fatal.h"
 #include "resp/write.h"
@@ -178,8 +180,11 @@ static void query_on_reply(void *owner, void *tag, redisReply **reply)
 {
 	struct query *q = owner;
 
-	if (!tag)
+	if (!tag) {
+		if (*reply && (*reply)->type == REDIS_REPLY_ERROR)
+			snprintf(q->refusal, sizeof(q->refusal), "%s", (*reply)->str);
 		return;
+	}
 	if (!*reply) {
 		query_end(q, "hasp does not understand its reply");
 		return;
@@ -216,6 +221,7 @@ void query_start(struct query *q, const struct address *address, const char *use
 {
 	HASP_ASSERT(!query_is_running(q) && n > 0 && n <= QUERY_MAX);
 	q->n = n;
+	*q->refusal = '\0';
 	q->env->address = *address;
 	q->env->dialer.timeout_ms = timeout_ms;
 	own_conn_open(&q->conn, q->env, q->login);

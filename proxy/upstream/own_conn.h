@@ -104,6 +104,7 @@ struct query {
 	size_t n; /* number of commands, without AUTH */
 	size_t nreplies;
 	redisReply *replies[QUERY_MAX];
+	char refusal[128]; /* the server's error reply to AUTH; empty: none */
 	/* Gets the replies, valid during the call; some may be errors. NULL: the query failed;
 	 * `why` is the reason in words. May start the next query. */
 	void (*done)(void *arg, redisReply *const *replies, const char *why);

@@ -359,6 +359,9 @@ static void watcher_on_sentinel(struct watcher *w, redisReply *const *replies, c
 	if (replies && sentinel_read(&a, replies, &why) == 0) {
 		watcher_on_answer(w, &a);
 	} else {
+		/* Without a login, a sentinel answers NOAUTH: the reply to AUTH says why. */
+		if (strncmp(why, "NOAUTH", 6) == 0 && *w->query.refusal)
+			why = w->query.refusal;
 		(void)watcher_set_why(w, w->asked, why);
 		watcher_ask_next(w);
 	}
