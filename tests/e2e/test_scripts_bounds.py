@@ -138,6 +138,14 @@ def test_reader_does_not_look_at_all_others(world, bounded, what):
     assert 0 < world.db.pttl(KEY) <= 90000
 
 
+@pytest.mark.parametrize("holds", ["9007199254740993", "inf", "nan", "-1"])
+def test_absurd_count_of_holds_does_not_keep_redis_busy(world, bounded, holds):
+    side(world, "LOCK", "SHARED", token=ME)
+    world.db.hset(KEY, ME, holds)
+    for what in ("EXTEND", "PX", 60000), ("INFO",), ("LOCK", "SHARED"), ("EXTEND", "PX", 1000), ("UNLOCK",):
+        bounded(side, world, *what, token=ME, most=CROWD * 20)
+
+
 def test_readers_whose_time_is_over_are_removed_in_several_calls(world, workers, bounded):
     readers(world, ended=CROWD)
     assert side(world, "INFO", token=ME)
