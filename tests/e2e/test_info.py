@@ -46,6 +46,18 @@ def test_lock_that_its_client_gave_a_lease_is_not_renewed(pair, reentrant):
     assert held_by(info, one)
 
 
+@pytest.mark.parametrize("first", [("LOCK", "k"), ("MLOCK", 1, "k")])
+def test_holder_that_took_its_lock_again_by_mlock_is_told(pair, first):
+    one, other = pair(VERBS)
+    fence = int(one.call(*first)[1:])
+    assert int(one.call("MLOCK", 2, "k", "l")[1:]) > fence
+    for holds in (2, 1):
+        info = told(other, "k")
+        assert held_by(info, one)
+        assert (info["holds"], info["fence"]) == (holds, fence)
+        assert one.call("UNLOCK", "k") == ONE
+
+
 @pytest.mark.parametrize("owner", ["connection", "address", "name", "user", "value"])
 def test_holder_of_a_rules_lock_is_told(pair, owner):
     one, other = pair(VERBS + rule(owner=owner))

@@ -622,7 +622,7 @@ bool held_find(struct holds *h, int db, struct slice key, struct slice token, lo
 		bool is_own = slice_eq(hold_token(hold), token);
 		bool fits = other_at > 0 ? !is_own && hold->since <= other_at &&
 		                                   hold->good_until > other_at
-		                         : is_own && (!fence || hold->fence == fence);
+		                         : is_own && hold->fence >= fence;
 
 		if (fits && (!found || hold->learnt_at > found->learnt_at))
 			found = hold;

@@ -325,8 +325,10 @@ struct held {
 };
 
 /* Finds the hold of the lock by `token`, with the latest `learnt_at` if there are several.
- * False: there is none. `fence`: the fencing token of the acquisition; 0: any. If `other_at` >
- * 0, finds instead a hold of another owner whose lease was running at that time. */
+ * False: there is none. `fence`: the lock's fencing token in Redis; 0: any. A hold of an
+ * earlier acquisition has a smaller token. (An MLOCK of a lock that the owner had has a greater
+ * one.) If `other_at` > 0, finds instead a hold of another owner whose lease was running at
+ * that time. */
 bool held_find(struct holds *h, int db, struct slice key, struct slice token, long long fence,
                double other_at, struct held *out);
 
