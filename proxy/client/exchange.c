@@ -21,6 +21,7 @@ static const struct waiter_ops exchange_waiter_ops;
 static void on_acked(void *arg, bool enough);
 static void on_deadlock(void *arg, struct slice error);
 
+static const char hung_up[] = "hung up while it waited for a lock";
 static const char not_understood[] = "hasp does not understand the reply to its lock";
 
 /* --- the line for a lock ------------------------------------------------------------------ */
@@ -145,7 +146,7 @@ static void wait_in_turn(struct client *c, const struct op_out *out)
 		client_close(c, not_understood);
 	} else if (c->eof && c->state == CLIENT_PARKED_TURN) {
 		/* hasp knows the client's place by now, and need not search for it. */
-		client_close(c, "hung up while it waited for a lock");
+		client_close(c, hung_up);
 	} else if (c->state == CLIENT_PARKED_TURN) {
 		watch_for_deadlock(c, t);
 	}
@@ -236,6 +237,14 @@ static void reply_to_lock(struct client *c, const struct resp_reply *reply)
 	client_end_current(c);
 }
 
+/* True if the client has sent FIN or reset its connection, even before hasp reads that. */
+static bool has_hung_up(const struct client *c)
+{
+	struct pollfd p = { .fd = stream_fd(&c->stream), .events = POLLRDHUP };
+
+	return poll(&p, 1, 0) > 0 && (p.revents & (POLLRDHUP | POLLHUP | POLLERR));
+}
+
 /* Takes the action. Returns true if the event's line goes to the client unchanged. */
 static bool do_act(struct client *c, const struct op_action *a, const struct op_out *out)
 {
@@ -246,7 +255,11 @@ static bool do_act(struct client *c, const struct op_action *a, const struct op_
 		await_reply(c);
 		break;
 	case OP_AGAIN:
-		send_again(c, a->eval);
+		/* (If all replies are late, hasp sends the call again until the wait ends.) */
+		if (c->waiter && c->current->nlate && has_hung_up(c))
+			client_close(c, hung_up);
+		else
+			send_again(c, a->eval);
 		break;
 	case OP_NEXT:
 		send_next_step(c, a->eval);
@@ -685,14 +698,6 @@ static void on_queue_ready(void *owner)
 		client_resume(c);
 }
 
-/* True if the client has sent FIN or reset its connection, even before hasp reads that. */
-static bool has_hung_up(const struct client *c)
-{
-	struct pollfd p = { .fd = stream_fd(&c->stream), .events = POLLRDHUP };
-
-	return poll(&p, 1, 0) > 0 && (p.revents & (POLLRDHUP | POLLHUP | POLLERR));
-}
-
 /* Resumes a client whose wait is over. Its request counts as sent, so that client_close()
  * undoes the request. If the client has hung up, closes it, and returns false. */
 static bool resume_parked(struct client *c)
@@ -700,7 +705,7 @@ static bool resume_parked(struct client *c)
 	client_set_state(c, CLIENT_PARKED_REPLY);
 	if (!has_hung_up(c))
 		return true;
-	client_close(c, "hung up while it waited for a lock");
+	client_close(c, hung_up);
 	return false;
 }
 

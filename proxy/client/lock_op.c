@@ -162,6 +162,22 @@ static struct op_action lock_op_on_refused(const struct op_facts *f, struct slic
 	return answer_number(f, n);
 }
 
+/* Sends a call again whose reply was late; gives up if every reply is late. */
+static struct op_action repeat_late(const struct op_facts *f)
+{
+	struct pending_request *r = f->request;
+
+	if ((f->waiter && waiter_left_ms(f->waiter) > 0) || r->nlate < LEASE_LATE_MAX) {
+		r->nlate += r->nlate < LEASE_LATE_MAX;
+		return again(false);
+	}
+	if (!lock_request_is_multi(r->lock_request))
+		return answer_number(f, 0);
+	stats_add(lock_request_stats(r->lock_request), STAT_TIMED_OUT);
+	parts_undo(r->lock_request);
+	return again(false);
+}
+
 /* Handles a reply that is late, or that replicas must confirm. */
 static struct op_action lock_op_on_late(const struct op_facts *f, struct slice bytes)
 {
@@ -172,17 +188,18 @@ static struct op_action lock_op_on_late(const struct op_facts *f, struct slice b
 	/* If the reply was too long, hasp did not keep it. */
 	if (reply_scan(&scan, bytes.p, bytes.n, &used) != RESP_OK)
 		return simply(OP_CLOSE);
-	switch (lock_request_late(p, &scan.reply)) {
+	switch (lock_request_late(p, &scan.reply, f->request->nlate > 0)) {
 	case LOCK_REQUEST_TELL:
 		return simply(OP_PASS);
 	case LOCK_REQUEST_REPEAT:
-		return again(false);
+		return repeat_late(f);
 	case LOCK_REQUEST_CONFIRM:
 		break;
 	}
 	/* Keep the reply for the client until Redis or replicas have confirmed the lock. */
 	lock_request_keep(p, &scan.reply, bytes);
-	return lock_request_is_late(p) ? confirm(f) : ask_replicas(f);
+	return lock_request_is_late(p) && !lock_request_is_multi(p) ? confirm(f)
+	                                                            : ask_replicas(f);
 }
 
 static struct op_action lock_op_on_line(const struct op_facts *f, struct slice line)

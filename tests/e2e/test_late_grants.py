@@ -10,6 +10,7 @@ from harness.gates import subscribe
 from harness.guards import guard, is_lost
 from harness.info import calls, is_ready, nscripts
 from harness.line import queue_of
+from harness.relay import Relay
 from harness.replies import NIL, OK, ONE, ZERO, bulk
 from harness.sections import rule, verbs
 from harness.wait import prompt
@@ -145,6 +146,50 @@ def test_extension_that_is_over_is_not_told_of(late):
     them.runs_out()
     them.takes("LOCK", LOCK, "PX", 60000)
     assert them.answer() == ZERO
+
+
+class Slow(Relay):
+    """Each reply takes longer than the leases of the tests."""
+
+    def _pass_on(self, data, source, sink, replies):
+        if replies:
+            time.sleep(0.02)
+        super()._pass_on(data, source, sink, replies)
+
+
+@pytest.fixture
+def slow_hasp(start_hasp, redis_server):
+    with Slow(redis_server.address) as relay:
+        yield start_hasp(verbs(), upstream=relay.address)
+
+
+def test_mlock_whose_replies_are_all_late_is_not_taken(slow_hasp, plain):
+    with slow_hasp.connect() as one:
+        assert one.call("MLOCK", 2, LOCK, "k", "PX", 10) == NIL
+        assert one.call("MLOCK", 2, LOCK, "k", "PX", 10, "WAIT", 100) == NIL
+        until(lambda: not plain.exists(LOCK, "k"), "the locks to be free")
+
+
+def test_extension_whose_replies_are_all_late_is_not_told_of(slow_hasp):
+    with slow_hasp.connect() as one:
+        assert one.call("LOCK", LOCK, "PX", 60000) != NIL
+        assert one.call("LOCK.EXTEND", LOCK, "PX", 35) == ZERO
+
+
+def is_quiet(plain):
+    before = calls(plain, "evalsha")
+    time.sleep(0.3)
+    return calls(plain, "evalsha") <= before + 1
+
+
+def test_mlock_that_is_sent_again_ends_with_its_client(slow_hasp, plain):
+    with slow_hasp.connect() as one:
+        one.send(encode("MLOCK", 2, LOCK, "k", "PX", 10, "WAIT", 600000))
+        until(lambda: plain.exists(LOCK), "the locks to be taken")
+        before = calls(plain, "evalsha")
+        until(lambda: calls(plain, "evalsha") > before + 5, "the call to be repeated")
+    # hasp then undoes the call after 0.5 s, 1 s, ...
+    until(lambda: not plain.exists(LOCK) and is_quiet(plain), "hasp to give the locks back")
 
 
 HELD = b"-LOCKED '%s' is held by another owner\r\n" % LOCK.encode()

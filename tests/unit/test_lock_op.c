@@ -94,6 +94,55 @@ TEST(success_is_passed_while_the_lease_is_good_and_confirmed_when_it_is_not)
 	assert_int_equal(on_line_of(r, "$-1\r\n").act, OP_PASS);
 }
 
+/* Answers the call LEASE_LATE_MAX times too late: hasp sends it again each time. */
+static void answer_late(struct pending_request *r)
+{
+	for (int i = 0; i < LEASE_LATE_MAX; i++) {
+		lock_request_since(r->lock_request, HOLD_NOW - 25);
+		assert_int_equal(on_line_of(r, ":1\r\n").act, OP_AGAIN);
+	}
+}
+
+TEST(an_extension_whose_replies_are_all_late_is_given_up)
+{
+	struct pending_request *r = sent_take(*state, &rule_by_connection, "worker-1");
+	struct op_action a;
+
+	r->lock_request->effect = LOCK_EFFECT_EXPIRES;
+	r->lock_request->success = LOCK_IF_ONE;
+	answer_late(r);
+	a = on_line_of(r, ":1\r\n");
+	assert_int_equal(a.act, OP_ANSWER);
+	assert_answer(&a, ":0\r\n");
+	/* Half of the lease is left after the client has got this reply. */
+	lock_request_since(r->lock_request, HOLD_NOW - 15);
+	assert_int_equal(on_line_of(r, ":1\r\n").act, OP_PASS);
+}
+
+TEST(an_mlock_whose_replies_are_all_late_gives_its_locks_back)
+{
+	const struct lock_call mlock = { .script = SCRIPT_MLOCK,
+		                         .effect = LOCK_EFFECT_TAKES,
+		                         .kind = LOCK_KIND_RULE,
+		                         .success = LOCK_IF_POSITIVE,
+		                         .key = SLICE_LIT("lock"),
+		                         .leased = true,
+		                         .lease_ms = 30000,
+		                         .ticket = SLICE_LIT("worker-1") };
+	struct pending_request *r = sent_call(*state, &rule_by_connection, &mlock);
+	struct section_stats stats = { .kind = STATS_LOCK };
+
+	r->lock_request->check_if_late = true;
+	r->lock_request->stats = &stats;
+	answer_late(r);
+	assert_false(parts_are_undone(r->lock_request));
+	assert_int_equal(on_line_of(r, ":1\r\n").act, OP_AGAIN);
+	assert_int_equal(metrics_counted(&stats.n[STAT_TIMED_OUT]), 1);
+	assert_true(parts_are_undone(r->lock_request));
+	/* The reply to the call that gave the locks back. */
+	assert_int_equal(on_line_of(r, "$-1\r\n").act, OP_PASS);
+}
+
 TEST(replicas_are_asked_before_success_is_told)
 {
 	struct pending_request *r = sent_take(*state, &rule_with_replicas, "worker-1");

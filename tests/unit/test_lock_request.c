@@ -361,10 +361,10 @@ TEST(states_follow_each_other_as_the_diagram_says)
 	/* clang-format off */
 	/* to:                  SENT QUEUED GRANTED RETRIED UNDONE KEPT LOCKED REFUSED ABANDONED */
 	static const bool allowed[LOCK_REQUEST_STATES][LOCK_REQUEST_STATES] = {
-		[LOCK_REQUEST_SENT]      = { 0, 1, 0, 1, 0, 1, 1, 1, 1 },
+		[LOCK_REQUEST_SENT]      = { 0, 1, 0, 1, 1, 1, 1, 1, 1 },
 		[LOCK_REQUEST_QUEUED]    = { 0, 0, 1, 1, 1, 1, 0, 0, 1 },
-		[LOCK_REQUEST_GRANTED]   = { 0, 1, 0, 1, 0, 1, 0, 0, 1 },
-		[LOCK_REQUEST_RETRIED]   = { 0, 1, 0, 1, 0, 1, 0, 0, 1 },
+		[LOCK_REQUEST_GRANTED]   = { 0, 1, 0, 1, 1, 1, 0, 0, 1 },
+		[LOCK_REQUEST_RETRIED]   = { 0, 1, 0, 1, 1, 1, 0, 0, 1 },
 		[LOCK_REQUEST_UNDONE]    = { 0, 0, 0, 0, 0, 1, 0, 0, 1 },
 		[LOCK_REQUEST_KEPT]      = { 0, 0, 0, 1, 0, 1, 0, 0, 1 },
 		[LOCK_REQUEST_LOCKED]    = { 0, 0, 0, 0, 0, 0, 0, 0, 0 },
@@ -591,10 +591,10 @@ TEST(an_answer_is_late_after_a_tenth_of_the_lease)
 	assert_false(lock_request_is_over(p));
 	lock_request_since(p, HOLD_NOW - 30);
 	assert_true(lock_request_is_over(p));
-	assert_int_equal(lock_request_late(p, &one), LOCK_REQUEST_TELL);
-	assert_int_equal(lock_request_late(p, &ok), LOCK_REQUEST_CONFIRM);
+	assert_int_equal(lock_request_late(p, &one, false), LOCK_REQUEST_TELL);
+	assert_int_equal(lock_request_late(p, &ok, false), LOCK_REQUEST_CONFIRM);
 	p->effect = LOCK_EFFECT_EXPIRES;
-	assert_int_equal(lock_request_late(p, &ok), LOCK_REQUEST_REPEAT);
+	assert_int_equal(lock_request_late(p, &ok, false), LOCK_REQUEST_REPEAT);
 	p->check_if_late = false;
 	assert_false(lock_request_is_late(p));
 	assert_false(lock_request_is_over(p));
@@ -604,9 +604,14 @@ TEST(an_answer_is_late_after_a_tenth_of_the_lease)
 	lock_request_free(p);
 	p = pending_mlock(f);
 	lock_request_since(p, HOLD_NOW - 6);
-	assert_int_equal(lock_request_late(p, &one), LOCK_REQUEST_CONFIRM);
+	assert_int_equal(lock_request_late(p, &one, false), LOCK_REQUEST_TELL);
+	p->replicas = 1;
+	assert_int_equal(lock_request_late(p, &one, false), LOCK_REQUEST_CONFIRM);
 	lock_request_since(p, HOLD_NOW - 6.1);
-	assert_int_equal(lock_request_late(p, &one), LOCK_REQUEST_REPEAT);
+	assert_int_equal(lock_request_late(p, &one, false), LOCK_REQUEST_REPEAT);
+	assert_int_equal(lock_request_late(p, &one, true), LOCK_REQUEST_CONFIRM);
+	lock_request_since(p, HOLD_NOW - 30.1);
+	assert_int_equal(lock_request_late(p, &one, true), LOCK_REQUEST_REPEAT);
 	lock_request_free(p);
 }
 

@@ -165,14 +165,14 @@ bool lock_request_confirms(const struct lock_request *p);
  * lock_request_is_over(): all of it. */
 bool lock_request_is_late(const struct lock_request *p);
 bool lock_request_is_over(const struct lock_request *p);
-/* How hasp handles a late answer. */
+/* How hasp handles a late answer. `repeated`: hasp has sent the call again before. */
 enum lock_request_late {
 	LOCK_REQUEST_TELL, /* forward the answer: it is no success, so no lease depends on it */
 	LOCK_REQUEST_CONFIRM, /* ask Redis whether the client still has the lock */
 	LOCK_REQUEST_REPEAT, /* send the call again, which does no harm */
 };
 enum lock_request_late lock_request_late(const struct lock_request *p,
-                                         const struct resp_reply *r);
+                                         const struct resp_reply *r, bool repeated);
 /* Returns how many replicas must still confirm the lock before hasp reports success. Writes how
  * long hasp waits for the replicas, in ms. */
 int64_t lock_request_replicas(const struct lock_request *p, int64_t *timeout_ms);

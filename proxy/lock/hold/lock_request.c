@@ -10,8 +10,9 @@
  *    |                   v  | v           v
  *    |             GRANTED--+-RETRIED <---'       (an MLOCK's next call)
  *    |
- *    |-- -LOCKED --> LOCKED          QUEUED -- out of time --> UNDONE
- *    `-- +REFUSED -> REFUSED
+ *    |-- -LOCKED --> LOCKED          QUEUED -- out of time --> UNDONE <-- all replies were
+ *    `-- +REFUSED -> REFUSED                                              late: SENT, GRANTED,
+ *                                                                         RETRIED
  *
  * If a call for one lock loses its place in the queue, hasp makes another lock_request, with
  * another ticket. ABANDONED follows each state but LOCKED and REFUSED, which took no lock.
@@ -42,8 +43,8 @@ const struct effect_terms effect_terms[] = {
 
 /* The next states of an MLOCK that waits, or was sent again. */
 #define NEXT_STATES                                                                            \
-	(1 << LOCK_REQUEST_QUEUED | 1 << LOCK_REQUEST_RETRIED | 1 << LOCK_REQUEST_KEPT |       \
-	 1 << LOCK_REQUEST_ABANDONED)
+	(1 << LOCK_REQUEST_QUEUED | 1 << LOCK_REQUEST_RETRIED | 1 << LOCK_REQUEST_UNDONE |     \
+	 1 << LOCK_REQUEST_KEPT | 1 << LOCK_REQUEST_ABANDONED)
 
 static const uint16_t allowed_states[LOCK_REQUEST_STATES] = {
 	[LOCK_REQUEST_SENT] = NEXT_STATES | 1 << LOCK_REQUEST_LOCKED |
@@ -370,14 +371,18 @@ bool lock_request_is_over(const struct lock_request *p)
 }
 
 enum lock_request_late lock_request_late(const struct lock_request *p,
-                                         const struct resp_reply *r)
+                                         const struct resp_reply *r, bool repeated)
 {
+	double share = repeated ? LEASE_CONFIRMED_SHARE : LEASE_STALE_SHARE;
+
 	if (!rewrite_is_success(p->success, r))
 		return LOCK_REQUEST_TELL;
+	if (effect_terms[p->effect].holds && !p->parts)
+		return LOCK_REQUEST_CONFIRM;
 	/* Each call of an MLOCK begins the leases of all its locks again. */
-	if (p->parts && lock_request_is_late(p))
+	if (age_ms(p) > share * (double)p->lease_ms)
 		return LOCK_REQUEST_REPEAT;
-	return effect_terms[p->effect].holds ? LOCK_REQUEST_CONFIRM : LOCK_REQUEST_REPEAT;
+	return p->replicas ? LOCK_REQUEST_CONFIRM : LOCK_REQUEST_TELL;
 }
 
 void lock_request_keep(struct lock_request *p, const struct resp_reply *r, struct slice bytes)

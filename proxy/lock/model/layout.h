@@ -66,6 +66,13 @@ extern const struct lock_layout lock_layouts[LOCK_LAYOUTS];
 /* If more than this share of a lock's lease is over when hasp could report the lock, hasp first
  * asks Redis whether the owner still has the lock, and begins the lease again. */
 #define LEASE_STALE_SHARE 0.1
+/* hasp reports a lock whose lease it has begun again only if no more than this share of the
+ * lease has passed. */
+#define LEASE_CONFIRMED_SHARE 0.5
+/* How often hasp may begin a lease again without reporting the lock, once the client has no
+ * time left to wait. (If the way to Redis takes longer than the lease, every reply is too
+ * late.) */
+#define LEASE_LATE_MAX 3
 
 static inline const struct lock_layout *layout_of(enum lock_kind kind)
 {

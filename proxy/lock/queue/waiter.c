@@ -35,11 +35,6 @@
 /* How long hasp tries to ask Redis whether a late grant still holds; at most server_timeout.
  * (hasp's own connection may come up a moment later than the client's link.) */
 #define CONFIRM_SECONDS 5.0
-/* hasp reports a grant whose lease it has begun again only if no more than this share of the
- * lease has passed. */
-#define CONFIRMED_SHARE 0.5
-/* How many late grants a waiter may get after its deadline before it gives up. */
-#define LATE_MAX 3
 /* How long hasp retries to leave the queue while Redis is away: for a lease, but at least
  * LEAVE_SECONDS and at most LEAVE_SECONDS_MAX. */
 #define LEAVE_SECONDS 60.0
@@ -232,13 +227,13 @@ static void waiter_timed_out(struct waiter *w)
 /* Counts a grant that came too late to report. Returns true if the waiter gives up. */
 static bool count_late(struct waiter *w)
 {
-	return timers_now(w->all->timers) >= w->deadline && ++w->nlate > LATE_MAX;
+	return timers_now(w->all->timers) >= w->deadline && ++w->nlate > LEASE_LATE_MAX;
 }
 
 /* The answer to `p` says that the waiter has had the lock since `since`. */
 static void waiter_found(struct waiter *w, const struct probe *p, long long fence, double since)
 {
-	double share = p->check_if_late ? CONFIRMED_SHARE : LEASE_STALE_SHARE;
+	double share = p->check_if_late ? LEASE_CONFIRMED_SHARE : LEASE_STALE_SHARE;
 
 	/* (If the application has named the end of the lease, hasp cannot begin it again.) */
 	if ((p->check_if_late && w->lease_ms == 0) ||
