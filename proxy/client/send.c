@@ -6,6 +6,7 @@
 #include "client/client_internal.h"
 
 #include "client/op.h"
+#include "resp/write.h"
 
 /* If a call has this many bytes, hasp counts its memory at once; else after the input. */
 #define LONG_CALL ((size_t)64 * 1024)
@@ -153,11 +154,39 @@ bool send_pass(struct client *c, struct cursor *k, const struct decision *d)
 	return false;
 }
 
+/* Sends the call in env->rewritten as an inline request, if the call is short enough. */
+static bool send_inline(struct client *c)
+{
+	struct slice call = buf_slice(&c->env->policy.rewritten);
+	struct buf line = BUF_INIT;
+	struct resp_view view;
+	bool whole, fits;
+
+	if (call.n > REQUEST_LINE_MAX)
+		return false;
+	view = request_view(&c->env->args, call.p, call.n, &whole);
+	resp_write_inline(&line, view.argv, view.argc);
+	fits = buf_len(&line) <= REQUEST_LINE_MAX;
+	if (fits)
+		send_call(c, buf_slice(&line));
+	buf_release(&line);
+	return fits;
+}
+
+/* True if the client may have logged out by a RESET whose reply hasp did not see. Redis then
+ * refuses an array of more than ten arguments, as most calls have, and closes the connection,
+ * but it answers an inline request with -NOAUTH. */
+static bool may_be_logged_out(const struct client *c)
+{
+	return c->session.opaque && !session_user(&c->session);
+}
+
 void send_replacement(struct client *c, struct cursor *k, const struct decision *d)
 {
 	client_end_wait(c);
 	send_passed(c, k);
-	send_call(c, buf_slice(&c->env->policy.rewritten));
+	if (!may_be_logged_out(c) || !send_inline(c))
+		send_call(c, buf_slice(&c->env->policy.rewritten));
 	send_expect(c, d);
 	send_step_over(c, k);
 	k->from = k->at;

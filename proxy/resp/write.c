@@ -75,3 +75,29 @@ void resp_write_request(struct buf *out, const struct slice *argv, size_t n)
 	for (size_t i = 0; i < n; i++)
 		resp_write_bulk(out, argv[i]);
 }
+
+void resp_write_inline(struct buf *out, const struct slice *argv, size_t n)
+{
+	static const char digits[] = "0123456789abcdef";
+
+	for (size_t i = 0; i < n; i++) {
+		const unsigned char *arg = (const unsigned char *)argv[i].p;
+		char *p = buf_reserve(out, 4 * argv[i].n + 3);
+
+		*p++ = '"';
+		for (size_t j = 0; j < argv[i].n; j++) {
+			if (arg[j] >= ' ' && arg[j] <= '~' && arg[j] != '"' && arg[j] != '\\') {
+				*p++ = (char)arg[j];
+				continue;
+			}
+			*p++ = '\\';
+			*p++ = 'x';
+			*p++ = digits[arg[j] >> 4];
+			*p++ = digits[arg[j] & 15];
+		}
+		*p++ = '"';
+		*p++ = ' ';
+		buf_added_to(out, p);
+	}
+	buf_append(out, SLICE_LIT("\r\n"));
+}

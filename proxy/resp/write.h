@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * write: appends RESP to a buffer. Requests are arrays of bulk strings in every protocol
- * version.
+ * version; only resp_write_inline() writes a line instead.
  */
 #ifndef HASP_RESP_WRITE_H
 #define HASP_RESP_WRITE_H
@@ -101,6 +101,8 @@ void resp_write_bulk_int(struct buf *out, long long v);
 
 /* Appends a whole request: an array of `n` bulks. */
 void resp_write_request(struct buf *out, const struct slice *argv, size_t n);
+/* As resp_write_request(), but writes the request as one inline line. */
+void resp_write_inline(struct buf *out, const struct slice *argv, size_t n);
 /* Appends a request without arguments. */
 static inline void resp_write_word(struct buf *out, const char *command)
 {

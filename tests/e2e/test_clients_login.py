@@ -9,7 +9,7 @@ from harness.poolings import pooling  # noqa: F401
 from harness.processes import ProtectedRedis
 from harness.replies import NIL, OK, ONE, PONG, bulk
 from harness.resp import pipeline
-from harness.sections import rule
+from harness.sections import VERBS, rule
 
 NOAUTH = b"-NOAUTH Authentication required.\r\n"
 
@@ -108,6 +108,35 @@ def test_replies_are_followed_where_redis_refused_to_leave_them_out(start_hasp, 
         one.send(head)
         assert one.read() == b"-ERR Protocol error: unauthenticated %s length\r\n" % what
         assert one.at_end()
+
+
+GUARD = "[guard guarded]\npattern = guarded:*\nacquire_on = GET\n"
+INTERCEPTED = [("SETNX", "lock:1", "v"), ("DEL", "lock:1"), ("LOCK", "k"), ("GET", "guarded:1"), ("SET", "guarded:1", "v")]
+
+
+@pytest.mark.parametrize("login", [None, ("AUTH", "wrong")])
+def test_lock_command_after_reset_is_refused_where_replies_are_not_followed(start_hasp, protected, login):
+    hasp = start_hasp(rule() + VERBS + GUARD, upstream=upstream(protected)).is_up()
+    for command in INTERCEPTED:
+        with hasp.connect() as one:
+            one.send(encode("AUTH", "secret") + encode("CLIENT", "REPLY", "OFF") + encode("RESET"))
+            assert [one.read(), one.read()] == [OK, b"+RESET\r\n"]
+            if login:
+                assert one.call(*login).startswith(b"-WRONGPASS")
+            assert one.call(*command) == NOAUTH
+            assert one.call("AUTH", "secret") == OK
+            assert not one.call(*command).startswith(b"-ERR")
+
+
+def test_lock_keeps_the_bytes_of_its_value_after_reset_where_replies_are_not_followed(start_hasp, protected):
+    hasp = start_hasp(rule(), upstream=upstream(protected)).is_up()
+    with hasp.connect() as one:
+        one.send(encode("AUTH", "secret") + encode("CLIENT", "REPLY", "OFF") + encode("RESET"))
+        assert [one.read(), one.read()] == [OK, b"+RESET\r\n"]
+        assert one.call("AUTH", "secret") == OK
+        for n, value in enumerate([bytes(range(256)), b"", b"\xff" * 20_000, b"v" * 200_000]):
+            assert one.call("SETNX", f"lock:{n}", value) == ONE
+            assert one.call("GET", f"lock:{n}") == b"$%d\r\n%s\r\n" % (len(value), value)
 
 
 def test_subscribing_is_not_in_a_transaction_that_redis_refused(start_hasp, protected):

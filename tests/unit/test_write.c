@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of resp/write: numbers have only the digits that they need, and lengths count bytes.
+ * Tests of resp/write: numbers have only the digits that they need, lengths count bytes, and an
+ * inline request keeps every byte of its arguments.
  */
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/buf.h"
+#include "resp/request.h"
 #include "resp/write.h"
 #include "tests/unit/testing.h"
 
@@ -48,4 +50,28 @@ TEST(test_an_integer_is_a_bulk_of_its_decimal)
 		assert_true(slice_eq(buf_slice(&out), slice_str(expected)));
 		buf_release(&out);
 	}
+}
+
+TEST(test_an_inline_request_keeps_every_byte)
+{
+	char bytes[256];
+	const struct slice argv[] = { SLICE_LIT("EVAL"), slice_of("", 0),
+		                      slice_of(bytes, sizeof(bytes)), SLICE_LIT("a 'b' \"c") };
+	struct request_args args = { 0 };
+	struct buf out = BUF_INIT;
+	struct resp_view view;
+	bool whole;
+
+	for (size_t i = 0; i < sizeof(bytes); i++)
+		bytes[i] = (char)i;
+	resp_write_inline(&out, argv, 4);
+	assert_ptr_equal(memchr(buf_head(&out), '\n', buf_len(&out)),
+	                 buf_head(&out) + buf_len(&out) - 1);
+	view = request_view(&args, buf_head(&out), buf_len(&out), &whole);
+	assert_true(whole);
+	assert_int_equal(view.argc, 4);
+	for (size_t i = 0; i < 4; i++)
+		assert_true(slice_eq(view.argv[i], argv[i]));
+	request_args_fini(&args);
+	buf_release(&out);
 }
