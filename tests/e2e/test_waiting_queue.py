@@ -11,7 +11,7 @@ from harness import encode, until
 from harness.info import clients, subscribers
 from harness.line import entries, nobody_waits, queue_of, soon, stand
 from harness.marks import BOTH
-from harness.replies import FENCE, OK, ONE, TAKEN
+from harness.replies import FENCE, OK, ONE, PONG, TAKEN
 from harness.sections import VERBS, verbs
 from harness.waiting import KEY, rule
 
@@ -207,6 +207,21 @@ def test_waiter_whose_link_was_killed_ends_well(start_hasp, plain, pooling):
         else:
             assert other.at_end()
             nobody_waits(plain)
+
+
+@BOTH
+@pytest.mark.parametrize("first", [("SETNX", "lock:1", "v"), ("LOCK", "k", "WAIT", 5000), ("SET", "guarded:1", "v")])
+def test_client_that_only_half_closes_is_answered_when_hasp_is_ready_to_wait(start_hasp, redis_server, first):
+    """hasp subscribes before the first command that may have to wait."""
+    hasp = start_hasp(rule(wait="5s") + VERBS + "[guard guarded]\npattern = guarded:*\nacquire_on = GET\n").is_up()
+    with hasp.connect() as one:
+        assert one.call("PING") == PONG
+        with redis_server.frozen():
+            one.send(encode(*first) + encode("PING"))
+            one.sock.shutdown(socket.SHUT_WR)
+            hasp.take_turn()
+        assert not one.read().startswith(b"-")
+        assert one.read() == PONG and one.at_end()
 
 
 @pytest.mark.parametrize("half", [False, True])
