@@ -469,7 +469,9 @@ static struct decision decide_list(struct context *x)
 	struct decision d = { .verdict = DISPATCH_CALL };
 
 	if (!is_added_to(x->session))
-		return context_refuse(x, "ERR locks cannot be listed inside MULTI");
+		return context_refuse(
+			x, "ERR locks cannot be listed inside MULTI, or after CLIENT "
+			   "REPLY or MONITOR");
 	if (x->req->argc == 2 && x->req->argv[1].n > LIST_PATTERN_MAX)
 		return context_refuse(x, "ERR the pattern is too long");
 	lock_write_ping(x);

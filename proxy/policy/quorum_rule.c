@@ -13,7 +13,8 @@
 static const char NO_RESTART[] =
 	"ERR hasp: a reload gave the key's rule a quorum, which hasp uses only after a restart";
 static const char IN_MULTI[] =
-	"ERR hasp: a quorum stores this lock, so it cannot be used in MULTI or after WATCH";
+	"ERR hasp: a quorum stores this lock, so it cannot be used in MULTI, or after "
+	"WATCH, CLIENT REPLY or MONITOR";
 static const char NOT_ALONE[] =
 	"ERR hasp: a quorum stores this lock, so the command may name no other key";
 static const char OTHER_COMMAND[] = "ERR hasp: a quorum stores this lock, which allows only "
@@ -215,7 +216,8 @@ bool quorum_rule_decide(struct context *x, struct decision *d)
 static const char UNKNOWN_VERB[] =
 	"ERR hasp: a quorum stores these locks, so they cannot be taken together or listed";
 static const char VERB_IN_MULTI[] =
-	"ERR hasp: a quorum stores these locks, so they cannot be taken inside MULTI";
+	"ERR hasp: a quorum stores these locks, so they cannot be taken inside MULTI, or "
+	"after CLIENT REPLY or MONITOR";
 static const char OTHER_KIND[] = "ERR hasp: a quorum stores only plain locks";
 
 static bool verb_read(struct context *x, struct quorum_command *q)

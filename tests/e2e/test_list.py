@@ -113,10 +113,20 @@ def test_wrong_arguments_are_answered_in_redis_words(pair, command, error):
     assert pipeline(one, ("ECHO", "a"), command, ("ECHO", "b")) == [bulk("a"), error, bulk("b")]
 
 
+REFUSED = b"-ERR locks cannot be listed inside MULTI, or after CLIENT REPLY or MONITOR\r\n"
+
+
 def test_in_a_transaction_it_is_refused(pair):
     one, _ = pair(VERBS)
     replies = pipeline(one, ("MULTI",), ("LOCK.LIST",), ("EXEC",))
-    assert replies == [OK, QUEUED, b"*1\r\n-ERR locks cannot be listed inside MULTI\r\n"]
+    assert replies == [OK, QUEUED, b"*1\r\n" + REFUSED]
+
+
+def test_after_client_reply_it_is_refused(pair):
+    one, _ = pair(VERBS)
+    one.send(encode("CLIENT", "REPLY", "OFF") + encode("CLIENT", "REPLY", "ON"))
+    assert one.read() == OK
+    assert one.call("LOCK.LIST") == REFUSED
 
 
 @covers("LOCK.LIST", "list")

@@ -584,7 +584,9 @@ TEST(a_verb_does_not_take_the_lock_of_a_rule_nor_mlock_one_of_several)
 
 TEST(locks_are_listed_outside_MULTI_only)
 {
-	static const char in_multi[] = "ERR locks cannot be listed inside MULTI";
+	static const char in_multi[] =
+		"ERR locks cannot be listed inside MULTI, or after CLIENT "
+		"REPLY or MONITOR";
 	static char words[4200 + sizeof("LOCK.LIST ")] = "LOCK.LIST ";
 	struct policy_fixture *f = *state;
 

@@ -18,7 +18,8 @@ FIXTURE(policy_set_up, policy_tear_down);
 #define QUORUM "[quorum q]\nservers = a:1 b:1 c:1\n"
 #define RULE "[lock orders]\npattern = q:*\nquorum = q\nlease = 30s\nmax_lease = 60s\n"
 #define REFUSED(what) "ERR hasp: a quorum stores this lock, " what
-#define IN_MULTI REFUSED("so it cannot be used in MULTI or after WATCH")
+#define IN_MULTI                                                                               \
+	REFUSED("so it cannot be used in MULTI, or after WATCH, CLIENT REPLY or MONITOR")
 #define NOT_ALONE REFUSED("so the command may name no other key")
 #define OTHER_COMMAND                                                                          \
 	REFUSED("which allows only SETNX, SET NX, DEL, UNLINK, EXPIRE, GET, EXISTS and TTL")
@@ -340,7 +341,7 @@ TEST(verbs_that_a_quorum_does_not_have_are_refused)
 TEST(verbs_are_refused_inside_MULTI)
 {
 	static const char error[] = "ERR hasp: a quorum stores these locks, so they cannot be "
-				    "taken inside MULTI";
+				    "taken inside MULTI, or after CLIENT REPLY or MONITOR";
 	struct policy_fixture *f = *state;
 
 	use_verbs(f, VERBS);
