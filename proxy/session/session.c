@@ -324,6 +324,15 @@ static void complete_one(struct session *s, struct pending_request *r,
 		transaction_abort(&s->txn);
 }
 
+/* As mark_unknown(), for a request whose reply hasp did not keep. If Redis may have changed the
+ * protocol, hasp must not take the client for one that Redis refuses all lock commands. */
+static void mark_unknown_reply(struct session *s, const struct pending_request *r)
+{
+	if (r->kind == PENDING_HELLO && r->login->proto && r->login->proto != s->proto)
+		s->proto = 0;
+	mark_unknown(s, r);
+}
+
 /* Applies the replies in EXEC's reply to the requests of its transaction. */
 static void complete_queued(struct session *s, struct pending_request *exec,
                             struct slice captured, session_done_fn *done, void *arg)
@@ -342,7 +351,7 @@ static void complete_queued(struct session *s, struct pending_request *exec,
 			complete_one(s, r, &reply, slice_of(at.p, at.n - elements.n), done,
 			             arg);
 		else
-			mark_unknown(s, r);
+			mark_unknown_reply(s, r);
 		pending_free(r);
 	}
 }

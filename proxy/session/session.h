@@ -55,7 +55,7 @@ struct session {
 	enum session_login login : 8; /* only session.c writes `login` and `certainty` */
 	enum session_certainty certainty : 8;
 	int db; /* number of the database; -1: not known */
-	uint8_t proto; /* version of RESP: 2 or 3 */
+	uint8_t proto; /* version of RESP: 2 or 3; 0: not known */
 	uint32_t login_nbytes; /* memory of `texts`, in bytes */
 	bool by_hello; /* Redis has accepted a HELLO, so it knows the command HELLO */
 	bool opaque;

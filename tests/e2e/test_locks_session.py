@@ -142,6 +142,16 @@ def test_key_watched_in_another_database_is_checked(pair):
 
 
 @BOTH
+def test_lock_is_checked_after_a_long_transaction_that_changes_the_protocol(pair, plain):
+    """hasp keeps replies to EXEC of up to 16 MB."""
+    plain.set("big", "x" * (17 << 20))
+    one, other = pair()
+    assert one.call("SETNX", KEY, "v") == ONE
+    replies = pipeline(other, ("MULTI",), ("HELLO", 3), ("GET", "big"), ("EXEC",), ("SUBSCRIBE", "channel"), ("DEL", KEY))
+    assert replies[-1] == ZERO and plain.exists(KEY)
+
+
+@BOTH
 def test_resp3_gets_its_own_nulls_and_maps(pair):
     one, other = pair(rule() + VERBS)
     for connection in (one, other):

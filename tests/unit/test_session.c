@@ -221,6 +221,25 @@ TEST(a_transaction_in_flight_is_in_doubt_too)
 	assert_null(session_user(s));
 }
 
+/* Redis refuses lock commands to a subscribed client only in RESP2. */
+TEST(after_an_exec_whose_reply_was_too_long_the_protocol_of_its_hello_is_unknown)
+{
+	struct session *s = *state;
+	struct reply_scan scan = scanned(SLICE_LIT("*1\r\n+OK\r\n"));
+
+	transaction_begin(&s->txn);
+	sent_hello(s, 3, NULL, NULL);
+	s->subscriptions[SUBSCRIBED_CHANNELS] = 1;
+	assert_true(session_is_muted(s));
+	session_reply(s, sent_exec(s), &scan.reply, SLICE_NONE, NULL, NULL);
+	assert_int_equal(s->proto, 0);
+	assert_false(session_is_muted(s));
+	transaction_begin(&s->txn);
+	sent_hello(s, 2, NULL, NULL);
+	ANSWER(s, sent_exec(s), "*1\r\n*0\r\n");
+	assert_true(session_is_muted(s));
+}
+
 /* hasp will not see the reply to this EXEC, so it must not wait for it. */
 TEST(a_transaction_that_goes_on_unseen_is_not_awaited)
 {
