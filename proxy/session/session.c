@@ -246,11 +246,22 @@ static void mark_unknown(struct session *s, const struct pending_request *r)
 		replace_text(s, TEXT_NAME, NULL);
 }
 
+/* Assumes that Redis changes the protocol as the request says: the form of the replies of
+ * hasp's scripts depends on it. */
+static void assume_protocol(struct session *s, const struct pending_request *r)
+{
+	if (r->kind == PENDING_RESET)
+		s->proto = 2;
+	else if (r->kind == PENDING_HELLO && r->login->proto)
+		s->proto = r->login->proto;
+}
+
 static void mark_all_unknown(struct session *s, struct list *l)
 {
 	list_shift_each (struct pending_request, r, l, node) {
 		if (r->kind == PENDING_EXEC)
 			mark_all_unknown(s, &r->queued);
+		assume_protocol(s, r);
 		mark_unknown(s, r);
 		pending_free(r);
 	}
@@ -277,6 +288,7 @@ static bool is_valid_name(const char *name)
 
 void session_assume(struct session *s, struct pending_request *r)
 {
+	assume_protocol(s, r);
 	if (r->kind != PENDING_NAME)
 		mark_unknown(s, r);
 	else if (is_valid_name(r->login->texts[TEXT_NAME]))

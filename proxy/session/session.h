@@ -103,7 +103,8 @@ void session_await(struct session *s, struct pending_request *r);
 void session_track(struct session *s, struct pending_request *r);
 
 /* Frees a request whose reply hasp will not see, because the client is opaque. Assumes that
- * Redis accepts a valid name; marks other state that the request may change as unknown. */
+ * Redis accepts a valid name, and a protocol; marks other state that the request may change as
+ * unknown. */
 void session_assume(struct session *s, struct pending_request *r);
 
 /* Removes a request from `awaited`, if it is there: the request is no longer in flight, or will

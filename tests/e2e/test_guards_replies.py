@@ -249,6 +249,21 @@ def test_read_answers_what_redis_answers(guarded, proto, part):
     compare(guarded(acquire_on=" ".join(names)), proto, text, None)
 
 
+@pytest.mark.parametrize("setup", [[("CLIENT", "REPLY", "OFF"), ("HELLO", 3), ("CLIENT", "REPLY", "ON")],
+                                   [("CLIENT", "REPLY", "OFF"), ("CLIENT", "REPLY", "ON"), ("MULTI",), ("HELLO", 3), ("EXEC",)],
+                                   [("HELLO", 3), ("CLIENT", "REPLY", "OFF"), ("RESET",)]])
+def test_read_has_the_form_of_the_protocol_where_replies_are_not_followed(guarded, redis_server, setup):
+    hasp = guarded(acquire_on="HGETALL SMEMBERS ZRANGE")
+    with redis_server.connect() as direct, hasp.connect() as through:
+        direct.send(b"".join(encode(*words) for words in [("HSET", "hash", "f", "v"), ("ZADD", "zset", "1.5", "a")]))
+        assert [direct.read(), direct.read()] == [b":1\r\n"] * 2
+        for connection in (direct, through):
+            connection.send(b"".join(encode(*words) for words in [*setup, ("ECHO", "end")]))
+            until(lambda connection=connection: connection.read() == b"$3\r\nend\r\n", "the last reply")
+        for words in [("HGETALL", "hash"), ("SMEMBERS", "set"), ("ZRANGE", "zset", 0, -1, "WITHSCORES")]:
+            assert through.call(*words) == direct.call(*words)
+
+
 @PROTOCOLS
 def test_command_that_reads_and_writes_answers_what_redis_answers(guarded, proto):
     names = ("bitfield", "getex", "getset", "getdel", "hincrby", "lpop", "sort", "zadd", "spop", "rename", "lmpop")

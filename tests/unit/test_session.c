@@ -196,6 +196,23 @@ TEST(what_is_in_flight_is_in_doubt_once_replies_are_not_seen)
 	assert_null(session_text(s, TEXT_NAME));
 }
 
+TEST(a_protocol_counts_as_accepted_once_replies_are_not_seen)
+{
+	struct session *s = *state;
+
+	transaction_begin(&s->txn);
+	sent_hello(s, 3, NULL, NULL);
+	session_make_opaque(s);
+	assert_int_equal(s->proto, 3);
+	session_assume(s, sent_hello(s, 2, NULL, NULL));
+	assert_int_equal(s->proto, 2);
+	session_assume(s, sent_hello(s, 3, NULL, NULL));
+	session_assume(s, sent_hello(s, 0, "alice", NULL));
+	assert_int_equal(s->proto, 3);
+	session_assume(s, sent_reset(s));
+	assert_int_equal(s->proto, 2);
+}
+
 TEST(what_was_known_stays_known_when_nothing_is_in_flight)
 {
 	struct session *s = *state;
