@@ -409,6 +409,17 @@ static void pass_eof(struct client *c)
 		client_finish(c, "end of requests");
 }
 
+/* Makes Redis end a blocking command that the client's next request waits for, because the
+ * command could otherwise pop an element for a client that is gone. Redis also drops later
+ * commands. Returns true if there is such a command. */
+static bool end_blocking(struct client *c)
+{
+	if (!client_is_parked(c) || !session_may_be_blocked(&c->session))
+		return false;
+	link_shutdown(c->user.link);
+	return true;
+}
+
 void requests_resume(struct client *c)
 {
 	if (buf_len(&c->in)) {
@@ -418,7 +429,7 @@ void requests_resume(struct client *c)
 			return;
 		buf_consume(&c->in, done);
 	}
-	if (c->eof && !client_is_parked(c))
+	if (c->eof && !end_blocking(c) && !client_is_parked(c))
 		pass_eof(c);
 	client_read_on(c);
 }
@@ -460,12 +471,8 @@ static void on_eof(struct client *c)
 		return;
 	if (client_is_gone_in_pause(c))
 		client_close(c, "hung up during a pause");
-	else if (client_is_parked(c) && session_may_be_blocked(&c->session))
-		/* Make Redis end the blocking command, which could otherwise pop an element for
-		 * a client that is gone. Redis also drops later commands. */
-		link_shutdown(c->user.link);
 	/* If the client is runnable, requests_resume() first takes the requests in `in`. */
-	else if (!client_is_parked(c) && !client_is_runnable(c))
+	else if (!end_blocking(c) && !client_is_parked(c) && !client_is_runnable(c))
 		pass_eof(c);
 }
 

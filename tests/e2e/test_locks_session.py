@@ -204,6 +204,20 @@ def test_client_that_hangs_up_in_a_blocking_command_takes_nothing(pair, plain, c
 
 
 @BOTH
+@pytest.mark.parametrize("command", [*INTERCEPTED[:2], ("SET", "guarded:1", 1), ("AUTH", "x", "y")])
+def test_client_that_hangs_up_before_its_blocking_command_takes_nothing(start_hasp, redis_server, plain, command):
+    hasp = start_hasp(rule() + VERBS + GUARD).is_up()
+    with hasp.connect() as one, redis_server.frozen():
+        one.send(encode("SETNX", "lock:2", "v") + encode("BLPOP", "list", 0) + encode(*command))
+        one.close()
+        hasp.take_turn()
+    until(lambda: plain.info("commandstats").get("cmdstat_blpop"), "BLPOP to arrive")
+    until(lambda: plain.info("clients")["blocked_clients"] == 0, "Redis to drop the blocked client")
+    plain.rpush("list", "x")
+    assert plain.llen("list") == 1 and not plain.exists(command[1])
+
+
+@BOTH
 @pytest.mark.parametrize("command", INTERCEPTED[:2])
 def test_half_close_behind_a_blocking_command_that_need_not_block(pair, plain, command):
     one, _ = pair(rule() + VERBS + GUARD)
