@@ -89,30 +89,6 @@ void quorum_on_answer(struct quorum *q, struct quorum_call *call, const struct q
 
 /* --- quorum holds ------------------------------------------------------------------------ */
 
-/* Ignores the server's answer: the next renewal shows whether the server has the lock. */
-static void on_voted(struct quorum_call *call, const struct quorum_answer *a)
-{
-	(void)a;
-	free(call);
-}
-
-/* Takes the lock at the servers that lack it: they were restarted, or hasp did not reach them.
- * A majority has the lock, so no other client can have it. */
-static void take_at_absent(struct quorum *q, const struct quorum_result *r)
-{
-	for (size_t i = 0; i < q->opts.nservers; i++) {
-		struct quorum_call *call;
-
-		if (!(r->absent & UINT32_C(1) << i))
-			continue;
-		call = xcalloc(1, sizeof(*call));
-		call->fn = on_voted;
-		if (!quorum_peer_call(q, i, SCRIPT_QUORUM_TAKE, r->key, r->lock.value,
-		                      &r->lease_ms, 1, call))
-			free(call);
-	}
-}
-
 static void on_hold_renewed(void *renewal, const struct quorum_result *r)
 {
 	enum vote vote = r->verdict == QUORUM_WON ? VOTE_YES : VOTE_UNKNOWN;
@@ -120,7 +96,7 @@ static void on_hold_renewed(void *renewal, const struct quorum_result *r)
 	if (r->is_gone)
 		vote = VOTE_NO;
 	if (voted_renewal_end(renewal, vote, r->lock.began, r->lock.good_until))
-		take_at_absent(r->quorum, r);
+		quorum_op_take_at_absent(r->op);
 }
 
 static void renew_hold(void *arg, struct slice key, struct slice value, int64_t lease_ms,

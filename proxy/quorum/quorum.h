@@ -118,9 +118,8 @@ struct quorum_result {
 	struct slice key; /* key of the request */
 	struct slice owner; /* owner in the request; INFO: the lock's owner */
 	int64_t ttl_ms; /* INFO: how long the lease still lasts */
-	uint32_t absent; /* EXTEND: servers that lack the lock, as bits */
 	bool is_gone; /* EXTEND, UNLOCK: a majority does not have the lock */
-	struct quorum *quorum;
+	struct quorum_op *op; /* the operation, which has ended */
 };
 
 /* Reports how the request ended. The slices of the result are valid during the call. */

@@ -73,4 +73,10 @@ void quorum_releases_resend(struct quorum *q, size_t server);
 void quorum_releases_tick(struct quorum *q, double now);
 void quorum_releases_free(struct quorum *q);
 
+/* --- quorum_ops.c ------------------------------------------------------------------------- */
+
+/* EXTEND, during done(): takes the lock at the servers that lack it. They were restarted, or
+ * hasp did not reach them. A majority has the lock, so no other client can have it. */
+void quorum_op_take_at_absent(struct quorum_op *op);
+
 #endif

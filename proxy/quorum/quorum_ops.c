@@ -132,9 +132,8 @@ static void op_end_by(struct quorum_op *op, enum quorum_verdict verdict)
 		.lease_ms = op->ask.lease_ms,
 		.key = op->ask.key,
 		.owner = op->ask.claim.owner,
-		.absent = op->absent,
 		.is_gone = op->votes.nno >= quorum_majority(op->votes.nservers),
-		.quorum = op->q,
+		.op = op,
 	};
 
 	op_end(op, &r);
@@ -438,7 +437,7 @@ static void op_on_answer(struct quorum_call *call, const struct quorum_answer *a
 {
 	struct op_call *c = container_of(call, struct op_call, call);
 	struct quorum_op *op = c->op;
-	bool is_current = c->nsteps == op->nsteps;
+	bool is_current = c->nsteps == op->nsteps && op->step != OP_ENDED;
 	size_t server = call->server;
 
 	free(c);
@@ -486,6 +485,14 @@ void quorum_op_start(struct quorum_op *op)
 		op_release(op);
 	else
 		op_ask_lease(op, OP_EXTEND, SCRIPT_QUORUM_EXTEND);
+}
+
+/* The next renewal shows which of these servers have the lock. */
+void quorum_op_take_at_absent(struct quorum_op *op)
+{
+	for (size_t i = 0; i < op->q->opts.nservers; i++)
+		if (op->absent & UINT32_C(1) << i)
+			op_ask(op, i, SCRIPT_QUORUM_TAKE, &op->ask.lease_ms, 1);
 }
 
 void quorum_op_cancel(struct quorum_op *op)
