@@ -24,9 +24,9 @@ struct quorum_server {
 };
 
 struct quorum_servers {
-	struct quorum *q; /* NULL: not started */
-	const char *name, *user, *password;
-	size_t n;
+	struct quorum *q;
+	const struct quorum_opts *opts; /* of `q` */
+	const char *user, *password;
 	struct quorum_server v[QUORUM_PEERS_MAX];
 };
 
@@ -66,8 +66,8 @@ static void quorum_server_fail_calls(struct quorum_server *s)
 static void quorum_server_ended(struct quorum_server *s, enum link_end end, const char *reason)
 {
 	if (!s->warned)
-		log_warning("quorum_server_down quorum=%s address=%s reason=%s", s->all->name,
-		            s->links.name, QUOTE_STR(reason));
+		log_warning("quorum_server_down quorum=%s address=%s reason=%s",
+		            s->all->opts->name, s->links.name, QUOTE_STR(reason));
 	s->warned = true;
 	s->up = false;
 	quorum_on_down(s->all->q, s->number);
@@ -102,8 +102,8 @@ static void quorum_server_on_info(struct quorum_server *s, const redisReply *r)
 	s->warned = false;
 	retry_worked(&s->retry);
 	counts_in = quorum_on_up(s->all->q, s->number, run_id, strtoll(uptime.p, NULL, 10));
-	log_info("quorum_server_up quorum=%s address=%s votes_after_ms=%.0f", s->all->name,
-	         s->links.name, counts_in * 1000);
+	log_info("quorum_server_up quorum=%s address=%s votes_after_ms=%.0f",
+	         s->all->opts->name, s->links.name, counts_in * 1000);
 }
 
 /* --- the link ----------------------------------------------------------------------------- */
@@ -162,47 +162,46 @@ void quorum_servers_send(void *arg, size_t server, struct slice request,
 
 void quorum_servers_each(const struct quorum_servers *all, quorum_servers_fn *fn, void *arg)
 {
-	for (size_t i = 0; i < all->n; i++)
-		fn(arg, all->name, all->v[i].links.name, quorum_server_state(all->q, i),
+	for (size_t i = 0; i < all->opts->nservers; i++)
+		fn(arg, all->opts->name, all->v[i].links.name, quorum_server_state(all->q, i),
 		   (unsigned)all->v[i].links.nopen[LINK_KIND_OWN]);
 }
 
 /* --- beginning and end -------------------------------------------------------------------- */
 
-struct quorum_servers *quorum_servers_new(const struct quorum_servers_opts *opts)
+struct quorum_servers *quorum_servers_new(const char *user, const char *password)
 {
 	struct quorum_servers *all = xcalloc(1, sizeof(*all));
 
-	all->name = opts->name;
-	all->user = opts->user;
-	all->password = opts->password;
-	all->n = opts->n;
-	for (size_t i = 0; i < opts->n; i++) {
+	all->user = user;
+	all->password = password;
+	return all;
+}
+
+void quorum_servers_start(struct quorum_servers *all, struct quorum *q,
+                          const struct link_env *links)
+{
+	all->q = q;
+	all->opts = quorum_terms(q);
+	for (size_t i = 0; i < all->opts->nservers; i++) {
 		struct quorum_server *s = &all->v[i];
 
 		s->all = all;
 		s->number = i;
-		s->links = *opts->links;
+		s->links = *links;
 		links_init(&s->links);
-		s->links.address = address_of(opts->addresses[i]);
-		s->links.name = xstrdup(opts->addresses[i]);
+		s->links.address = address_of(all->opts->addresses[i]);
+		s->links.name = xstrdup(all->opts->addresses[i]);
 		own_conn_init(&s->conn, &quorum_server_conn_ops, s);
 		list_init(&s->calls);
 		retry_init(&s->retry, &s->links, RETRY_SECONDS, quorum_server_connect, s);
+		retry_restart(&s->retry);
 	}
-	return all;
-}
-
-void quorum_servers_start(struct quorum_servers *all, struct quorum *q)
-{
-	all->q = q;
-	for (size_t i = 0; i < all->n; i++)
-		retry_restart(&all->v[i].retry);
 }
 
 void quorum_servers_use_tls(struct quorum_servers *all, const struct dial_tls *tls)
 {
-	for (size_t i = 0; i < all->n; i++) {
+	for (size_t i = 0; i < all->opts->nservers; i++) {
 		struct link_env *links = &all->v[i].links;
 
 		links->dialer.tls = *tls;
@@ -213,13 +212,13 @@ void quorum_servers_use_tls(struct quorum_servers *all, const struct dial_tls *t
 
 void quorum_servers_reap(struct quorum_servers *all)
 {
-	for (size_t i = 0; i < all->n; i++)
+	for (size_t i = 0; i < all->opts->nservers; i++)
 		links_reap(&all->v[i].links);
 }
 
 void quorum_servers_stop(struct quorum_servers *all)
 {
-	for (size_t i = 0; i < all->n; i++) {
+	for (size_t i = 0; i < all->opts->nservers; i++) {
 		struct quorum_server *s = &all->v[i];
 
 		retry_stop(&s->retry);
@@ -227,14 +226,14 @@ void quorum_servers_stop(struct quorum_servers *all)
 		s->up = false;
 		quorum_on_down(all->q, i);
 	}
-	for (size_t i = 0; i < all->n; i++)
+	for (size_t i = 0; i < all->opts->nservers; i++)
 		quorum_server_fail_calls(&all->v[i]);
 }
 
 void quorum_servers_free(struct quorum_servers *all)
 {
 	quorum_servers_reap(all);
-	for (size_t i = 0; i < all->n; i++) {
+	for (size_t i = 0; i < all->opts->nservers; i++) {
 		tls_resume_clear(&all->v[i].links.tls_resume);
 		free(all->v[i].links.name);
 	}

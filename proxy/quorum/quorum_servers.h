@@ -12,17 +12,12 @@
 
 struct quorum_servers;
 
-struct quorum_servers_opts {
-	const struct link_env *links; /* shared by all links of the worker; copied */
-	const char *name; /* name of the quorum; must outlive the connections */
-	char *const *addresses; /* HOST:PORT or a path, as checked by the configuration */
-	size_t n;
-	const char *user, *password; /* NULL: none; must outlive the connections */
-};
-
-struct quorum_servers *quorum_servers_new(const struct quorum_servers_opts *opts);
-/* Connects to all servers; `q` gets their answers. */
-void quorum_servers_start(struct quorum_servers *s, struct quorum *q);
+/* `user`, `password`: NULL: none; must outlive the connections. */
+struct quorum_servers *quorum_servers_new(const char *user, const char *password);
+/* Connects to all servers of `q`, which gets their answers. `links`: shared by all links of the
+ * worker; copied. */
+void quorum_servers_start(struct quorum_servers *s, struct quorum *q,
+                          const struct link_env *links);
 /* Sets how later connections are encrypted. Copies `tls`, but not the data that `tls` points
  * to, which must live until the next call. */
 void quorum_servers_use_tls(struct quorum_servers *s, const struct dial_tls *tls);

@@ -37,16 +37,8 @@ static void open_quorum(struct worker *w, const struct config *config,
 		.scratch = w->scratch,
 		.scratch_size = WORKER_SCRATCH,
 	};
-	const struct quorum_servers_opts servers = {
-		.links = &links,
-		.name = q->section.name,
-		.addresses = q->servers.v,
-		.n = q->servers.n,
-		.user = q->user,
-		.password = q->password,
-	};
 
-	w->quorum_servers = quorum_servers_new(&servers);
+	w->quorum_servers = quorum_servers_new(q->user, q->password);
 	w->clients.quorum = quorum_new(&(struct quorum_opts){
 		.timers = &w->timers.timers,
 		.name = q->section.name,
@@ -63,7 +55,7 @@ static void open_quorum(struct worker *w, const struct config *config,
 	                               policy->worker),
 	});
 	quorum_keep_holds(w->clients.quorum, policy->holds, q->on_lost == LOST_CLOSE);
-	quorum_servers_start(w->quorum_servers, w->clients.quorum);
+	quorum_servers_start(w->quorum_servers, w->clients.quorum, &links);
 }
 
 void worker_quorum_open(struct worker *w, struct config *config)
@@ -104,8 +96,8 @@ void worker_quorum_close(struct worker *w)
 	if (!w->clients.quorum)
 		return;
 	quorum_servers_stop(w->quorum_servers);
-	quorum_free(w->clients.quorum);
 	quorum_servers_free(w->quorum_servers);
+	quorum_free(w->clients.quorum);
 	config_unref(w->quorum_config);
 	config_unref(w->quorum_tls_config);
 }
