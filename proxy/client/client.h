@@ -180,7 +180,7 @@ struct client *client_of_reader(const struct read_set *r);
 
 /* Appends the client's address and name, for the log: "127.0.0.1:4711 name". */
 void client_describe(struct client *c, struct buf *out);
-/* client_describe() as a holds_describe_fn and as a read_sets_describe_fn. */
+/* client_describe() as holds_hooks.describe() and as a read_sets_describe_fn. */
 void client_describe_holder(const struct hold_owner *o, struct buf *out);
 void client_describe_reader(const struct read_set *r, struct buf *out);
 
@@ -322,7 +322,7 @@ struct round {
 void holders_log_event(struct client_env *env, const struct event_to_log *event,
                        struct slice token, bool of_guard);
 
-/* holders_log_event() as a holds_ask_fn; `arg`: the client_env. */
+/* holders_log_event() as holds_hooks.ask(); `arg`: the client_env. */
 void holders_ask(void *arg, const struct event_to_log *event, struct slice token);
 
 /* --- locks of a quorum -------------------------------------------------------------------- */

@@ -288,10 +288,10 @@ struct worker *worker_new(int number, struct config *config, const int *fds,
 		script_jobs_set_naming(w->script_jobs, KEY_NAMING_CLUSTER);
 	clients_init(&w->clients);
 	w->clients.policy.holds = holds_new(&w->timers.timers, w->script_jobs);
-	holds_set_describe(w->clients.policy.holds, client_describe_holder);
-	holds_set_lost(w->clients.policy.holds, client_lost_hold);
+	holds_set_hooks(w->clients.policy.holds,
+	                &(struct holds_hooks){ client_describe_holder, client_lost_hold,
+	                                       holders_ask, &w->clients });
 	holds_set_releases(w->clients.policy.holds, &shared->releases);
-	holds_set_ask(w->clients.policy.holds, holders_ask, &w->clients);
 	w->clients.replica_acks = replica_acks_new(&w->timers.timers, w->topology,
 	                                           w->script_jobs);
 	w->clients.policy.read_sets = read_sets_new(w->script_jobs);

@@ -11,8 +11,8 @@
 
 void hold_events_describe(const struct holds *h, const struct hold_owner *o, struct buf *out)
 {
-	if (h->describe)
-		h->describe(o, out);
+	if (h->hooks.describe)
+		h->hooks.describe(o, out);
 }
 
 static void log_hold(const struct hold *hold, enum lock_event e, const char *reason)

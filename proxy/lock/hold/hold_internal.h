@@ -123,12 +123,9 @@ struct holds {
 	struct freelist pending; /* memory of requests of at most LOCK_REQUEST_SIZE bytes */
 	struct freelist small; /* memory of holds of at most SMALL_SIZE bytes */
 	struct buf scratch;
-	holds_describe_fn *describe; /* NULL: logs name no connection */
-	holds_lost_fn *lost; /* NULL: hasp closes no connection */
+	struct holds_hooks hooks;
 	struct release_board *releases; /* NULL: hasp knows of no releases */
 	struct voters voters; /* renews and releases the locks that a quorum has */
-	holds_ask_fn *ask; /* NULL: there are no other workers to ask */
-	void *ask_arg;
 	bool begins_watching; /* what holds_begins_watching() returns next */
 	struct log_limit limit;
 	uint64_t nfailed; /* failed renewals */

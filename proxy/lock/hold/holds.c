@@ -41,20 +41,9 @@ struct holds *holds_new(struct timers *timers, struct script_jobs *script_jobs)
 	return h;
 }
 
-void holds_set_ask(struct holds *h, holds_ask_fn *ask, void *arg)
+void holds_set_hooks(struct holds *h, const struct holds_hooks *hooks)
 {
-	h->ask = ask;
-	h->ask_arg = arg;
-}
-
-void holds_set_describe(struct holds *h, holds_describe_fn *describe)
-{
-	h->describe = describe;
-}
-
-void holds_set_lost(struct holds *h, holds_lost_fn *lost)
-{
-	h->lost = lost;
+	h->hooks = *hooks;
 }
 
 void holds_set_releases(struct holds *h, struct release_board *releases)

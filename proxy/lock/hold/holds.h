@@ -53,26 +53,25 @@ struct hold_owner {
 };
 void hold_owner_init(struct hold_owner *o);
 
-/* Appends the name of a connection for the log, "127.0.0.1:4711 name", to `out`. */
-typedef void holds_describe_fn(const struct hold_owner *o, struct buf *out);
-/* Without `describe`, the log names no connection. */
-void holds_set_describe(struct holds *h, holds_describe_fn *describe);
-
-/* Closes the connection of `o`, which has lost a lock; may free `o` and its holds. */
-typedef void holds_lost_fn(struct hold_owner *o);
-/* Without `lost`, on_lost = close only logs. */
-void holds_set_lost(struct holds *h, holds_lost_fn *lost);
+/* Callbacks of the table. Each may be NULL. */
+struct holds_hooks {
+	/* Appends the name of a connection for the log, "127.0.0.1:4711 name", to `out`. */
+	void (*describe)(const struct hold_owner *o, struct buf *out);
+	/* Closes the connection of `o`, which has lost a lock; may free `o` and its holds.
+	 * Without `lost`, on_lost = close only logs. */
+	void (*lost)(struct hold_owner *o);
+	/* Asks the other workers for the lock's holder, an owner other than `token` that this
+	 * table does not know. Then logs the event. Copies the facts. */
+	void (*ask)(void *arg, const struct event_to_log *event, struct slice token);
+	void *arg; /* for ask() */
+};
+void holds_set_hooks(struct holds *h, const struct holds_hooks *hooks);
 
 /* Sets the board of all workers, which must outlive the table. Without it, hasp reports each
  * lock that is gone as lost. */
 void holds_set_releases(struct holds *h, struct release_board *releases);
 /* Notes that a client sends a command by which the owner `token` may release the lock. */
 void holds_note_release(struct holds *h, int db, struct slice key, struct slice token);
-
-/* Asks the other workers for the lock's holder, an owner other than `token` that this table
- * does not know. Then logs the event. Copies the facts. */
-typedef void holds_ask_fn(void *arg, const struct event_to_log *event, struct slice token);
-void holds_set_ask(struct holds *h, holds_ask_fn *ask, void *arg);
 
 /* The facts about a call that hasp needs when the reply comes. */
 struct lock_request;

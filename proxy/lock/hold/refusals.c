@@ -100,10 +100,10 @@ static void log_refusal(struct holds *h, const struct hold_owner *o,
 	watch_reads(h, p, &event);
 	/* Do not ask the other workers about a long wait: the client itself has the lock
 	 * now. */
-	if (r->hold || !h->ask || r->event == LOCK_EVENT_WAITED_LONG)
+	if (r->hold || !h->hooks.ask || r->event == LOCK_EVENT_WAITED_LONG)
 		event_log(event.stats, event.event, &event.facts, event.suppressed);
 	else
-		h->ask(h->ask_arg, &event, p->token);
+		h->hooks.ask(h->hooks.arg, &event, p->token);
 	buf_release(&by);
 	buf_release(&holder);
 }

@@ -127,7 +127,7 @@ static void close_losers(struct timer *t, double now)
 	while (!list_empty(&h->losers)) {
 		struct hold_owner *o = container_of(h->losers.next, struct hold_owner, lost);
 		list_remove(&o->lost);
-		h->lost(o);
+		h->hooks.lost(o);
 	}
 }
 
@@ -136,7 +136,7 @@ void renewal_lost(const struct hold *hold, const char *reason)
 	struct holds *h = hold_table(hold);
 
 	hold_events_lost(hold, reason);
-	if (!hold->closes || !h->lost)
+	if (!hold->closes || !h->hooks.lost)
 		return;
 	/* Close the connection later: the caller may be handling a reply to another client. */
 	list_remove(&hold->owner->lost);
