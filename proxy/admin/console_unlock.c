@@ -18,7 +18,6 @@
 #include "client/client.h"
 #include "commands/args.h"
 #include "config/match.h"
-#include "lock/guard/read_set.h"
 #include "lock/rewrite/rewrite.h"
 #include "lock/scripts/script_job.h"
 
@@ -93,7 +92,7 @@ static bool force(const struct worker_view *w, void *arg, struct worker_answer *
 {
 	const struct force *f = arg;
 	const struct policy_env *env = &w->clients->policy;
-	struct script_jobs *jobs = read_sets_jobs(env->read_sets);
+	struct script_jobs *jobs = env->script_jobs;
 	struct buf name = BUF_INIT, call = BUF_INIT;
 	struct rewrite_opts opts = script_jobs_opts(jobs, f->db);
 	struct forcing *forcing;

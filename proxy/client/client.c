@@ -450,7 +450,7 @@ void client_rewrite_opts(const struct client *c, bool eval, struct rewrite_opts 
 	const struct session *s = &c->session;
 	bool in_multi = session_in_multi(s);
 
-	*opts = waiters_opts(c->env->policy.waiters, session_db(s));
+	*opts = script_jobs_opts(c->env->policy.script_jobs, session_db(s));
 	/* CLIENT CACHING applies to the next command only, even to a call that fails because
 	 * Redis lacks its script. So send the script's text after CLIENT CACHING. */
 	opts->eval = eval || in_multi || s->opaque || s->affects_next;

@@ -94,7 +94,7 @@ static void describe_outage(const struct client *c, struct buf *error)
 	struct slice key = r->guard_op ? guard_op_queued_key(r->guard_op)
 	                               : lock_request_key(r->lock_request);
 
-	if (waiters_are_cut_off(c->env->policy.waiters, key))
+	if (!script_jobs_are_up(c->env->policy.script_jobs, key))
 		buf_printf(error,
 		           "-ERR hasp: upstream %s: the connection was lost while the command "
 		           "waited for a lock\r\n",

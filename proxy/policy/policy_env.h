@@ -37,6 +37,7 @@ struct policy_env {
 	struct commands *commands; /* the commands that COMMAND described */
 	struct unknown_commands *unknown_commands; /* names that COMMAND did not describe */
 	struct classifier *classifier;
+	struct script_jobs *script_jobs;
 	struct holds *holds;
 	struct read_sets *read_sets;
 	struct waiters *waiters;

@@ -283,6 +283,7 @@ struct worker *worker_new(int number, struct config *config, const int *fds,
 	policy_init(&w->clients.policy);
 	worker_topology_open(w, config);
 	w->script_jobs = script_jobs_new(&w->timers.timers, w->topology, &shared->secret);
+	w->clients.policy.script_jobs = w->script_jobs;
 	/* For a single server, worker_topology.c sets the key naming when the server is up. */
 	if (w->cluster)
 		script_jobs_set_naming(w->script_jobs, KEY_NAMING_CLUSTER);

@@ -75,7 +75,7 @@ static bool gauges_step(const struct worker_view *w, void *arg, struct worker_an
 		[WORKER_MEMORY_CLIENTS] = w->clients->account.total,
 		[WORKER_MEMORY_HOLDS] = holds_nbytes(policy->holds),
 		[WORKER_MEMORY_WAITERS] = waiters_nbytes(policy->waiters),
-		[WORKER_MEMORY_JOBS] = script_jobs_nbytes(read_sets_jobs(policy->read_sets)),
+		[WORKER_MEMORY_JOBS] = script_jobs_nbytes(policy->script_jobs),
 	};
 
 	(void)arg;

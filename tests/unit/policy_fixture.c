@@ -41,12 +41,6 @@ bool waiters_for(const struct waiters *w, int db, struct slice key)
 	return waited_for && slice_eq(key, slice_str(waited_for));
 }
 
-enum key_naming waiters_naming(const struct waiters *w)
-{
-	(void)w;
-	return KEY_NAMING_SERVER;
-}
-
 /* --- the client ---------------------------------------------------------------------- */
 
 static const struct owner_identity *identity(void *arg)

@@ -72,7 +72,7 @@ static void waiters_on_all_confirmed(struct timer *t, double now)
  * published without the subscription. */
 static void listen_again(struct line *l)
 {
-	line_forget_channel(l);
+	l->listening = false; /* the subscription has ended with the connection */
 	if (list_empty(&l->members))
 		return;
 	line_listen(l, true);
@@ -189,11 +189,6 @@ void waiters_free(struct waiters *all)
 	free(all);
 }
 
-bool waiters_are_cut_off(const struct waiters *all, struct slice key)
-{
-	return !script_jobs_are_up(all->script_jobs, key);
-}
-
 const char *waiter_refusal(const struct waiter *w)
 {
 	return queue_node_refusal(w->at);
@@ -249,16 +244,6 @@ struct slice waiters_ticket(struct waiters *all)
 		all->nserial++;
 	}
 	return slice_of(all->ticket, (size_t)(end - all->ticket));
-}
-
-struct rewrite_opts waiters_opts(struct waiters *all, int db)
-{
-	return script_jobs_opts(all->script_jobs, db);
-}
-
-enum key_naming waiters_naming(const struct waiters *all)
-{
-	return script_jobs_naming(all->script_jobs);
 }
 
 size_t waiters_nbytes(const struct waiters *w)

@@ -64,10 +64,6 @@ void waiters_rerouted(struct waiters *w);
  * call. */
 struct slice waiters_ticket(struct waiters *w);
 
-/* Return script_jobs_opts() and script_jobs_naming(). */
-struct rewrite_opts waiters_opts(struct waiters *w, int db);
-enum key_naming waiters_naming(const struct waiters *w);
-
 size_t waiters_nbytes(const struct waiters *w); /* memory of the waiters in line, in bytes */
 
 /* True if any worker of this process has a waiter for any lock. */
@@ -125,8 +121,6 @@ enum try_readiness waiter_ready(struct waiter *w, struct slice key);
 bool waiters_are_ready(struct waiters *w, struct slice key);
 /* True in a cluster: hasp may hold a try back from all nodes for a while. */
 bool waiter_may_be_held_back(const struct waiters *w);
-/* True if hasp has no connection of its own to the server of the lock `key`. */
-bool waiters_are_cut_off(const struct waiters *w, struct slice key);
 /* Returns the error by which Redis refused the subscription, after TRY_REFUSED. */
 const char *waiter_refusal(const struct waiter *w);
 
