@@ -565,7 +565,7 @@ void guard_op_undo(struct guard_op *op, bool keeps_read)
 		    (keeps_read && op->keys[i].entry->read))
 			continue;
 		buf_clear(&out);
-		opts = read_sets_opts(op->table, db);
+		opts = script_jobs_opts(read_sets_jobs(op->table), db);
 		script = rewrite_dequeue(&out, &t, true, &opts);
 		/* The script searches the queue from the start of the wait: the place may be as
 		 * old as that. */
@@ -593,7 +593,8 @@ static bool is_released(const struct guard_op_key *k, enum guard_op_result resul
 static void write_release(const struct read_set_entry *e, struct buf *out)
 {
 	struct buf evalsha = BUF_INIT;
-	struct rewrite_opts opts = read_sets_opts(e->table, read_set_entry_db(e));
+	struct rewrite_opts opts = script_jobs_opts(read_sets_jobs(e->table),
+	                                            read_set_entry_db(e));
 	enum script_id script = rewrite_guard_release(&evalsha, read_set_entry_key(e), e->token,
 	                                              &opts);
 

@@ -60,11 +60,6 @@ struct script_jobs *read_sets_jobs(const struct read_sets *table)
 	return table->jobs;
 }
 
-struct rewrite_opts read_sets_opts(const struct read_sets *table, int db)
-{
-	return script_jobs_opts(table->jobs, db);
-}
-
 /* --- the read set of a connection ------------------------------------------------------ */
 
 void read_set_init(struct read_set *r)
@@ -143,7 +138,7 @@ static size_t entry_size(struct slice id, struct slice token)
 	return sizeof(struct read_set_entry) + id.n + token.n;
 }
 
-static void entry_free(struct read_set_entry *e)
+void read_set_entry_drop(struct read_set_entry *e)
 {
 	bool is_small = entry_size(e->by_id.key, e->token) <= SMALL_SIZE;
 
@@ -219,7 +214,7 @@ static void drop_oldest(struct read_set *r, bool for_check)
 		r->unchecked = true;
 	else
 		r->overflowed = true;
-	entry_free(e);
+	read_set_entry_drop(e);
 }
 
 struct read_set_entry *read_set_add(struct read_sets *table, struct read_set *r, int db,
@@ -230,7 +225,7 @@ struct read_set_entry *read_set_add(struct read_sets *table, struct read_set *r,
 
 	/* The value, or (by a reload) the guard's strategy, has changed. */
 	if (e && !slice_eq(e->token, k->token)) {
-		entry_free(e);
+		read_set_entry_drop(e);
 		e = NULL;
 	}
 	if (e) {
@@ -341,12 +336,7 @@ void read_set_entry_over(struct read_set_entry *e)
 {
 	e->read = e->lost = false;
 	if (e->checked ? !e->read_set->unchecked : !e->read_set->overflowed)
-		entry_free(e);
-}
-
-void read_set_entry_drop(struct read_set_entry *e)
-{
-	entry_free(e);
+		read_set_entry_drop(e);
 }
 
 void read_set_entry_ended(struct read_set_entry *e, double now)
@@ -359,7 +349,7 @@ void read_set_entry_ended(struct read_set_entry *e, double now)
 void read_set_entry_release(const struct read_set_entry *e)
 {
 	struct buf out = BUF_INIT;
-	struct rewrite_opts opts = read_sets_opts(e->table, read_set_entry_db(e));
+	struct rewrite_opts opts = script_jobs_opts(e->table->jobs, read_set_entry_db(e));
 	enum script_id script = rewrite_guard_release(&out, read_set_entry_key(e), e->token,
 	                                              &opts);
 
@@ -410,6 +400,6 @@ void read_set_end(struct read_set *r, double now, bool keeps_read)
 			read_set_entry_release(e);
 		}
 		read_set_entry_ended(e, now < e->until ? now : e->until);
-		entry_free(e);
+		read_set_entry_drop(e);
 	}
 }

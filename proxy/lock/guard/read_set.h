@@ -36,8 +36,6 @@ struct read_sets *read_sets_new(struct script_jobs *jobs); /* `jobs` must outliv
 void read_sets_free(struct read_sets *r); /* no read set may have entries */
 void read_sets_trim(struct read_sets *r); /* frees memory that a long key took */
 struct script_jobs *read_sets_jobs(const struct read_sets *r);
-/* Returns script_jobs_opts() for database `db`. */
-struct rewrite_opts read_sets_opts(const struct read_sets *r, int db);
 
 struct read_set;
 /* Appends the name of the connection for the log, "127.0.0.1:4711 name", to `out`. */
@@ -127,7 +125,7 @@ void read_set_entry_refused(struct read_set_entry *e);
 /* The connection has written the key after its read, or the read failed: the read no longer
  * counts. Frees the entry, but keeps it in a set that has overflowed. */
 void read_set_entry_over(struct read_set_entry *e);
-/* Redis did not run the command that added the entry: frees the entry. */
+/* Frees the entry: Redis did not run the command that added it, or it is not needed. */
 void read_set_entry_drop(struct read_set_entry *e);
 /* The guard has ended at `now`: counts how long it was held. Later calls do nothing. */
 void read_set_entry_ended(struct read_set_entry *e, double now);

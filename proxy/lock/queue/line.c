@@ -74,11 +74,6 @@ void line_listen(struct line *l, bool on)
 	buf_release(&channel);
 }
 
-void line_forget_channel(struct line *l)
-{
-	l->listening = false;
-}
-
 void line_free(struct line *l)
 {
 	line_listen(l, false);
@@ -174,15 +169,8 @@ void line_remove(struct waiter *w)
  */
 bool line_allows(enum line_probing from, enum line_probing to)
 {
-	switch (to) {
-	case LINE_UNPROBED:
-		return from != LINE_UNPROBED;
-	case LINE_PROBED:
-		return from == LINE_UNPROBED;
-	case LINE_PROBED_AGAIN:
-		return from != LINE_UNPROBED;
-	}
-	return false;
+	/* Only a first probe leaves UNPROBED, and only that leads to PROBED. */
+	return (from == LINE_UNPROBED) == (to == LINE_PROBED);
 }
 
 void line_set_probing(struct line *l, enum line_probing probing)

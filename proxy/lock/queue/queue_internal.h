@@ -212,8 +212,6 @@ struct waiter *line_first(const struct line *l); /* NULL: the line is empty */
 struct waiter *line_behind(const struct waiter *w); /* NULL: `w` is the last */
 /* Subscribes to Redisson's channel of the lock, or unsubscribes. */
 void line_listen(struct line *l, bool on);
-/* The subscriber has lost its connection, and so the subscription to Redisson's channel. */
-void line_forget_channel(struct line *l);
 void line_set_probing(struct line *l, enum line_probing probing);
 bool line_allows(enum line_probing from, enum line_probing to); /* for the tests */
 /* Schedules a recheck in PROBE_SECONDS, together with other lines. */
