@@ -289,10 +289,9 @@ struct hold *hold_next(const struct hold *hold);
 struct lock_ident hold_ident(const struct hold *hold);
 bool hold_is_renewed(const struct hold *hold);
 /* QUORUM: hold_set_value() stores the value that the lock has at the servers;
- * hold_release_voted() releases the lock there; hold_free_voted() frees hold and value. */
+ * hold_release_voted() releases the lock there. */
 void hold_set_value(struct hold *hold, struct slice value);
 void hold_release_voted(struct hold *hold);
-void hold_free_voted(struct hold *hold);
 /* Releases a lock whose record in Redis has only the ticket of the latest try. Does nothing if
  * the record has another ticket than `ticket` (empty: any), or if more than `most_ms` is left
  * of the lease (0: any time). Retries until `until`; 0: without end. */

@@ -95,12 +95,14 @@ static size_t hold_size(struct slice id)
 	return sizeof(struct hold) + id.n;
 }
 
-/* Returns the memory of a hold with one ticket, in bytes. */
+/* Returns the memory of a hold with one ticket, or with the value at a quorum's servers, in
+ * bytes. */
 static ptrdiff_t hold_nbytes(const struct hold *hold)
 {
 	size_t token = hold->counts_token ? sizeof(*hold->token) + hold->token->n : 0;
+	size_t value = layout_of(hold->kind)->voted && hold->value ? hold->value->n : 0;
 
-	return (ptrdiff_t)(hold_size(hold->by_id.key) + TICKET_SIZE + token);
+	return (ptrdiff_t)(hold_size(hold->by_id.key) + TICKET_SIZE + token + value);
 }
 
 struct hold *hold_new(struct holds *h, struct hold_owner *o, const struct lock_request *p,
@@ -214,12 +216,6 @@ void hold_free(struct hold *hold)
 	list_append(&hold->owner->ended, &hold->node);
 	timer_start(h->timers, &hold->timer, hold_on_forgotten,
 	            timers_now(h->timers) + NAMED_SECONDS, 0);
-}
-
-void hold_free_voted(struct hold *hold)
-{
-	count_memory(hold->owner, -(ptrdiff_t)hold->value->n);
-	hold_free(hold);
 }
 
 static struct hold *hold_of(struct map_node *node)
@@ -569,12 +565,11 @@ void hold_owner_end(struct hold_owner *o, bool release)
 	list_remove(&o->lost);
 	while (!list_empty(&o->holds)) {
 		struct hold *hold = container_of(o->holds.next, struct hold, node);
-		bool voted = layout_of(hold->kind)->voted;
 		if (release && hold->release && hold->ntickets) {
 			hold_events_released(hold);
-			(voted ? hold_release_voted : hold_release)(hold);
+			(layout_of(hold->kind)->voted ? hold_release_voted : hold_release)(hold);
 		}
-		(voted ? hold_free_voted : hold_free)(hold);
+		hold_free(hold);
 	}
 	list_drain (struct hold, hold, &o->ended, node)
 		hold_forget(hold);

@@ -59,7 +59,7 @@ void voted_end(struct holds *h, struct slice key, struct slice value)
 	while (hold && !slice_eq(voted_value(hold), value))
 		hold = hold_next(hold);
 	if (hold)
-		hold_free_voted(hold);
+		hold_free(hold);
 }
 
 /* --- renewal ------------------------------------------------------------------------------ */
@@ -76,7 +76,7 @@ static void voted_lost(struct hold *hold, const char *reason)
 {
 	renewal_lost(hold, reason);
 	hold_release_voted(hold);
-	hold_free_voted(hold);
+	hold_free(hold);
 }
 
 static void voted_keep(struct hold *hold, double began, bool renewed)
@@ -134,7 +134,7 @@ static void voted_on_timer(struct timer *t, double now)
 	if (now >= hold->good_until && hold_is_renewed(hold))
 		voted_lost(hold, "no majority renewed it in time");
 	else if (now >= hold->good_until)
-		hold_free_voted(hold);
+		hold_free(hold);
 	else if (hold->hold_until > 0 && now >= hold->hold_until)
 		voted_keep(hold, now, false);
 	else
@@ -151,7 +151,7 @@ static void voted_end_earlier(struct holds *h, const struct hold_owner *o, struc
 
 	while ((hold = voted_find(h, o, key, SLICE_NONE))) {
 		hold_release_voted(hold);
-		hold_free_voted(hold);
+		hold_free(hold);
 	}
 }
 
