@@ -136,7 +136,7 @@ static enum lock_kind kind_of_call(const struct lock_call *call, const struct ho
 		return rewrite_rule_kind(terms->rule);
 	if (call->kind)
 		return call->kind;
-	return terms->verbs->reentrant == REENTRANT_COUNT ? LOCK_KIND_COUNT : LOCK_KIND_TOKEN;
+	return rewrite_verbs_kind(terms->verbs);
 }
 
 static bool counts_somewhere(const struct lock_call *call, const struct hold_terms *terms)

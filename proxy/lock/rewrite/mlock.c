@@ -89,25 +89,26 @@ static void write_step(struct buf *out, const struct rewrite_opts *opts,
 	resp_write_bulk_int(out, rewrite_mlock_part_lease(lease_ms));
 }
 
-static void write_mlock(struct buf *out, const struct verbs *verbs,
-                        const struct mlock_keys *keys, const struct rewrite_opts *opts,
-                        const struct mlock_step *step, struct lock_call *call)
+static void write_mlock(const struct verb_rewrite *v, const struct mlock_keys *keys,
+                        const struct mlock_step *step)
 {
 	static const char *const layouts[] = {
 		[REENTRANT_COUNT] = "count",
 		[REENTRANT_REFRESH] = "refresh",
 		[REENTRANT_NO] = "no",
 	};
+	struct lock_call *call = v->call;
 
 	call->script = SCRIPT_MLOCK;
-	call->kind = verb_lock_kind(verbs);
-	begin(out, keys, opts, call, 5 + SCRIPT_CALL_WAIT_ARGS + opts->nown);
-	write_step(out, opts, step, call->lease_ms, call->wait_ms, layouts[verbs->reentrant]);
-	script_call_write_own(out, opts);
+	call->kind = rewrite_verbs_kind(v->verbs);
+	begin(v->out, keys, v->opts, call, 5 + SCRIPT_CALL_WAIT_ARGS + v->opts->nown);
+	write_step(v->out, v->opts, step, call->lease_ms, call->wait_ms,
+	           layouts[v->verbs->reentrant]);
+	script_call_write_own(v->out, v->opts);
 	call->effect = LOCK_EFFECT_TAKES;
 	call->success = LOCK_IF_POSITIVE;
 	call->value = call->owner;
-	call->ticket = opts->ticket;
+	call->ticket = v->opts->ticket;
 }
 
 void rewrite_mlock_undo(struct buf *out, const struct slice *keys, size_t n,
@@ -126,23 +127,23 @@ void rewrite_mlock_undo(struct buf *out, const struct slice *keys, size_t n,
 	           t->id.kind == LOCK_KIND_COUNT ? "count" : "no");
 }
 
-static void write_munlock(struct buf *out, const struct verbs *verbs,
-                          const struct resp_view *req, const struct mlock_keys *keys,
-                          const struct rewrite_opts *opts, struct lock_call *call)
+static void write_munlock(const struct verb_rewrite *v, const struct mlock_keys *keys)
 {
+	struct lock_call *call = v->call;
+
 	call->script = SCRIPT_MUNLOCK;
-	begin(out, keys, opts, call, 2 + (call->shared_owner ? keys->n : 0));
-	resp_write_bulk_str(out, verb_layout_type(verb_lock_kind(verbs)));
+	begin(v->out, keys, v->opts, call, 2 + (call->shared_owner ? keys->n : 0));
+	resp_write_bulk_str(v->out, layout_of(rewrite_verbs_kind(v->verbs))->type);
 	for (size_t i = 0; i < keys->n && call->shared_owner; i++) {
 		size_t named = 0;
-		while (req->argv[2 + named].p != keys->v[i].p)
+		while (v->req->argv[2 + named].p != keys->v[i].p)
 			named++;
-		verb_write_given_back(out, opts, named);
+		verb_write_given_back(v->out, v->opts, named);
 	}
 	call->effect = LOCK_EFFECT_DROPS;
 	call->success = LOCK_IF_POSITIVE;
 	call->hand_off = true;
-	call->ticket = opts->given_back;
+	call->ticket = v->opts->given_back;
 }
 
 void rewrite_mlock(struct buf *out, enum verb verb, const struct resp_view *req,
@@ -150,32 +151,26 @@ void rewrite_mlock(struct buf *out, enum verb verb, const struct resp_view *req,
                    const struct rewrite_opts *opts, const struct mlock_step *step,
                    struct mlock_keys *keys, struct lock_call *call)
 {
-	struct verb_args a = { 0 };
+	struct verb_rewrite v = { out, verb, req, verbs, opts, call, { .side = 0 } };
 	const char *error;
 
-	*call = (struct lock_call){ .effect = LOCK_EFFECT_NONE,
-		                    .success = LOCK_IF_NO_ERROR,
-		                    .owner = token };
 	keys->n = 0;
-	if (!verb_arity_ok(verb, req->argc)) {
-		verb_write_error(out, opts, call, "ERR wrong number of arguments for",
-		                 verb_name(verb, verbs));
+	if (!verb_begin(&v, token))
 		return;
-	}
 	error = parse_keys(req, opts->naming, keys);
 	if (!error)
-		error = verb_parse_options(verb, req, 2 + keys->n, &a);
+		error = verb_parse_options(&v, 2 + keys->n);
 	if (error) {
 		keys->n = 0;
-		verb_write_error(out, opts, call, error, NULL);
+		verb_write_error(&v, error, false);
 		return;
 	}
 	call->key = keys->v[0];
-	verb_owner(verbs, &a, call);
+	verb_owner(&v);
 	if (verb == VERB_MUNLOCK)
-		write_munlock(out, verbs, req, keys, opts, call);
-	else if (verb_lease(out, verb, verbs, &a, opts, call) && verb_wait(out, &a, opts, call))
-		write_mlock(out, verbs, keys, opts, step, call);
+		write_munlock(&v, keys);
+	else if (verb_lease(&v) && verb_wait(&v))
+		write_mlock(&v, keys, step);
 	else
 		keys->n = 0;
 }

@@ -48,8 +48,9 @@ struct lock_key {
 	               * counts as another owner's */
 };
 
-/* Returns the kind of the locks of a rule. */
+/* Return the kind of the locks of a rule, and the usual kind of the locks of the verbs. */
 enum lock_kind rewrite_rule_kind(const struct rule *rule);
+enum lock_kind rewrite_verbs_kind(const struct verbs *verbs);
 
 /* The effect of a successful reply on the first key's lock (for DROPS: on all the keys'
  * locks). */

@@ -101,39 +101,40 @@ struct verb_args {
 	enum lock_kind side; /* LOCK_KIND_SHARED, LOCK_KIND_EXCLUSIVE; 0: neither */
 };
 
+/* A verb to be rewritten; see rewrite_verb(). */
+struct verb_rewrite {
+	struct buf *out;
+	enum verb verb;
+	const struct resp_view *req;
+	const struct verbs *verbs;
+	const struct rewrite_opts *opts;
+	struct lock_call *call;
+	struct verb_args args;
+};
+
 /* --- verb.c --- */
 
-const char *verb_name(enum verb verb, const struct verbs *verbs);
-bool verb_arity_ok(enum verb verb, size_t argc);
+/* Appends the call of a script that answers the error `text`, or, if `names_verb`, the error
+ * `text 'name' command`. */
+void verb_write_error(const struct verb_rewrite *v, const char *text, bool names_verb);
 
-/* Parses the options from argv[first] on into *a, which is all zero. Returns NULL, or the
+/* The functions below set fields of v->call. Those that return bool write an error, and return
+ * false, if the client's arguments are wrong. */
+
+/* Sets all of the call, for the client with this token, and checks the number of arguments. */
+bool verb_begin(const struct verb_rewrite *v, struct slice token);
+/* Sets the lease that the client asks for, or the default. */
+bool verb_lease(const struct verb_rewrite *v);
+/* Sets how long the try may wait. The error is like BLPOP's. */
+bool verb_wait(const struct verb_rewrite *v);
+/* Sets call->owner if there is AS, and call->shared_owner. */
+void verb_owner(const struct verb_rewrite *v);
+
+/* Parses the options from argv[first] on into v->args, which is all zero. Returns NULL, or the
  * error. */
-const char *verb_parse_options(enum verb verb, const struct resp_view *req, size_t first,
-                               struct verb_args *a);
+const char *verb_parse_options(struct verb_rewrite *v, size_t first);
 
-/* Appends the call of a script that answers the error `text 'name' command`, or only `text` if
- * `name` is NULL. */
-void verb_write_error(struct buf *out, const struct rewrite_opts *opts, struct lock_call *call,
-                      const char *text, const char *name);
-
-/* Sets the lease that the client asks for, or the default. Returns false, after writing the
- * error, if the client's lease is wrong. */
-bool verb_lease(struct buf *out, enum verb verb, const struct verbs *verbs,
-                const struct verb_args *a, const struct rewrite_opts *opts,
-                struct lock_call *call);
-
-/* Sets how long the try may wait. Returns false, after writing an error like BLPOP's, if the
- * client's time is wrong. */
-bool verb_wait(struct buf *out, const struct verb_args *a, const struct rewrite_opts *opts,
-               struct lock_call *call);
-
-/* Returns the type of a verbs' lock in Redis, for the scripts; for a read-write lock, the
- * side. */
-const char *verb_layout_type(enum lock_kind kind);
-enum lock_kind verb_lock_kind(const struct verbs *verbs);
 /* Writes the argument that names the i-th acquisition of opts->given_back. */
 void verb_write_given_back(struct buf *out, const struct rewrite_opts *opts, size_t i);
-/* Sets call->owner if there is AS, and call->shared_owner. */
-void verb_owner(const struct verbs *verbs, const struct verb_args *a, struct lock_call *call);
 
 #endif

@@ -22,44 +22,53 @@
 
 static const char SYNTAX_ERROR[] = "ERR syntax error";
 
-const char *verb_name(enum verb verb, const struct verbs *verbs)
+static const char *verb_name(const struct verb_rewrite *v)
 {
-	switch (verb) {
-	case VERB_LOCK:
-		return verbs->lock;
-	case VERB_UNLOCK:
-		return verbs->unlock;
-	case VERB_EXTEND:
-		return verbs->extend;
-	case VERB_INFO:
-		return verbs->info;
-	case VERB_MLOCK:
-		return verbs->mlock;
-	case VERB_MUNLOCK:
-		return verbs->munlock;
-	case VERB_LIST:
-		break;
-	}
-	return verbs->list;
+	const char *const names[] = {
+		[VERB_LOCK] = v->verbs->lock,       [VERB_UNLOCK] = v->verbs->unlock,
+		[VERB_EXTEND] = v->verbs->extend,   [VERB_INFO] = v->verbs->info,
+		[VERB_LIST] = v->verbs->list,       [VERB_MLOCK] = v->verbs->mlock,
+		[VERB_MUNLOCK] = v->verbs->munlock,
+	};
+
+	return names[v->verb];
 }
 
-bool verb_arity_ok(enum verb verb, size_t argc)
+void verb_write_error(const struct verb_rewrite *v, const char *text, bool names_verb)
 {
-	switch (verb) {
-	case VERB_LOCK:
-	case VERB_UNLOCK:
-		return argc >= 2;
-	case VERB_EXTEND:
-		return argc >= 4;
-	case VERB_INFO:
-		return argc == 2;
-	case VERB_MLOCK:
-	case VERB_MUNLOCK:
-		return argc >= 3;
-	case VERB_LIST:
-		break;
+	const char *name = names_verb ? verb_name(v) : NULL;
+	char shown[NAME_MAX_SHOWN + 1], msg[sizeof(shown) + 64];
+	size_t n = 0;
+
+	if (name) {
+		for (; n < NAME_MAX_SHOWN && name[n]; n++)
+			shown[n] = (char)tolower((unsigned char)name[n]);
+		shown[n] = '\0';
+		snprintf(msg, sizeof(msg), "%s '%s' command", text, shown);
+		text = msg;
 	}
-	return argc <= 2;
+	rewrite_error(v->out, v->opts, text);
+	v->call->script = SCRIPT_ERROR;
+}
+
+bool verb_begin(const struct verb_rewrite *v, struct slice token)
+{
+	static const struct {
+		size_t least, most;
+	} argc[] = {
+		[VERB_LOCK] = { 2, SIZE_MAX },    [VERB_UNLOCK] = { 2, SIZE_MAX },
+		[VERB_EXTEND] = { 4, SIZE_MAX },  [VERB_INFO] = { 2, 2 },
+		[VERB_LIST] = { 1, 2 },           [VERB_MLOCK] = { 3, SIZE_MAX },
+		[VERB_MUNLOCK] = { 3, SIZE_MAX },
+	};
+
+	*v->call = (struct lock_call){ .effect = LOCK_EFFECT_NONE,
+		                       .success = LOCK_IF_NO_ERROR,
+		                       .owner = token };
+	if (v->req->argc >= argc[v->verb].least && v->req->argc <= argc[v->verb].most)
+		return true;
+	verb_write_error(v, "ERR wrong number of arguments for", true);
+	return false;
 }
 
 static bool has_space(struct slice s)
@@ -77,9 +86,11 @@ static enum lock_kind side_of(struct slice option)
 	return args_option(option, "EXCLUSIVE") ? LOCK_KIND_EXCLUSIVE : 0;
 }
 
-const char *verb_parse_options(enum verb verb, const struct resp_view *req, size_t first,
-                               struct verb_args *a)
+const char *verb_parse_options(struct verb_rewrite *v, size_t first)
 {
+	const struct resp_view *req = v->req;
+	struct verb_args *a = &v->args;
+	enum verb verb = v->verb;
 	bool waits = verb == VERB_LOCK || verb == VERB_MLOCK;
 	bool timed = waits || verb == VERB_EXTEND;
 
@@ -124,96 +135,55 @@ void rewrite_error(struct buf *out, const struct rewrite_opts *opts, const char 
 	resp_write_bulk_str(out, text);
 }
 
-void verb_write_error(struct buf *out, const struct rewrite_opts *opts, struct lock_call *call,
-                      const char *text, const char *name)
+bool verb_lease(const struct verb_rewrite *v)
 {
-	char shown[NAME_MAX_SHOWN + 1], msg[sizeof(shown) + 64];
-	size_t n = 0;
-
-	if (name) {
-		for (; n < NAME_MAX_SHOWN && name[n]; n++)
-			shown[n] = (char)tolower((unsigned char)name[n]);
-		shown[n] = '\0';
-		snprintf(msg, sizeof(msg), "%s '%s' command", text, shown);
-		text = msg;
-	}
-	rewrite_error(out, opts, text);
-	call->script = SCRIPT_ERROR;
-}
-
-bool verb_lease(struct buf *out, enum verb verb, const struct verbs *verbs,
-                const struct verb_args *a, const struct rewrite_opts *opts,
-                struct lock_call *call)
-{
-	int64_t n, ms = verbs->lease_ms;
+	const struct verb_args *a = &v->args;
+	int64_t n, ms = v->verbs->lease_ms, most_ms = v->verbs->max_lease_ms;
 
 	if (a->time.p && !args_integer(a->time, &n)) {
-		verb_write_error(out, opts, call, "ERR value is not an integer or out of range",
-		                 NULL);
+		verb_write_error(v, "ERR value is not an integer or out of range", false);
 		return false;
 	}
 	if (a->time.p && (n <= 0 || !args_ms(n, a->seconds, &ms) || ms > LEASE_MAX_MS)) {
-		verb_write_error(out, opts, call, "ERR invalid expire time in",
-		                 verb_name(verb, verbs));
+		verb_write_error(v, "ERR invalid expire time in", true);
 		return false;
 	}
-	if (verbs->max_lease_ms && ms > verbs->max_lease_ms)
-		ms = verbs->max_lease_ms;
-	call->leased = a->time.p != NULL;
-	call->lease_ms = ms;
+	v->call->leased = a->time.p != NULL;
+	v->call->lease_ms = most_ms && ms > most_ms ? most_ms : ms;
 	return true;
 }
 
-bool verb_wait(struct buf *out, const struct verb_args *a, const struct rewrite_opts *opts,
-               struct lock_call *call)
+bool verb_wait(const struct verb_rewrite *v)
 {
 	int64_t ms = 0;
 	const char *error = NULL;
 
-	if (a->wait.p && !args_integer(a->wait, &ms))
+	if (v->args.wait.p && !args_integer(v->args.wait, &ms))
 		error = "ERR timeout is not an integer or out of range";
 	else if (ms < 0)
 		error = "ERR timeout is negative";
 	if (error) {
-		verb_write_error(out, opts, call, error, NULL);
+		verb_write_error(v, error, false);
 		return false;
 	}
 	if (ms > WAIT_MS_MAX)
 		ms = WAIT_MS_MAX;
-	call->wait_ms = ms < opts->wait_max_ms ? ms : opts->wait_max_ms;
+	v->call->wait_ms = ms < v->opts->wait_max_ms ? ms : v->opts->wait_max_ms;
 	return true;
 }
 
 /* Reads how many owners the lock may have. Returns false if the number is wrong, after writing
  * the error. */
-static bool limit_ok(struct buf *out, const struct verb_args *a,
-                     const struct rewrite_opts *opts, struct lock_call *call)
+static bool limit_ok(const struct verb_rewrite *v)
 {
-	if (!a->limit.p)
+	if (!v->args.limit.p ||
+	    (args_integer(v->args.limit, &v->call->limit) && v->call->limit > 0))
 		return true;
-	if (args_integer(a->limit, &call->limit) && call->limit > 0)
-		return true;
-	verb_write_error(out, opts, call, "ERR value is out of range, must be positive", NULL);
+	verb_write_error(v, "ERR value is out of range, must be positive", false);
 	return false;
 }
 
-const char *verb_layout_type(enum lock_kind kind)
-{
-	switch (kind) {
-	case LOCK_KIND_COUNT:
-		return "hash";
-	case LOCK_KIND_LIMIT:
-		return "zset";
-	case LOCK_KIND_SHARED:
-		return "m";
-	case LOCK_KIND_EXCLUSIVE:
-		return "x";
-	default:
-		return "string";
-	}
-}
-
-enum lock_kind verb_lock_kind(const struct verbs *verbs)
+enum lock_kind rewrite_verbs_kind(const struct verbs *verbs)
 {
 	return verbs->reentrant == REENTRANT_COUNT ? LOCK_KIND_COUNT : LOCK_KIND_TOKEN;
 }
@@ -235,69 +205,59 @@ static enum script_id lock_script(enum lock_kind kind)
 
 /* Checks that the owner of a read-write lock does not look like another field of its hash.
  * Returns false if the owner does, after writing the error. */
-static bool side_ok(struct buf *out, const struct verb_args *a, const struct rewrite_opts *opts,
-                    struct lock_call *call)
+static bool side_ok(const struct verb_rewrite *v)
 {
 	const struct slice end = SLICE_LIT(":write");
-	struct slice owner = call->owner;
+	struct slice owner = v->call->owner;
 
-	if (!a->side ||
+	if (!v->args.side ||
 	    (!slice_eq(owner, SLICE_LIT("mode")) &&
 	     (owner.n < end.n || memcmp(owner.p + owner.n - end.n, end.p, end.n) != 0)))
 		return true;
-	verb_write_error(out, opts, call,
+	verb_write_error(v,
 	                 "ERR hasp: the owner of a reader or writer lock must not be called "
 	                 "'mode' or end in ':write'",
-	                 NULL);
+	                 false);
 	return false;
 }
 
 /* Returns the argument that names the lock's layout; it is empty with reentrant = count. */
-static struct slice option_of(const struct verbs *verbs, const struct verb_args *a)
+static struct slice option_of(const struct verb_rewrite *v)
 {
-	if (a->limit.p)
-		return a->limit;
-	if (a->side)
-		return slice_str(verb_layout_type(a->side));
-	if (verbs->reentrant == REENTRANT_REFRESH)
+	if (v->args.limit.p)
+		return v->args.limit;
+	if (v->args.side)
+		return slice_str(layout_of(v->args.side)->type);
+	if (v->verbs->reentrant == REENTRANT_REFRESH)
 		return SLICE_LIT("refresh");
-	return verbs->reentrant == REENTRANT_NO ? SLICE_LIT("no") : SLICE_LIT("");
-}
-
-/* Writes the lease in ms to `p`, and returns the end of the bytes; copies the application's
- * number if that is the lease. */
-static char *put_verb_lease(char *p, const struct verbs *verbs, const struct verb_args *a,
-                            const struct lock_call *call)
-{
-	if (a->time.p && !a->seconds && !verbs->max_lease_ms)
-		return resp_put_bulk(p, a->time);
-	return resp_put_bulk_int(p, call->lease_ms);
+	return v->verbs->reentrant == REENTRANT_NO ? SLICE_LIT("no") : SLICE_LIT("");
 }
 
 /* Writes to `p` the arguments with which a full and a short call begin, and returns the end of
  * the bytes. They take at most lock_args_space() bytes. */
-static char *put_lock_args(char *p, const struct verbs *verbs, const struct verb_args *a,
-                           const struct rewrite_opts *opts, const struct lock_call *call,
-                           const struct slice *option)
+static char *put_lock_args(char *p, const struct verb_rewrite *v, const struct slice *option)
 {
-	p = resp_put_bulk(p, call->owner);
-	p = put_verb_lease(p, verbs, a, call);
-	p = resp_put_bulk(p, opts->ticket);
+	p = resp_put_bulk(p, v->call->owner);
+	/* Copy the application's number of ms if that is the lease. */
+	if (v->args.time.p && !v->args.seconds && !v->verbs->max_lease_ms)
+		p = resp_put_bulk(p, v->args.time);
+	else
+		p = resp_put_bulk_int(p, v->call->lease_ms);
+	p = resp_put_bulk(p, v->opts->ticket);
 	return option ? resp_put_bulk(p, *option) : p;
 }
 
-static size_t lock_args_space(const struct verb_args *a, const struct rewrite_opts *opts,
-                              const struct lock_call *call, struct slice option)
+static size_t lock_args_space(const struct verb_rewrite *v, struct slice option)
 {
-	return 3 * RESP_BULK_SPACE + RESP_BULK_INT_SPACE + call->owner.n + a->time.n +
-	       opts->ticket.n + option.n;
+	return 3 * RESP_BULK_SPACE + RESP_BULK_INT_SPACE + v->call->owner.n + v->args.time.n +
+	       v->opts->ticket.n + option.n;
 }
 
-void verb_owner(const struct verbs *verbs, const struct verb_args *a, struct lock_call *call)
+void verb_owner(const struct verb_rewrite *v)
 {
-	if (a->owner.p)
-		call->owner = a->owner;
-	call->shared_owner = a->owner.p || verbs->owner != OWNER_CONNECTION;
+	if (v->args.owner.p)
+		v->call->owner = v->args.owner;
+	v->call->shared_owner = v->args.owner.p || v->verbs->owner != OWNER_CONNECTION;
 }
 
 /* True if the call needs the sidecar, because the owner may already have the lock. */
@@ -307,28 +267,31 @@ static bool needs_sidecar(const struct rewrite_opts *opts, const struct lock_cal
 	       (call->kind == LOCK_KIND_COUNT && (call->shared_owner || opts->nown));
 }
 
-static void write_short_lock(struct buf *out, const struct verbs *verbs,
-                             const struct verb_args *a, const struct rewrite_opts *opts,
-                             const struct lock_call *call)
+static void write_short_lock(const struct verb_rewrite *v)
 {
-	size_t nkeys = SCRIPT_CALL_LOCK_KEYS + needs_sidecar(opts, call);
+	const struct lock_call *call = v->call;
+	size_t nkeys = SCRIPT_CALL_LOCK_KEYS + needs_sidecar(v->opts, call);
 	bool has_option = call->kind != LOCK_KIND_COUNT;
-	struct slice option = option_of(verbs, a);
-	char *p = script_call_open(out, call->script, opts, nkeys, 3 + has_option,
+	struct slice option = option_of(v);
+	char *p = script_call_open(v->out, call->script, v->opts, nkeys, 3 + has_option,
 	                           key_names_space(call->key, nkeys) +
-	                                   lock_args_space(a, opts, call, option));
+	                                   lock_args_space(v, option));
 
-	p = script_call_put_lock_keys(p, opts, call->key, nkeys);
-	buf_added_to(out, put_lock_args(p, verbs, a, opts, call, has_option ? &option : NULL));
+	p = script_call_put_lock_keys(p, v->opts, call->key, nkeys);
+	buf_added_to(v->out, put_lock_args(p, v, has_option ? &option : NULL));
 }
 
-static void write_lock(struct buf *out, const struct verbs *verbs, const struct verb_args *a,
-                       const struct rewrite_opts *opts, struct lock_call *call)
+static void write_lock(const struct verb_rewrite *v)
 {
+	const struct rewrite_opts *opts = v->opts;
+	struct lock_call *call = v->call;
+	struct buf *out = v->out;
 	struct slice option;
 	char *p;
 
-	call->kind = a->side ? a->side : a->limit.p ? LOCK_KIND_LIMIT : verb_lock_kind(verbs);
+	call->kind = v->args.side      ? v->args.side
+	             : v->args.limit.p ? LOCK_KIND_LIMIT
+	                               : rewrite_verbs_kind(v->verbs);
 	call->script = lock_script(call->kind);
 	call->effect = LOCK_EFFECT_TAKES;
 	call->success = LOCK_IF_POSITIVE;
@@ -338,15 +301,15 @@ static void write_lock(struct buf *out, const struct verbs *verbs, const struct 
 	 * and the full call, a later client's try could enter the queue. */
 	call->is_short = opts->may_be_short && !call->wait_ms;
 	if (call->is_short) {
-		write_short_lock(out, verbs, a, opts, call);
+		write_short_lock(v);
 		return;
 	}
-	option = option_of(verbs, a);
+	option = option_of(v);
 	script_call_begin(out, call->script, opts, SCRIPT_CALL_QUEUE_KEYS,
 	                  SCRIPT_CALL_SECRET_ARGS + 6 + opts->nown);
 	script_call_write_queue_keys(out, opts, call->key, true);
-	p = buf_reserve(out, lock_args_space(a, opts, call, option));
-	buf_added_to(out, put_lock_args(p, verbs, a, opts, call, &option));
+	p = buf_reserve(out, lock_args_space(v, option));
+	buf_added_to(out, put_lock_args(p, v, &option));
 	resp_write_bulk_int(out, call->wait_ms);
 	script_call_write_place(out, opts);
 	script_call_write_own(out, opts);
@@ -362,16 +325,18 @@ void verb_write_given_back(struct buf *out, const struct rewrite_opts *opts, siz
 	resp_write_bulk(out, given_back);
 }
 
-static void write_short_unlock(struct buf *out, const struct verbs *verbs,
-                               const struct rewrite_opts *opts, const struct lock_call *call)
+static void write_short_unlock(const struct verb_rewrite *v)
 {
-	enum lock_kind kind = opts->held ? (enum lock_kind)opts->held : verb_lock_kind(verbs);
+	const struct rewrite_opts *opts = v->opts;
+	const struct lock_call *call = v->call;
+	enum lock_kind kind = opts->held ? (enum lock_kind)opts->held
+	                                 : rewrite_verbs_kind(v->verbs);
 	bool is_shared = call->shared_owner;
 	bool has_sidecar = !opts->held || opts->reentered || is_shared;
 	bool has_counter = has_sidecar || opts->naming == KEY_NAMING_CLUSTER;
 	size_t nkeys = SCRIPT_CALL_LOCK_KEYS - 1 + has_counter + has_sidecar;
-	struct slice type = slice_str(verb_layout_type(kind));
-	char *p = script_call_open(out, call->script, opts, nkeys,
+	struct slice type = slice_str(layout_of(kind)->type);
+	char *p = script_call_open(v->out, call->script, opts, nkeys,
 	                           1 + (kind != LOCK_KIND_COUNT || is_shared) + is_shared,
 	                           key_names_space(call->key, nkeys) + 2 * RESP_BULK_SPACE +
 	                                   call->owner.n + type.n);
@@ -380,14 +345,17 @@ static void write_short_unlock(struct buf *out, const struct verbs *verbs,
 	p = resp_put_bulk(p, call->owner);
 	if (kind != LOCK_KIND_COUNT || is_shared)
 		p = resp_put_bulk(p, type);
-	buf_added_to(out, p);
+	buf_added_to(v->out, p);
 	if (is_shared)
-		verb_write_given_back(out, opts, 0);
+		verb_write_given_back(v->out, opts, 0);
 }
 
-static void write_unlock(struct buf *out, const struct verbs *verbs,
-                         const struct rewrite_opts *opts, struct lock_call *call)
+static void write_unlock(const struct verb_rewrite *v)
 {
+	const struct rewrite_opts *opts = v->opts;
+	struct lock_call *call = v->call;
+	struct buf *out = v->out;
+
 	call->script = SCRIPT_UNLOCK;
 	call->effect = LOCK_EFFECT_DROPS;
 	call->success = LOCK_IF_ONE;
@@ -395,7 +363,7 @@ static void write_unlock(struct buf *out, const struct verbs *verbs,
 	call->ticket = opts->given_back;
 	call->is_short = opts->may_be_short;
 	if (call->is_short) {
-		write_short_unlock(out, verbs, opts, call);
+		write_short_unlock(v);
 		return;
 	}
 	script_call_begin(out, call->script, opts, SCRIPT_CALL_QUEUE_KEYS,
@@ -403,7 +371,7 @@ static void write_unlock(struct buf *out, const struct verbs *verbs,
 	                          (call->shared_owner ? 2 : opts->report_refusal));
 	script_call_write_queue_keys(out, opts, call->key, true);
 	resp_write_bulk(out, call->owner);
-	resp_write_bulk_str(out, verb_layout_type(verb_lock_kind(verbs)));
+	resp_write_bulk_str(out, layout_of(rewrite_verbs_kind(v->verbs))->type);
 	resp_write_bulk(out, SLICE_LIT(""));
 	if (opts->report_refusal)
 		resp_write_bulk_str(out, "tell");
@@ -413,17 +381,19 @@ static void write_unlock(struct buf *out, const struct verbs *verbs,
 		verb_write_given_back(out, opts, 0);
 }
 
-static void write_extend(struct buf *out, const struct verbs *verbs,
-                         const struct rewrite_opts *opts, struct lock_call *call)
+static void write_extend(const struct verb_rewrite *v)
 {
+	struct lock_call *call = v->call;
+	enum key_naming naming = v->opts->naming;
+
 	call->script = SCRIPT_EXTEND;
-	script_call_begin(out, call->script, opts, 3, 3);
-	resp_write_bulk(out, call->key);
-	key_names_write_bulk(out, opts->naming, KEY_NAME_FENCE, call->key);
-	key_names_write_bulk(out, opts->naming, KEY_NAME_OWNER, call->key);
-	resp_write_bulk(out, call->owner);
-	resp_write_bulk_str(out, verb_layout_type(verb_lock_kind(verbs)));
-	resp_write_bulk_int(out, call->lease_ms);
+	script_call_begin(v->out, call->script, v->opts, 3, 3);
+	resp_write_bulk(v->out, call->key);
+	key_names_write_bulk(v->out, naming, KEY_NAME_FENCE, call->key);
+	key_names_write_bulk(v->out, naming, KEY_NAME_OWNER, call->key);
+	resp_write_bulk(v->out, call->owner);
+	resp_write_bulk_str(v->out, layout_of(rewrite_verbs_kind(v->verbs))->type);
+	resp_write_bulk_int(v->out, call->lease_ms);
 	call->effect = LOCK_EFFECT_EXPIRES;
 	call->success = LOCK_IF_ONE;
 }
@@ -450,41 +420,33 @@ void rewrite_verb(struct buf *out, enum verb verb, const struct resp_view *req,
                   const struct verbs *verbs, struct slice token,
                   const struct rewrite_opts *opts, struct lock_call *call)
 {
-	struct verb_args a = { 0 };
+	struct verb_rewrite v = { out, verb, req, verbs, opts, call, { .side = 0 } };
 	const char *error = NULL;
 
-	*call = (struct lock_call){ .effect = LOCK_EFFECT_NONE,
-		                    .success = LOCK_IF_NO_ERROR,
-		                    .owner = token };
-	if (!verb_arity_ok(verb, req->argc)) {
-		verb_write_error(out, opts, call, "ERR wrong number of arguments for",
-		                 verb_name(verb, verbs));
+	if (!verb_begin(&v, token))
 		return;
-	}
 	call->key = req->argv[1];
 	if (req->argc > 2)
-		error = verb_parse_options(verb, req, 2, &a);
+		error = verb_parse_options(&v, 2);
 	if (error) {
-		verb_write_error(out, opts, call, error, NULL);
+		verb_write_error(&v, error, false);
 		return;
 	}
-	verb_owner(verbs, &a, call);
+	verb_owner(&v);
 	switch (verb) {
 	case VERB_LOCK:
-		if (verb_lease(out, verb, verbs, &a, opts, call) &&
-		    verb_wait(out, &a, opts, call) && limit_ok(out, &a, opts, call) &&
-		    side_ok(out, &a, opts, call))
-			write_lock(out, verbs, &a, opts, call);
+		if (verb_lease(&v) && verb_wait(&v) && limit_ok(&v) && side_ok(&v))
+			write_lock(&v);
 		break;
 	case VERB_UNLOCK:
-		write_unlock(out, verbs, opts, call);
+		write_unlock(&v);
 		break;
 	case VERB_EXTEND:
-		if (verb_lease(out, verb, verbs, &a, opts, call))
-			write_extend(out, verbs, opts, call);
+		if (verb_lease(&v))
+			write_extend(&v);
 		break;
 	case VERB_INFO:
-		rewrite_info(out, verb_lock_kind(verbs), call->key, opts, call);
+		rewrite_info(out, rewrite_verbs_kind(verbs), call->key, opts, call);
 		break;
 	case VERB_LIST:
 	case VERB_MLOCK:
