@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "quorum/quorum.h"
+#include "quorum/quorum_internal.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/fatal.h"
-#include "quorum/quorum_internal.h"
 
 struct quorum *quorum_new(const struct quorum_opts *opts)
 {

@@ -8,7 +8,6 @@
 #include "base/list.h"
 #include "base/log.h"
 #include "base/quote.h"
-#include "lock/model/key_names.h"
 #include "resp/write.h"
 #include "upstream/decode.h"
 

@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "lock/guard/read_set.h"
 
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/fatal.h"
 #include "base/freelist.h"
-#include "lock/events/stats.h"
 #include "lock/model/lock_id.h"
 
 struct read_sets {

@@ -10,7 +10,6 @@
 #include <string.h>
 
 #include "base/fatal.h"
-#include "lock/hold/holds.h"
 
 /* Space for a hold with an id of usual length. */
 #define SMALL_SIZE (sizeof(struct hold) + 32)

@@ -6,8 +6,6 @@
  */
 #include "lock/hold/hold_internal.h"
 
-#include "lock/model/owner.h"
-
 /* Returns another owner's hold of the lock, if this worker has one; else NULL. */
 static struct hold *other_hold(struct holds *h, const struct hold_owner *o,
                                const struct lock_request *p, int db, struct slice key)

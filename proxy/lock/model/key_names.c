@@ -3,7 +3,6 @@
 
 #include <string.h>
 
-#include "resp/write.h"
 #include "upstream/slot.h"
 
 static const struct slice prefixes[] = {

@@ -2,7 +2,6 @@
 #include "lock/model/owner.h"
 
 #include <stdio.h>
-#include <sys/socket.h>
 
 #include "base/random.h"
 #include "net/address.h"

@@ -5,8 +5,6 @@
 #include <stdlib.h>
 
 #include "commands/args.h"
-#include "lock/scripts/script_call.h"
-#include "lock/model/key_names.h"
 #include "resp/write.h"
 
 /* How many bytes of a key an error shows; as in hasp_error() in scripts/includes/errors.lua. */

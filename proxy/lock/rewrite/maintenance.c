@@ -2,10 +2,7 @@
  *
  * maintenance: the calls that hasp makes for itself, such as renewals, releases and probes.
  */
-#include "lock/scripts/script_call.h"
 #include "lock/rewrite/rewrite_internal.h"
-#include "lock/model/key_names.h"
-#include "resp/write.h"
 
 enum script_id rewrite_renewal(enum lock_kind kind)
 {

@@ -6,11 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "commands/args.h"
-#include "lock/model/key_names.h"
 #include "lock/rewrite/rewrite_internal.h"
-#include "lock/scripts/script_call.h"
-#include "resp/write.h"
 
 /* Number of KEYS for each lock. */
 #define KEYS_PER_LOCK 4

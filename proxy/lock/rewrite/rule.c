@@ -12,16 +12,11 @@
  * runs the command as it came. So rules also cover commands and options that are newer than
  * hasp.
  */
-#include "lock/rewrite/rewrite.h"
 
 #include <string.h>
 
-#include "commands/args.h"
 #include "commands/effect.h"
-#include "lock/model/key_names.h"
 #include "lock/rewrite/rewrite_internal.h"
-#include "lock/scripts/script_call.h"
-#include "resp/write.h"
 
 /* --- EXPIRE and its kin, PERSIST --------------------------------------------------------- */
 

@@ -4,11 +4,8 @@
  * runs any write command as it came. Also the helpers that write the keys of locks for all
  * calls.
  */
-#include "commands/args.h"
 #include "commands/effect.h"
-#include "lock/model/key_names.h"
 #include "lock/rewrite/rewrite_internal.h"
-#include "resp/write.h"
 
 int64_t rewrite_capped(const struct rule *rule, int64_t ms)
 {

@@ -8,11 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "commands/args.h"
-#include "lock/scripts/script_call.h"
 #include "lock/rewrite/rewrite_internal.h"
-#include "lock/model/key_names.h"
-#include "resp/write.h"
 
 /* How many bytes of a verb's name an error shows. */
 #define NAME_MAX_SHOWN 64

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/buf.h"
 #include "base/fatal.h"
 #include "base/metrics.h"
 #include "base/list.h"
