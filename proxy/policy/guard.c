@@ -42,7 +42,7 @@ static bool guard_is_waited_for(const struct context *x, struct slice key)
 
 	if (!waiters_any(waiters))
 		return false;
-	rewrite_guard_name(&name, script_jobs_naming(x->env->script_jobs), key);
+	key_names_write(&name, script_jobs_naming(x->env->script_jobs), KEY_NAME_GUARD, key);
 	result = waiters_for(waiters, x->session->db, buf_slice(&name));
 	buf_release(&name);
 	return result;

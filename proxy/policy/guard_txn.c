@@ -282,8 +282,7 @@ static bool decide_multi(struct context *x, struct decision *d)
 	if (s->nawaited)
 		return true;
 	op = guard_op_of_read_set(x->env->read_sets, &x->env->guard_ops,
-	                          &context_own_locks(x)->read_set, s->db, GUARD_OP_WATCH_MULTI,
-	                          x->env->now);
+	                          &context_own_locks(x)->read_set, s->db, x->env->now);
 	if (!op)
 		return false;
 	*d = context_guard(pending_new_of(&x->env->pending, PENDING_GUARD), op);

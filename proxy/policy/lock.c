@@ -244,7 +244,7 @@ static void write_info(struct context *x, struct slice key, struct lock_call *ca
 		kind = rewrite_rule_kind(rule);
 	} else {
 		buf_clear(&env->token);
-		rewrite_guard_name(&env->token, x->opts.naming, key);
+		key_names_write(&env->token, x->opts.naming, KEY_NAME_GUARD, key);
 		key = buf_slice(&env->token);
 	}
 	rewrite_info(&env->rewritten, kind, key, &x->opts, call);

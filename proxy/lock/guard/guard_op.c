@@ -188,8 +188,7 @@ struct guard_op *guard_op_new(struct read_sets *table, struct freelist *freelist
 }
 
 struct guard_op *guard_op_of_read_set(struct read_sets *table, struct freelist *freelist,
-                                      struct read_set *r, int db, enum guard_op_kind kind,
-                                      double now)
+                                      struct read_set *r, int db, double now)
 {
 	struct guarded_key *keys = xcalloc(r->n, sizeof(*keys));
 	struct guarded_command g = { .keys = keys };
@@ -211,7 +210,7 @@ struct guard_op *guard_op_of_read_set(struct read_sets *table, struct freelist *
 	}
 	g.n = rewrite_guard_sort(keys, g.n);
 	if (g.n && g.n < READ_SET_MAX)
-		op = guard_op_new(table, freelist, r, db, &g, kind, now);
+		op = guard_op_new(table, freelist, r, db, &g, GUARD_OP_WATCH_MULTI, now);
 	if (op)
 		op->writes = true;
 	free(keys);
@@ -344,7 +343,7 @@ static void write_watch(const struct guard_op *op, struct buf *out, enum key_nam
 		if (e->checked)
 			buf_append(&name, read_set_entry_key(e));
 		else
-			rewrite_guard_name(&name, naming, read_set_entry_key(e));
+			key_names_write(&name, naming, KEY_NAME_GUARD, read_set_entry_key(e));
 		resp_write_bulk(out, buf_slice(&name));
 	}
 	buf_release(&name);
@@ -427,7 +426,7 @@ static struct attempt guard_try(const struct guard_op *op, size_t i, struct buf 
 	const struct read_set_entry *e = op->keys[i].entry;
 
 	buf_clear(name);
-	rewrite_guard_name(name, guard_op_naming(op), read_set_entry_key(e));
+	key_names_write(name, guard_op_naming(op), KEY_NAME_GUARD, read_set_entry_key(e));
 	return (struct attempt){
 		.id = { LOCK_KIND_GUARD, buf_slice(name), e->token },
 		.value = e->token,

@@ -162,11 +162,10 @@ struct guard_op {
 struct guard_op *guard_op_new(struct read_sets *table, struct freelist *freelist,
                               struct read_set *r, int db, const struct guarded_command *g,
                               enum guard_op_kind kind, double now);
-/* Makes an operation of all guarded keys that the connection has read in database `db`; NULL:
- * there are none. */
+/* Makes a GUARD_OP_WATCH_MULTI of all guarded keys that the connection has read in database
+ * `db`; NULL: there are none. */
 struct guard_op *guard_op_of_read_set(struct read_sets *table, struct freelist *freelist,
-                                      struct read_set *r, int db, enum guard_op_kind kind,
-                                      double now);
+                                      struct read_set *r, int db, double now);
 void guard_op_free(struct guard_op *op); /* NULL is allowed */
 size_t guard_op_nbytes(const struct guard_op *op); /* returns its memory in bytes */
 

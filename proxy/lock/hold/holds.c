@@ -566,7 +566,8 @@ void hold_owner_end(struct hold_owner *o, bool release)
 		struct hold *hold = container_of(o->holds.next, struct hold, node);
 		if (release && hold->release && hold->ntickets) {
 			hold_events_released(hold);
-			(layout_of(hold->kind)->voted ? hold_release_voted : hold_release)(hold);
+			(layout_of(hold->kind)->voted ? hold_release_voted
+			                              : hold_release)(hold);
 		}
 		hold_free(hold);
 	}

@@ -47,11 +47,6 @@ size_t rewrite_guard_sort(struct guarded_key *keys, size_t n)
 	return left;
 }
 
-void rewrite_guard_name(struct buf *out, enum key_naming naming, struct slice key)
-{
-	key_names_write(out, naming, KEY_NAME_GUARD, key);
-}
-
 /* True if the key is guarded, so that the call names it already. */
 static bool is_guarded_key(const struct guarded_command *g, struct slice key)
 {

@@ -99,9 +99,6 @@ void rewrite_guard_check(struct buf *out, const struct guarded_command *g,
 enum script_id rewrite_guard_release(struct buf *out, struct slice key, struct slice token,
                                      const struct rewrite_opts *opts);
 
-/* Appends the name of a key's guard, which is a lock of LOCK_KIND_GUARD. */
-void rewrite_guard_name(struct buf *out, enum key_naming naming, struct slice key);
-
 /* Appends the whole error line for a key whose guard another owner has. */
 void rewrite_guard_locked_error(struct buf *out, struct slice key);
 /* True if the reply `line` is the error LOCKLOST for `key`. (Also true for another key that

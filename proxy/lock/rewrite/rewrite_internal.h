@@ -53,12 +53,12 @@ bool rewrite_has_sidecar(const struct rule *rule);
 /* Notes in `call` when the lock ends: at the date `ms` if `absolute`, else after `ms`. */
 void rewrite_ends(struct lock_call *call, bool absolute, int64_t ms);
 
-/* Begins the call for a command with one key, which has a rule. `nmore`: see
- * rewrite_lock_keys(). */
-void rewrite_begin_single(const struct rewrite *rw, enum script_id id, size_t nmore,
-                          size_t nargs);
+/* Begins the call for a command with one key, which has a rule: writes lock, sidecar and
+ * record. */
+void rewrite_begin_single(const struct rewrite *rw, enum script_id id, size_t nargs);
 /* As rewrite_begin_single(); also makes space for the arguments, at most `space` bytes. Returns
- * where the caller must write them; the caller then calls buf_added_to(). */
+ * where the caller must write them; the caller then calls buf_added_to(). `nmore`: see
+ * rewrite_lock_keys(). */
 char *rewrite_open_single(const struct rewrite *rw, enum script_id id, size_t nmore,
                           size_t nargs, size_t space);
 

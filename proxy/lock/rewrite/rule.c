@@ -77,7 +77,7 @@ static enum rewrite_result rewrite_expire(const struct rewrite *rw)
 	/* The script, not hasp, cuts the expiry, because the key may be of a type that is no
 	 * lock. */
 	cut = rule->max_lease_ms && (a.absolute || a.ms > rule->max_lease_ms);
-	rewrite_begin_single(rw, SCRIPT_EXPIRE, 1, 6 + req->argc - 2);
+	rewrite_begin_single(rw, SCRIPT_EXPIRE, 6 + req->argc - 2);
 	resp_write_bulk(rw->out, rw->keys[0].token);
 	resp_write_bulk_int(rw->out, rule->lease_ms);
 	rewrite_write_max_lease(rw->out, rule);
@@ -97,7 +97,7 @@ static enum rewrite_result rewrite_persist(const struct rewrite *rw)
 
 	if (rw->req->argc != 2)
 		return REWRITE_PASS;
-	rewrite_begin_single(rw, SCRIPT_PERSIST, 1, 1);
+	rewrite_begin_single(rw, SCRIPT_PERSIST, 1);
 	resp_write_bulk_int(rw->out, rewrite_capped(rule, rule->lease_ms));
 	return REWRITE_CALL;
 }
@@ -257,13 +257,6 @@ static enum parsed parse_expiry(const struct rule *rule, const struct set_option
 	return PARSED_OK;
 }
 
-/* Begins the call of a script that takes a lock. One of its arguments is the ticket. */
-static void begin_take(const struct rewrite *rw, enum script_id id, size_t nargs)
-{
-	rewrite_begin_single(rw, id, 1, nargs);
-	rw->call->ticket = rw->opts->ticket;
-}
-
 static void write_take(const struct rewrite *rw, const char *form, const struct expiry *e)
 {
 	const struct rule *rule = rw->keys[0].rule;
@@ -294,7 +287,8 @@ static void write_set(const struct rewrite *rw, struct slice value, const char *
 {
 	const struct rule *rule = rw->keys[0].rule;
 
-	begin_take(rw, SCRIPT_SET, 8);
+	rewrite_begin_single(rw, SCRIPT_SET, 8);
+	rw->call->ticket = rw->opts->ticket;
 	resp_write_bulk(rw->out, rw->keys[0].token);
 	resp_write_bulk(rw->out, value);
 	write_expiry(rw->out, e);
@@ -474,7 +468,8 @@ static enum rewrite_result rewrite_incr(const struct rewrite *rw)
 
 	if (!command_arity_ok(rw->command, rw->req->argc))
 		return REWRITE_PASS;
-	begin_take(rw, SCRIPT_INCR, 4 + rw->req->argc - 1);
+	rewrite_begin_single(rw, SCRIPT_INCR, 4 + rw->req->argc - 1);
+	rw->call->ticket = rw->opts->ticket;
 	resp_write_bulk(rw->out, rw->keys[0].token);
 	resp_write_bulk_int(rw->out, e.number);
 	resp_write_bulk(rw->out, rw->opts->ticket);

@@ -56,10 +56,9 @@ char *rewrite_open_single(const struct rewrite *rw, enum script_id id, size_t nm
 	return put_lock_keys(p, rw, k->rule, key, nmore);
 }
 
-void rewrite_begin_single(const struct rewrite *rw, enum script_id id, size_t nmore,
-                          size_t nargs)
+void rewrite_begin_single(const struct rewrite *rw, enum script_id id, size_t nargs)
 {
-	buf_added_to(rw->out, rewrite_open_single(rw, id, nmore, nargs, 0));
+	buf_added_to(rw->out, rewrite_open_single(rw, id, 1, nargs, 0));
 }
 
 enum rewrite_result rewrite_too_long(const struct rewrite *rw)
