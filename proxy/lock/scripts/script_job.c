@@ -482,7 +482,8 @@ bool script_jobs_are_done(const struct script_jobs *all)
 }
 
 static struct script_job *script_job_new(struct script_jobs *all, int db, enum script_id script,
-                                         double until, script_job_fn *fn, void *arg)
+                                         struct slice evalsha, double until, script_job_fn *fn,
+                                         void *arg)
 {
 	struct script_job *job = xcalloc(1, sizeof(*job));
 
@@ -490,6 +491,7 @@ static struct script_job *script_job_new(struct script_jobs *all, int db, enum s
 	list_init(&job->node);
 	job->db = db;
 	job->script = script;
+	buf_append(&job->evalsha, evalsha);
 	job->until = until;
 	job->fn = fn;
 	job->arg = arg;
@@ -497,11 +499,9 @@ static struct script_job *script_job_new(struct script_jobs *all, int db, enum s
 	return job;
 }
 
-static void write_and_start(struct script_job *job, struct slice evalsha)
+/* Starts a new job, unless the jobs take too much memory. */
+static void script_job_begin(struct script_job *job)
 {
-	job->all->nbytes -= script_job_nbytes(job);
-	buf_append(&job->evalsha, evalsha);
-	job->all->nbytes += script_job_nbytes(job);
 	if (!give_up_for_space(job))
 		script_job_start(job);
 }
@@ -509,29 +509,26 @@ static void write_and_start(struct script_job *job, struct slice evalsha)
 void script_job_run(struct script_jobs *all, int db, enum script_id script,
                     struct slice evalsha, double until, script_job_fn *fn, void *arg)
 {
-	struct script_job *job = script_job_new(all, db, script, until, fn, arg);
-
-	write_and_start(job, evalsha);
+	script_job_begin(script_job_new(all, db, script, evalsha, until, fn, arg));
 }
 
 void script_job_repeat(struct script_jobs *all, int db, enum script_id script,
                        struct slice evalsha, double since, double sent, double until)
 {
 	double first = timers_now(all->timers) + UNANSWERED_SECONDS;
-	struct script_job *job = script_job_new(all, db, script, first, NULL, NULL);
+	struct script_job *job = script_job_new(all, db, script, evalsha, first, NULL, NULL);
 
 	job->since = since;
 	job->lasts = until - sent;
-	write_and_start(job, evalsha);
+	script_job_begin(job);
 }
 
 void script_job_run_written(struct script_jobs *all, int db, enum script_id script,
                             script_job_write_fn *write, double until, script_job_fn *fn,
                             void *arg)
 {
-	struct script_job *job = script_job_new(all, db, script, until, fn, arg);
+	struct script_job *job = script_job_new(all, db, script, SLICE_NONE, until, fn, arg);
 
 	job->write = write;
-	if (!give_up_for_space(job))
-		script_job_start(job);
+	script_job_begin(job);
 }
