@@ -409,7 +409,7 @@ static bool send_current(struct client *c, const struct context *x, int64_t wait
 
 	if (op) {
 		wait_ms = guard_steps_wait_ms(op, x->opts.wait_max_ms);
-		key = guard_op_first_key(op);
+		key = read_set_entry_key(op->keys[0].entry);
 	} else if (wait_ms) {
 		key = lock_request_key(c->current->lock_request);
 	}

@@ -45,11 +45,6 @@ bool quorum_is_asked(const struct quorum *q)
 	return false;
 }
 
-void quorum_tick(struct quorum *q)
-{
-	quorum_releases_tick(q, timers_now(q->opts.timers));
-}
-
 double quorum_on_up(struct quorum *q, size_t server, const char *run_id, int64_t uptime)
 {
 	struct quorum_peer *p = &q->peers[server];

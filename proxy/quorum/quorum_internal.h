@@ -68,9 +68,6 @@ size_t quorum_release_ndue(const struct quorum_release *r);
 void quorum_release_forget(struct quorum_release *r);
 /* The server can be asked again: sends it each release that it has not confirmed. */
 void quorum_releases_resend(struct quorum *q, size_t server);
-/* Removes releases older than twice the lease. Each second, sends the others again to servers
- * that answered with an error. */
-void quorum_releases_tick(struct quorum *q, double now);
 void quorum_releases_free(struct quorum *q);
 
 /* --- quorum_ops.c ------------------------------------------------------------------------- */

@@ -233,22 +233,18 @@ static enum quorum_verdict op_take_verdict(struct quorum_op *op, bool is_over)
 	                                                                : QUORUM_UNREACHED;
 }
 
-static void op_log_refused_fence(struct quorum *q, size_t server, int64_t token, int64_t limit)
-{
-	uint32_t suppressed;
-
-	if (log_limit_pass(&q->refused_fences, timers_now(q->opts.timers), WARNINGS_MAX,
-	                   &suppressed))
-		log_warning("quorum_fence_refused quorum=%s address=%s token=%" PRId64
-		            " limit=%" PRId64 " suppressed=%" PRIu32,
-		            q->opts.name, q->opts.addresses[server], token, limit, suppressed);
-}
-
 static void op_report_refused_fences(const struct quorum_op *op)
 {
-	for (size_t i = 0; i < op->q->opts.nservers; i++)
-		if (op->proposals[i] > op->fence.limit)
-			op_log_refused_fence(op->q, i, op->proposals[i], op->fence.limit);
+	struct quorum *q = op->q;
+	uint32_t suppressed;
+
+	for (size_t i = 0; i < q->opts.nservers; i++)
+		if (op->proposals[i] > op->fence.limit &&
+		    log_limit_pass(&q->refused_fences, op_now(op), WARNINGS_MAX, &suppressed))
+			log_warning("quorum_fence_refused quorum=%s address=%s token=%" PRId64
+			            " limit=%" PRId64 " suppressed=%" PRIu32,
+			            q->opts.name, q->opts.addresses[i], op->proposals[i],
+			            op->fence.limit, suppressed);
 }
 
 static void op_undo(struct quorum_op *op)

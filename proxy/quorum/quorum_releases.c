@@ -130,17 +130,15 @@ void quorum_release_forget(struct quorum_release *r)
 
 void quorum_releases_resend(struct quorum *q, size_t server)
 {
-	for (struct list *at = q->releases.next; at != &q->releases; at = at->next)
-		release_send(container_of(at, struct quorum_release, node), server);
+	list_each (struct quorum_release, r, &q->releases, node)
+		release_send(r, server);
 }
 
-void quorum_releases_tick(struct quorum *q, double now)
+void quorum_tick(struct quorum *q)
 {
-	struct list *at, *next;
+	double now = timers_now(q->opts.timers);
 
-	for (at = q->releases.next; at != &q->releases; at = next) {
-		struct quorum_release *r = container_of(at, struct quorum_release, node);
-		next = at->next;
+	list_drain (struct quorum_release, r, &q->releases, node) {
 		if (now >= r->until) {
 			release_end(r);
 		} else if (now >= r->again_at && !r->fn) {
@@ -152,6 +150,6 @@ void quorum_releases_tick(struct quorum *q, double now)
 
 void quorum_releases_free(struct quorum *q)
 {
-	while (!list_empty(&q->releases))
-		release_end(container_of(q->releases.next, struct quorum_release, node));
+	list_drain (struct quorum_release, r, &q->releases, node)
+		release_end(r);
 }

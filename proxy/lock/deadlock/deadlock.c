@@ -344,11 +344,6 @@ static bool search_confirm(struct search *s, struct slice holder)
 	return false;
 }
 
-static bool search_goes_on(struct search *s, struct slice holder)
-{
-	return s->ncircle ? search_confirm(s, holder) : search_follow(s, holder);
-}
-
 static void search_on_answer(void *arg, const redisReply *reply)
 {
 	struct search *s = arg;
@@ -358,7 +353,7 @@ static void search_on_answer(void *arg, const redisReply *reply)
 		search_free(s);
 	else if (!read_holder(reply, asked(s)->wait->facts.kind, &holder))
 		search_end(s, true);
-	else if (search_goes_on(s, buf_slice(&holder)))
+	else if ((s->ncircle ? search_confirm : search_follow)(s, buf_slice(&holder)))
 		search_ask(s);
 	buf_release(&holder);
 }

@@ -479,11 +479,6 @@ bool guard_op_queue(struct guard_op *op, struct slice line, struct buf *name, st
 	return true;
 }
 
-struct slice guard_op_first_key(const struct guard_op *op)
-{
-	return read_set_entry_key(op->keys[0].entry);
-}
-
 struct slice guard_op_queued_key(const struct guard_op *op)
 {
 	return read_set_entry_key(op->keys[op->queued_at].entry);

@@ -234,7 +234,6 @@ bool guard_op_awaits_replicas(const struct guard_op *op);
  * that have this guard have all of them, because one script has written them. */
 struct attempt guard_op_granted_try(const struct guard_op *op, struct buf *name);
 
-struct slice guard_op_first_key(const struct guard_op *op);
 /* Returns the key whose guard the operation waits for. */
 struct slice guard_op_queued_key(const struct guard_op *op);
 

@@ -300,14 +300,6 @@ static void apply_failure(struct holds *h, const struct hold_owner *o,
 		apply_none(h, o, p, db);
 }
 
-/* An MLOCK has taken all of its locks: makes a hold of each. */
-static void apply_parts(struct holds *h, struct hold_owner *o, const struct lock_request *p,
-                        int db, const struct resp_reply *r, double now)
-{
-	for (size_t i = 0; i < p->nkeys; i++)
-		apply_taken(h, o, p, p->keys[i], db, r, now);
-}
-
 /* Counts the released keys: each key of an MUNLOCK; one for any other command. */
 static void count_released(const struct lock_request *p, const struct resp_reply *r)
 {
@@ -327,11 +319,10 @@ static void apply_success(struct holds *h, struct hold_owner *o, const struct lo
 
 	switch (p->effect) {
 	case LOCK_EFFECT_TAKES:
+		/* (Only MLOCK takes several locks by one request.) */
 		now = timers_now(h->timers);
-		if (p->parts)
-			apply_parts(h, o, p, db, r, now);
-		else
-			apply_taken(h, o, p, p->keys[0], db, r, now);
+		for (size_t i = 0; i < p->nkeys; i++)
+			apply_taken(h, o, p, p->keys[i], db, r, now);
 		break;
 	case LOCK_EFFECT_COUNTS:
 		stats_add(p->stats, STAT_ACQUIRED);

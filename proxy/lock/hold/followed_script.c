@@ -48,8 +48,10 @@ struct followed_script {
 	                   * REPLY_KEPT bytes of each reply */
 };
 
-static void keep_args(struct followed_script *f, const struct slice *args, size_t nargs)
+struct followed_script *followed_script_new(const struct slice *args, size_t nargs)
 {
+	struct followed_script *f = xcalloc(1, sizeof(*f));
+
 	for (size_t i = 0; i < nargs && i < FOLLOWED_ARGS_MAX; i++) {
 		if (args[i].n == 0 || args[i].n > SEEN_VALUE_MAX)
 			continue;
@@ -57,13 +59,6 @@ static void keep_args(struct followed_script *f, const struct slice *args, size_
 		buf_append(&f->bytes, args[i]);
 	}
 	f->nargs = buf_len(&f->bytes);
-}
-
-struct followed_script *followed_script_new(const struct slice *args, size_t nargs)
-{
-	struct followed_script *f = xcalloc(1, sizeof(*f));
-
-	keep_args(f, args, nargs);
 	return f;
 }
 

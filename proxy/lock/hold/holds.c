@@ -546,15 +546,10 @@ static void hold_release(struct hold *hold)
 		                 most_ms, until);
 }
 
-static bool is_good(const struct hold *hold, double now)
-{
-	return hold->good_until > now;
-}
-
 bool hold_owner_has_any(const struct hold_owner *o, double now)
 {
 	list_each (const struct hold, hold, &o->holds, node)
-		if (is_good(hold, now))
+		if (hold->good_until > now)
 			return true;
 	return false;
 }

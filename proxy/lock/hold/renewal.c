@@ -107,18 +107,6 @@ static void let_expire(struct hold *hold)
 		            hold->good_until, 0);
 }
 
-static void log_failure(const struct hold *hold, double now)
-{
-	struct holds *h = hold_table(hold);
-	struct slice key = lock_id_key(hold->by_id.key);
-	uint32_t dropped;
-
-	if (log_limit_pass(&h->limit, now, 10, &dropped))
-		log_warning("renewal_failed db=%d key=%s total_failed=%llu suppressed=%u",
-		            lock_id_db(hold->by_id.key), QUOTE(key),
-		            (unsigned long long)h->nfailed, dropped);
-}
-
 static void close_losers(struct timer *t, double now)
 {
 	struct holds *h = container_of(t, struct holds, close);
@@ -170,10 +158,16 @@ void renewal_gone(struct hold *hold, bool has_owner, bool renewed)
 	renewal_expired(hold);
 }
 
-static void renewal_failed(struct hold *hold, double now)
+static void renewal_failed(const struct hold *hold, double now)
 {
-	hold_table(hold)->nfailed++;
-	log_failure(hold, now);
+	struct holds *h = hold_table(hold);
+	uint32_t dropped;
+
+	h->nfailed++;
+	if (log_limit_pass(&h->limit, now, 10, &dropped))
+		log_warning("renewal_failed db=%d key=%s total_failed=%llu suppressed=%u",
+		            lock_id_db(hold->by_id.key), QUOTE(lock_id_key(hold->by_id.key)),
+		            (unsigned long long)h->nfailed, dropped);
 }
 
 /* `result`: the script's result. 1: renewed; 0: the lock is free; -2: another owner has the
