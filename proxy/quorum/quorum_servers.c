@@ -56,11 +56,9 @@ static struct quorum_answer answer_of(const redisReply *r)
 static void quorum_server_fail_calls(struct quorum_server *s)
 {
 	const struct quorum_answer lost = { .kind = QUORUM_FAILED };
-	struct list *node;
 
-	while ((node = list_shift(&s->calls)))
-		quorum_on_answer(s->all->q, container_of(node, struct quorum_call, node),
-		                 &lost);
+	list_shift_each (struct quorum_call, call, &s->calls, node)
+		quorum_on_answer(s->all->q, call, &lost);
 }
 
 static void quorum_server_ended(struct quorum_server *s, enum link_end end, const char *reason)

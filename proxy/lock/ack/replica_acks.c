@@ -321,8 +321,7 @@ static void on_waited(void *arg, const redisReply *reply)
 	list_move_all(&sent, &l->sent);
 	timer_stop(l->all->timers, &l->timer);
 	line_start(l);
-	while (!list_empty(&sent)) {
-		struct replica_ask *a = replica_ask_at(sent.next);
+	list_shift_each (struct replica_ask, a, &sent, node) {
 		const char *why = buf_len(&refusal) ? buf_head(&refusal) : NULL;
 		/* (The slot of the key hasp:ack may have moved.) */
 		a->redirected |= why && reply_error_redirects(why);
@@ -429,9 +428,8 @@ static void line_on_connect(struct timer *t, double now)
 	while (!list_empty(&l->waiting) && is_overdue(replica_ask_at(l->waiting.next), now))
 		list_append(&overdue, list_shift(&l->waiting));
 	line_start(l);
-	while (!list_empty(&overdue))
-		replica_ask_fail(replica_ask_at(overdue.next), -1,
-		                 "hasp's connection for WAIT is down");
+	list_shift_each (struct replica_ask, a, &overdue, node)
+		replica_ask_fail(a, -1, "hasp's connection for WAIT is down");
 }
 
 /* Sends the waiting questions, or frees a line that has none. No question may be in flight. */
@@ -504,11 +502,9 @@ struct replica_acks *replica_acks_new(struct timers *timers, struct topology *to
 
 void replica_acks_free(struct replica_acks *all)
 {
-	while (!list_empty(&all->lines)) {
-		struct ack_line *l = container_of(all->lines.next, struct ack_line, node);
+	list_drain (struct ack_line, l, &all->lines, node) {
 		HASP_ASSERT(list_empty(&l->sent));
-		while (!list_empty(&l->waiting)) {
-			struct replica_ask *a = replica_ask_at(l->waiting.next);
+		list_shift_each (struct replica_ask, a, &l->waiting, node) {
 			a->fn = NULL;
 			replica_ask_end(a, false);
 		}

@@ -386,13 +386,10 @@ static bool may_ask(struct deadlocks *all)
 static void deadlocks_on_turn(struct timer *t, double now)
 {
 	struct deadlocks *all = container_of(t, struct deadlocks, turn);
-	struct list *first;
 
 	(void)now;
-	while (!list_empty(&all->put_off) && may_ask(all)) {
-		first = list_shift(&all->put_off);
-		search_start(container_of(first, struct deadlock_watch, put_off));
-	}
+	while (!list_empty(&all->put_off) && may_ask(all))
+		search_start(list_take(&all->put_off, struct deadlock_watch, put_off));
 	if (list_empty(&all->put_off))
 		timer_stop(all->timers, t);
 }

@@ -388,9 +388,7 @@ static void log_release(const struct read_set_entry *e, double now)
 void read_set_end(struct read_set *r, double now, bool keeps_read)
 {
 	r->ended = true;
-	while (!list_empty(&r->entries)) {
-		struct read_set_entry *e = container_of(r->entries.next, struct read_set_entry,
-		                                        node);
+	list_shift_each (struct read_set_entry, e, &r->entries, node) {
 		bool may_have = !e->read || !keeps_read;
 		if (e->release && may_have && read_set_entry_db(e) >= 0 && e->until > now) {
 			if (e->read && !e->lost)

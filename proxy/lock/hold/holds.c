@@ -557,8 +557,7 @@ bool hold_owner_has_any(const struct hold_owner *o, double now)
 void hold_owner_end(struct hold_owner *o, bool release)
 {
 	list_remove(&o->lost);
-	while (!list_empty(&o->holds)) {
-		struct hold *hold = container_of(o->holds.next, struct hold, node);
+	list_shift_each (struct hold, hold, &o->holds, node) {
 		if (release && hold->release && hold->ntickets) {
 			hold_events_released(hold);
 			(layout_of(hold->kind)->voted ? hold_release_voted

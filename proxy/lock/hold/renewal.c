@@ -112,11 +112,8 @@ static void close_losers(struct timer *t, double now)
 	struct holds *h = container_of(t, struct holds, close);
 
 	(void)now;
-	while (!list_empty(&h->losers)) {
-		struct hold_owner *o = container_of(h->losers.next, struct hold_owner, lost);
-		list_remove(&o->lost);
+	list_shift_each (struct hold_owner, o, &h->losers, lost)
 		h->hooks.lost(o);
-	}
 }
 
 void renewal_lost(const struct hold *hold, const char *reason)

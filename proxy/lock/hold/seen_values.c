@@ -48,11 +48,6 @@ static void entry_remove(struct seen_values *all, struct seen_entry *e)
 	free(e);
 }
 
-static struct seen_entry *oldest(const struct seen_values *all)
-{
-	return container_of(all->entries.next, struct seen_entry, node);
-}
-
 static struct seen_entry *find(const struct seen_values *all, int db, struct slice key)
 {
 	struct buf id = BUF_INIT;
@@ -106,7 +101,7 @@ void seen_values_put(struct seen_values **all, int db, struct slice key, enum se
 		*all = seen_values_new();
 	add_entry(*all, db, key, what, value);
 	while ((*all)->by_id.n > SEEN_VALUES_MAX || (*all)->nbytes > SEEN_VALUES_BYTES)
-		entry_remove(*all, oldest(*all));
+		entry_remove(*all, list_take(&(*all)->entries, struct seen_entry, node));
 }
 
 enum seen_value seen_values_find(const struct seen_values *all, int db, struct slice key,
@@ -180,8 +175,8 @@ void seen_values_free(struct seen_values *all)
 {
 	if (!all)
 		return;
-	while (!list_empty(&all->entries))
-		entry_remove(all, oldest(all));
+	list_drain (struct seen_entry, e, &all->entries, node)
+		entry_remove(all, e);
 	map_fini(&all->by_id);
 	free(all);
 }

@@ -108,16 +108,12 @@ struct line *line_get(struct waiters *all, int db, struct slice key, enum lock_k
 
 struct waiter *line_first(const struct line *l)
 {
-	if (list_empty(&l->members))
-		return NULL;
-	return container_of(l->members.next, struct waiter, node);
+	return list_first(&l->members, struct waiter, node);
 }
 
 struct waiter *line_behind(const struct waiter *w)
 {
-	if (w->node.next == &w->line->members)
-		return NULL;
-	return container_of(w->node.next, struct waiter, node);
+	return list_entry(w->node.next, &w->line->members, struct waiter, node);
 }
 
 static void count_on_board(const struct line *l, bool more)

@@ -69,8 +69,8 @@ void queue_node_remove(struct queue_node *at)
 
 void queue_nodes_fini(struct waiters *all)
 {
-	while (!list_empty(&all->nodes))
-		queue_node_free(container_of(all->nodes.next, struct queue_node, in_all));
+	list_drain (struct queue_node, at, &all->nodes, in_all)
+		queue_node_free(at);
 }
 
 struct queue_node *queue_node_of(struct waiters *all, struct slice key)

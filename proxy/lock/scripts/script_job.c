@@ -251,25 +251,17 @@ static void script_job_rest(struct script_job *job, const redisReply *reply)
 	script_job_append(job, &job->all->resting);
 }
 
-static struct script_job *shift_waiting(struct script_jobs *all, struct job_queue *q)
+static struct script_job *take_waiting(struct script_jobs *all, struct job_queue *q)
 {
-	struct list *node = list_shift(&q->jobs);
-
-	if (!node)
-		return NULL;
 	q->n--;
 	all->nwaiting--;
-	return container_of(node, struct script_job, node);
+	return list_take(&q->jobs, struct script_job, node);
 }
 
-static struct script_job *shift_resting(struct script_jobs *all)
+static struct script_job *take_resting(struct script_jobs *all)
 {
-	struct list *node = list_shift(&all->resting);
-
-	if (!node)
-		return NULL;
 	all->nwaiting--;
-	return container_of(node, struct script_job, node);
+	return list_take(&all->resting, struct script_job, node);
 }
 
 /* Gives the job up if the jobs take too much memory, as they may while Redis is away. The job's
@@ -277,12 +269,11 @@ static struct script_job *shift_resting(struct script_jobs *all)
 static bool give_up_for_space(struct script_job *job)
 {
 	struct script_jobs *all = job->all;
-	struct script_job *resting;
 	uint32_t suppressed;
 
 	/* First give up jobs that Redis has answered at least once. */
-	while (all->nbytes > all->max_nbytes && (resting = shift_resting(all)))
-		script_job_end(resting, NULL);
+	while (all->nbytes > all->max_nbytes && !list_empty(&all->resting))
+		script_job_end(take_resting(all), NULL);
 	if (all->nbytes <= all->max_nbytes)
 		return false;
 	metrics_count(&all->ngiven_up, 1);
@@ -343,7 +334,7 @@ static void resume_queue(struct script_jobs *all, struct job_queue *q)
 
 	/* A job that must still wait goes to the end of the queue again. */
 	while (n-- && q->n)
-		script_job_start(shift_waiting(all, q));
+		script_job_start(take_waiting(all, q));
 	if (more && q->n)
 		timer_start(all->timers, &all->sweep, script_job_on_sweep,
 		            timers_now(all->timers) + SWEEP_SOON_SECONDS, SWEEP_SECONDS);
@@ -385,13 +376,12 @@ static void script_job_on_sweep(struct timer *t, double now)
 void script_jobs_forget(struct script_jobs *all, const struct node *n)
 {
 	struct job_queue *q = queue_find(all, n);
-	struct script_job *job;
 
 	if (!q)
 		return;
 	list_remove(&q->in_all);
-	while ((job = shift_waiting(all, q)))
-		script_job_start(job);
+	while (q->n)
+		script_job_start(take_waiting(all, q));
 	free(q);
 }
 
@@ -412,15 +402,13 @@ struct script_jobs *script_jobs_new(struct timers *timers, struct topology *topo
 
 void script_jobs_stop(struct script_jobs *all)
 {
-	struct script_job *job;
-
 	all->ending = true;
 	timer_stop(all->timers, &all->sweep);
 	list_each (struct job_queue, q, &all->queues, in_all)
-		while ((job = shift_waiting(all, q)))
-			script_job_end(job, NULL);
-	while ((job = shift_resting(all)))
-		script_job_end(job, NULL);
+		while (q->n)
+			script_job_end(take_waiting(all, q), NULL);
+	while (!list_empty(&all->resting))
+		script_job_end(take_resting(all), NULL);
 }
 
 void script_jobs_free(struct script_jobs *all)
