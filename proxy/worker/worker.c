@@ -295,8 +295,7 @@ struct worker *worker_new(int number, struct config *config, const int *fds,
 	holds_set_releases(w->clients.policy.holds, &shared->releases);
 	w->clients.replica_acks = replica_acks_new(&w->timers.timers, w->topology,
 	                                           w->script_jobs);
-	w->clients.policy.read_sets = read_sets_new(w->script_jobs);
-	read_sets_set_describe(w->clients.policy.read_sets, client_describe_reader);
+	w->clients.policy.read_sets = read_sets_new(w->script_jobs, client_describe_reader);
 	w->clients.policy.waiters = waiters_new(&w->timers.timers, w->topology, w->script_jobs,
 	                                        &shared->board);
 	w->clients.deadlocks = deadlocks_new(&w->timers.timers, w->script_jobs, shared->waits);

@@ -52,7 +52,7 @@ int clients_set_up_with(void **state, const char *config)
 	loop_timers_init(&f->timers, f->at.loop);
 	policy_init(&env->policy);
 	env->policy.holds = holds_new(&f->timers.timers, NULL);
-	env->policy.read_sets = read_sets_new(NULL);
+	env->policy.read_sets = read_sets_new(NULL, NULL);
 	env->policy.waiters = waiters_new(&f->timers.timers, &f->topology, NULL, &f->board);
 	policy_use_config(&env->policy, load(config));
 	env->policy.now = now_s;

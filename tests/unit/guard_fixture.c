@@ -12,7 +12,7 @@ int guard_set_up(void **state)
 {
 	struct guard_fixture *f = calloc(1, sizeof(*f));
 
-	f->table = read_sets_new(NULL);
+	f->table = read_sets_new(NULL, NULL);
 	read_set_init(&f->set);
 	freelist_init(&f->freelist, GUARD_OP_SINGLE_SIZE);
 	*state = f;

@@ -64,7 +64,7 @@ int policy_set_up(void **state)
 
 	policy_init(env);
 	env->holds = hold_table_new();
-	env->read_sets = read_sets_new(NULL);
+	env->read_sets = read_sets_new(NULL, NULL);
 	env->tracker = shared_tracker_new(stopped_clock);
 	env->stats = stats_new(1);
 	env->now = POLICY_NOW;

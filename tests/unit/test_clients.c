@@ -126,7 +126,7 @@ TEST(while_replicas_are_asked_it_is_parked_for_them)
 {
 	struct clients_fixture *f = *state;
 	struct client *c = f->clients[0];
-	struct read_sets *table = read_sets_new(NULL);
+	struct read_sets *table = read_sets_new(NULL, NULL);
 	struct guarded_key key = { .key = SLICE_LIT("k"),
 		                   .token = SLICE_LIT("token"),
 		                   .lease_ms = 5000,

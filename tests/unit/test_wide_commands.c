@@ -104,7 +104,7 @@ TEST(keys_are_not_searched_for_among_those_that_are_guarded)
 static void look_up_hot_key(size_t nreaders)
 {
 	struct guarded_key key = { .key = names[0], .token = names[1] };
-	struct read_sets *table = read_sets_new(NULL);
+	struct read_sets *table = read_sets_new(NULL, NULL);
 	struct read_set *readers = calloc(nreaders, sizeof(*readers));
 
 	for (size_t i = 0; i < nreaders; i++) {

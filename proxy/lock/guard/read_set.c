@@ -22,11 +22,12 @@ struct read_sets {
 /* Size of an entry with a key and a token of usual length, in bytes. */
 #define SMALL_SIZE (sizeof(struct read_set_entry) + 160)
 
-struct read_sets *read_sets_new(struct script_jobs *jobs)
+struct read_sets *read_sets_new(struct script_jobs *jobs, read_sets_describe_fn *describe)
 {
 	struct read_sets *table = xcalloc(1, sizeof(*table));
 
 	table->jobs = jobs;
+	table->describe = describe;
 	map_init(&table->by_id);
 	map_init(&table->by_lock);
 	freelist_init(&table->small, SMALL_SIZE);
@@ -41,11 +42,6 @@ void read_sets_free(struct read_sets *table)
 	buf_release(&table->scratch);
 	freelist_fini(&table->small);
 	free(table);
-}
-
-void read_sets_set_describe(struct read_sets *table, read_sets_describe_fn *describe)
-{
-	table->describe = describe;
 }
 
 void read_sets_trim(struct read_sets *table)

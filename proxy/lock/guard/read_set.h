@@ -32,16 +32,14 @@
 
 struct read_sets; /* the read sets of a worker's connections */
 
-struct read_sets *read_sets_new(struct script_jobs *jobs); /* `jobs` must outlive the result */
-void read_sets_free(struct read_sets *r); /* no read set may have entries */
-void read_sets_trim(struct read_sets *r); /* frees memory that a long key took */
-struct script_jobs *read_sets_jobs(const struct read_sets *r);
-
 struct read_set;
 /* Appends the name of the connection for the log, "127.0.0.1:4711 name", to `out`. */
 typedef void read_sets_describe_fn(const struct read_set *r, struct buf *out);
-/* Without `describe`, the log names no connection. */
-void read_sets_set_describe(struct read_sets *table, read_sets_describe_fn *describe);
+/* `jobs` must outlive the result. `describe`: NULL: the log names no connection. */
+struct read_sets *read_sets_new(struct script_jobs *jobs, read_sets_describe_fn *describe);
+void read_sets_free(struct read_sets *r); /* no read set may have entries */
+void read_sets_trim(struct read_sets *r); /* frees memory that a long key took */
+struct script_jobs *read_sets_jobs(const struct read_sets *r);
 
 /* The guarded keys of one connection. */
 struct read_set {
