@@ -141,7 +141,7 @@ static void wait_in_turn(struct client *c, const struct op_out *out)
 	/* The wait may take long, so free unused memory. */
 	buf_fit(&c->in);
 	waiter_count_at(c->waiter, out->stats);
-	if (waiter_queued(c->waiter, c->session.db, t, out->lease_ms, out->line) != 0) {
+	if (waiter_queued(c->waiter, c->session.db, t, out->line) != 0) {
 		client_set_state(c, CLIENT_PARKED_REPLY);
 		client_close(c, not_understood);
 	} else if (c->eof && c->state == CLIENT_PARKED_TURN) {
@@ -275,7 +275,7 @@ static bool do_act(struct client *c, const struct op_action *a, const struct op_
 		if (!c->waiter)
 			c->waiter = waiter_new(c->env->policy.waiters, 0, &exchange_waiter_ops,
 			                       c);
-		waiter_answered_late(c->waiter, c->session.db, &out->lock, out->lease_ms);
+		waiter_answered_late(c->waiter, c->session.db, &out->lock);
 		break;
 	case OP_ASK_REPLICAS:
 		client_park(c, CLIENT_PARKED_ACK);

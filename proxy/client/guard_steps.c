@@ -183,7 +183,7 @@ static struct op_action wait_in_line(const struct op_facts *f, struct slice line
 	struct guard_op *op = op_of(f);
 	struct op_action a = { .act = OP_WAIT };
 
-	if (!guard_op_queue(op, line, &f->out->own, &f->out->lock, &f->out->lease_ms)) {
+	if (!guard_op_queue(op, line, &f->out->own, &f->out->lock)) {
 		a.act = OP_CLOSE;
 		return a;
 	}

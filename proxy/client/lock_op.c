@@ -120,7 +120,7 @@ static struct op_action ask_replicas(const struct op_facts *f)
 	const struct lock_request *p = f->request->lock_request;
 	struct op_out *out = f->out;
 
-	out->lock = lock_request_attempt(p, &out->lease_ms);
+	out->lock = lock_request_attempt(p);
 	out->terms = (struct replica_ask_terms){ .db = f->db, .releases = true };
 	out->terms.replicas = lock_request_replicas(p, &out->terms.timeout_ms);
 	out->terms.until = lock_request_until(p);
@@ -129,7 +129,7 @@ static struct op_action ask_replicas(const struct op_facts *f)
 
 static struct op_action confirm(const struct op_facts *f)
 {
-	f->out->lock = lock_request_attempt(f->request->lock_request, &f->out->lease_ms);
+	f->out->lock = lock_request_attempt(f->request->lock_request);
 	return simply(OP_CONFIRM);
 }
 
@@ -143,7 +143,7 @@ static struct op_action lock_op_on_queued(const struct op_facts *f, struct slice
 
 	if (!r->lock_request || !lock_request_queued(r->lock_request, f->db, &line))
 		return simply(OP_CLOSE);
-	out->lock = lock_request_attempt(r->lock_request, &out->lease_ms);
+	out->lock = lock_request_attempt(r->lock_request);
 	out->line = line;
 	out->stats = lock_request_stats(r->lock_request);
 	if (!waiter_place(f->waiter))

@@ -87,7 +87,6 @@ struct op_out {
 	struct buf own; /* memory for bytes of `lock` or of the answer */
 	char text[64]; /* the answer if action.answer is empty; "": there is no answer */
 	struct attempt lock; /* WAIT, CONFIRM, ASK_REPLICAS: the lock of the action */
-	int64_t lease_ms; /* WAIT, CONFIRM: the lease; 0: the application has set the expiry */
 	struct slice line; /* WAIT: Redis' answer `+QUEUED place now held` */
 	/* WAIT: the counters of the key's section; NULL: hasp does not count the waiter. */
 	struct section_stats *stats;

@@ -408,8 +408,7 @@ bool lock_names_given_back(const struct context *x, const struct lock_request *p
 bool lock_multi_stays(struct context *x, const struct lock_request *p)
 {
 	static const struct mlock_step first = { .place_of = 0 };
-	int64_t lease_ms;
-	struct attempt t = lock_request_attempt(p, &lease_ms);
+	struct attempt t = lock_request_attempt(p);
 	struct mlock_keys keys;
 	struct lock_call call;
 

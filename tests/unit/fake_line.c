@@ -128,11 +128,12 @@ void client_queued(struct client *c, const char *key, int place)
 {
 	struct attempt t = { .id = { .kind = LOCK_KIND_COUNT,
 		                     .key = slice_str(key),
-		                     .token = SLICE_LIT("token") } };
+		                     .token = SLICE_LIT("token") },
+		             .lease_ms = LEASE_MS };
 	char line[64];
 
 	snprintf(line, sizeof(line), "+QUEUED %d %d 3000", place, REDIS_MS);
-	assert_int_equal(waiter_queued(c->waiter, 0, &t, LEASE_MS, slice_str(line)), 0);
+	assert_int_equal(waiter_queued(c->waiter, 0, &t, slice_str(line)), 0);
 }
 
 void client_answered_late(struct client *c, const char *key)
@@ -148,9 +149,10 @@ void client_answered_late_as(struct client *c, const char *key, const char *tick
 	struct attempt t = { .id = { .kind = LOCK_KIND_COUNT,
 		                     .key = slice_str(key),
 		                     .token = SLICE_LIT("token") },
-		             .ticket = slice_str(ticket) };
+		             .ticket = slice_str(ticket),
+		             .lease_ms = LEASE_MS };
 
-	waiter_answered_late(c->waiter, 0, &t, LEASE_MS);
+	waiter_answered_late(c->waiter, 0, &t);
 }
 
 struct client *client_in_line(struct fake_line *f, const char *key, int place)

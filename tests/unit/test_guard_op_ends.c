@@ -217,17 +217,16 @@ static void assert_queued(struct guard_op *op, struct slice line, const char *ke
                           const char *guard)
 {
 	struct buf name = BUF_INIT;
-	int64_t lease_ms = 0;
 	struct attempt t;
 
-	assert_true(guard_op_queue(op, line, &name, &t, &lease_ms));
+	assert_true(guard_op_queue(op, line, &name, &t));
 	assert_true(slice_eq(guard_op_queued_key(op), slice_str(key)));
 	assert_int_equal(t.id.kind, LOCK_KIND_GUARD);
 	assert_true(slice_eq(t.id.key, slice_str(guard)));
 	assert_true(slice_eq(t.value, SLICE_LIT("token")));
 	assert_true(slice_eq(t.ticket, SLICE_LIT(GUARD_TICKET)));
 	assert_int_equal(t.place, -1);
-	assert_int_equal(lease_ms, GUARD_LEASE_MS);
+	assert_int_equal(t.lease_ms, GUARD_LEASE_MS);
 	buf_release(&name);
 }
 
@@ -264,11 +263,10 @@ TEST(a_key_that_there_is_not_cannot_be_waited_for)
 	struct guarded_key keys[] = { reading("a"), reading("b") };
 	struct guard_op *op = guard_fixture_op(*state, GUARD_OP_SCRIPT, keys, 2);
 	struct buf name = BUF_INIT;
-	int64_t lease_ms;
 	struct attempt t;
 
 	for (size_t i = 0; i < sizeof(lines) / sizeof(*lines); i++)
-		assert_false(guard_op_queue(op, lines[i], &name, &t, &lease_ms));
+		assert_false(guard_op_queue(op, lines[i], &name, &t));
 	buf_release(&name);
 	end(op, GUARD_OP_FAILED);
 }

@@ -151,7 +151,7 @@ TEST(a_command_that_redis_has_queued_waits_in_line)
 	assert_int_equal(a.act, OP_WAIT);
 	assert_false(guard_steps_may_be_withdrawn(op));
 	assert_true(slice_eq(out.lock.ticket, SLICE_LIT(GUARD_TICKET)));
-	assert_int_equal(out.lease_ms, GUARD_LEASE_MS);
+	assert_int_equal(out.lock.lease_ms, GUARD_LEASE_MS);
 	assert_int_equal(out.wait_ms, GUARD_WAIT_MS);
 	assert_true(out.sent_at == GUARD_NOW);
 	assert_int_equal(op->phase, GUARD_OP_QUEUED);

@@ -87,7 +87,7 @@ TEST(success_is_passed_while_the_lease_is_good_and_confirmed_when_it_is_not)
 	lock_request_since(r->lock_request, HOLD_NOW - 25);
 	a = on_line_of(r, "+OK\r\n");
 	assert_int_equal(a.act, OP_CONFIRM);
-	assert_int_equal(out.lease_ms, 30000);
+	assert_int_equal(out.lock.lease_ms, 30000);
 	assert_true(slice_eq(out.lock.id.key, SLICE_LIT("lock")));
 	assert_true(slice_eq(lock_request_kept(r->lock_request, &reply), SLICE_LIT("+OK\r\n")));
 	/* A refusal depends on no lease. */

@@ -61,10 +61,9 @@ TEST(what_a_try_wants_is_kept)
 {
 	struct hold_fixture *f = *state;
 	struct lock_request *p = pending_take(f, &rule_by_address, "worker-1");
-	int64_t lease_ms;
-	struct attempt t = lock_request_attempt(p, &lease_ms);
+	struct attempt t = lock_request_attempt(p);
 
-	assert_int_equal(lease_ms, 30000);
+	assert_int_equal(t.lease_ms, 30000);
 	assert_int_equal(t.id.kind, LOCK_KIND_RULE);
 	assert_true(slice_eq(t.id.key, SLICE_LIT("lock")));
 	assert_true(slice_eq(t.id.token, SLICE_LIT("token")));
@@ -79,10 +78,9 @@ TEST(with_owner_value_the_value_is_the_token)
 {
 	struct hold_fixture *f = *state;
 	struct lock_request *p = pending_take(f, &rule_by_value, "worker-1");
-	int64_t lease_ms;
 
-	assert_true(slice_eq(lock_request_attempt(p, &lease_ms).id.token, SLICE_LIT("v")));
-	assert_true(slice_eq(lock_request_attempt(p, &lease_ms).value, SLICE_LIT("v")));
+	assert_true(slice_eq(lock_request_attempt(p).id.token, SLICE_LIT("v")));
+	assert_true(slice_eq(lock_request_attempt(p).value, SLICE_LIT("v")));
 	lock_request_free(p);
 }
 
@@ -131,10 +129,9 @@ TEST(a_verb_s_lock_is_of_the_verbs_kind_unless_the_call_names_one)
 			                  .limit = 7 };
 		struct lock_request *p = request_of(f, &call,
 		                                    &(struct hold_terms){ .verbs = &verbs });
-		int64_t lease_ms;
 
 		assert_int_equal(p->kind, rows[i].kind);
-		assert_int_equal(lock_request_attempt(p, &lease_ms).limit, 7);
+		assert_int_equal(lock_request_attempt(p).limit, 7);
 		lock_request_free(p);
 	}
 }
@@ -438,13 +435,12 @@ TEST(a_queued_mlock_waits_for_the_key_that_the_line_names)
 	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
 		struct lock_request *p = pending_mlock(f);
 		struct slice line = rows[i].line;
-		int64_t lease_ms;
 
 		assert_int_equal(lock_request_queued(p, 0, &line), rows[i].at > 0);
 		if (rows[i].at) {
 			assert_true(slice_is(line, "+QUEUED 7 100 0"));
 			assert_true(slice_eq(lock_request_key(p), p->keys[rows[i].at - 1]));
-			assert_true(slice_eq(lock_request_attempt(p, &lease_ms).id.key,
+			assert_true(slice_eq(lock_request_attempt(p).id.key,
 			                     p->keys[rows[i].at - 1]));
 		}
 		assert_int_equal(p->state,

@@ -319,13 +319,12 @@ TEST(an_answer_that_is_no_place_in_the_queue_is_not_understood)
 		                     .key = SLICE_LIT("key"),
 		                     .token = SLICE_LIT("c") } };
 
-	assert_int_equal(waiter_queued(c->waiter, 0, &t, 0, SLICE_LIT("+QUEUED 1 500000 9")),
-	                 -1);
+	assert_int_equal(waiter_queued(c->waiter, 0, &t, SLICE_LIT("+QUEUED 1 500000 9")), -1);
 	client_send(c);
 	for (size_t i = 0; i < sizeof(lines) / sizeof(*lines); i++)
-		assert_int_equal(waiter_queued(c->waiter, 0, &t, 0, slice_str(lines[i])), -1);
+		assert_int_equal(waiter_queued(c->waiter, 0, &t, slice_str(lines[i])), -1);
 	/* A lock that was taken past hasp may last as long as Redis can count. */
-	assert_int_equal(waiter_queued(c->waiter, 0, &t, 0,
+	assert_int_equal(waiter_queued(c->waiter, 0, &t,
 	                               slice_str("+QUEUED 1 500000 9.2233720368548e+18\r\n")),
 	                 0);
 	client_leave(c);

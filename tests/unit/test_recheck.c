@@ -141,11 +141,11 @@ TEST(semaphores_are_in_another_call_with_their_limits)
 	struct attempt t = { .id = { .kind = LOCK_KIND_LIMIT,
 		                     .key = SLICE_LIT("b"),
 		                     .token = SLICE_LIT("token") },
-		             .limit = 3 };
+		             .limit = 3,
+		             .lease_ms = LEASE_MS };
 
 	client_send(b);
-	assert_int_equal(waiter_queued(b->waiter, 0, &t, LEASE_MS,
-	                               SLICE_LIT("+QUEUED 9 1000 60000\r\n")),
+	assert_int_equal(waiter_queued(b->waiter, 0, &t, SLICE_LIT("+QUEUED 9 1000 60000\r\n")),
 	                 0);
 	fake_redis_advance(&f->redis, 0.03);
 	answer_queued(f, 60000);
@@ -168,12 +168,11 @@ TEST(locks_of_another_database_are_in_another_call)
 	struct client *a = quiet_client(f, "key", 1), *b = client_come(f);
 	struct attempt t = { .id = { .kind = LOCK_KIND_TOKEN,
 		                     .key = SLICE_LIT("key"),
-		                     .token = SLICE_LIT("token") } };
+		                     .token = SLICE_LIT("token") },
+		             .lease_ms = LEASE_MS };
 
 	client_send(b);
-	assert_int_equal(
-		waiter_queued(b->waiter, 5, &t, LEASE_MS, SLICE_LIT("+QUEUED 9 1000 60000")),
-		0);
+	assert_int_equal(waiter_queued(b->waiter, 5, &t, SLICE_LIT("+QUEUED 9 1000 60000")), 0);
 	fake_redis_advance(&f->redis, 0.03);
 	answer_queued(f, 60000);
 	fake_redis_advance(&f->redis, 1);

@@ -432,6 +432,7 @@ static struct attempt guard_try(const struct guard_op *op, size_t i, struct buf 
 		.value = e->token,
 		.ticket = slice_str(op->ticket),
 		.place = -1,
+		.lease_ms = op->keys[i].lease_ms,
 	};
 }
 
@@ -462,8 +463,7 @@ static size_t sent_key(const struct guard_op *op, size_t i)
 	return op->n;
 }
 
-bool guard_op_queue(struct guard_op *op, struct slice line, struct buf *name, struct attempt *t,
-                    int64_t *lease_ms)
+bool guard_op_queue(struct guard_op *op, struct slice line, struct buf *name, struct attempt *t)
 {
 	const char *last = memrchr(line.p, ' ', line.n);
 	size_t number = last ? strtoul(last, NULL, 10) : 0;
@@ -475,7 +475,6 @@ bool guard_op_queue(struct guard_op *op, struct slice line, struct buf *name, st
 	/* Another owner has the guard. */
 	op->keys[i].entry->lost = true;
 	*t = guard_try(op, i, name);
-	*lease_ms = op->keys[i].lease_ms;
 	return true;
 }
 

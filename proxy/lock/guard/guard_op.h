@@ -214,10 +214,9 @@ void guard_op_granted(struct guard_op *op, struct slice line);
  * key do not count any more. */
 void guard_op_refused(struct guard_op *op, struct slice line);
 /* Handles `+QUEUED place now held i`: the operation waits for the guard of key i. Writes the
- * try for its waiter, with the guard's name in `name`, and the guard's lease. Returns false if
- * there is no key i. */
-bool guard_op_queue(struct guard_op *op, struct slice line, struct buf *name, struct attempt *t,
-                    int64_t *lease_ms);
+ * try for its waiter, with the guard's name in `name`. Returns false if there is no key i. */
+bool guard_op_queue(struct guard_op *op, struct slice line, struct buf *name,
+                    struct attempt *t);
 /* The operation has ended with this result: updates the entries of its keys. */
 void guard_op_complete(struct guard_op *op, enum guard_op_result result);
 /* Redis did not run the command, and hasp decides again: restores which keys count as read. */

@@ -121,9 +121,8 @@ void lock_request_abandon(struct lock_request *p);
 void lock_request_undo(struct lock_request *p, int db);
 /* As lock_request_undo(), but does not free `p`. */
 void lock_request_undo_now(struct lock_request *p, int db);
-/* Returns the try (points into `p`) of a call that has to wait. Writes the try's lease in ms;
- * 0: the application named the time at which the lease ends. */
-struct attempt lock_request_attempt(const struct lock_request *p, int64_t *lease_ms);
+/* Returns the try (points into `p`) of a call that has to wait. */
+struct attempt lock_request_attempt(const struct lock_request *p);
 /* Returns the key of the lock, or of the first of several locks; points into `p`. */
 struct slice lock_request_key(const struct lock_request *p);
 /* True if an MLOCK takes several locks. All its calls have the same ticket. */

@@ -253,15 +253,15 @@ bool lock_request_is_joined(const struct lock_request *p)
 	return p->next != NULL;
 }
 
-struct attempt lock_request_attempt(const struct lock_request *p, int64_t *lease_ms)
+struct attempt lock_request_attempt(const struct lock_request *p)
 {
-	*lease_ms = p->parts ? rewrite_mlock_part_lease(p->lease_ms) : p->lease_ms;
 	return (struct attempt){
 		.id = { p->kind, lock_request_key(p), p->token },
 		.shared = p->shared,
 		.value = lock_request_is_by_value(p) ? p->token : SLICE_NONE,
 		.ticket = p->ticket,
 		.limit = p->limit,
+		.lease_ms = p->parts ? rewrite_mlock_part_lease(p->lease_ms) : p->lease_ms,
 	};
 }
 
@@ -530,8 +530,7 @@ double lock_request_until(const struct lock_request *p)
 
 static void undo_one(struct lock_request *p, int db)
 {
-	int64_t lease_ms;
-	struct attempt t = lock_request_attempt(p, &lease_ms);
+	struct attempt t = lock_request_attempt(p);
 	double until = lock_request_until(p);
 
 	if (!effect_terms[p->effect].holds || db < 0 || layout_of(p->kind)->voted)

@@ -469,12 +469,11 @@ static int read_queued(struct waiter *w, struct slice line, int64_t *held_ms)
 }
 
 /* Puts the waiter into its line, and stores the facts that its probes need. */
-static struct line *enqueue_waiter(struct waiter *w, int db, const struct attempt *t,
-                                   int64_t lease_ms)
+static struct line *enqueue_waiter(struct waiter *w, int db, const struct attempt *t)
 {
 	struct line *l = line_get(w->all, db, t->id.key, t->id.kind);
 
-	w->lease_ms = lease_ms;
+	w->lease_ms = t->lease_ms;
 	w->kind = t->id.kind;
 	/* Keep the token: the request may be freed before the waiter has left the queue. */
 	token_release(w->token);
@@ -493,19 +492,18 @@ void waiter_count_at(struct waiter *w, struct section_stats *stats)
 		w->stats = stats;
 }
 
-void waiter_answered_late(struct waiter *w, int db, const struct attempt *t, int64_t lease_ms)
+void waiter_answered_late(struct waiter *w, int db, const struct attempt *t)
 {
 	/* (When no time was left, the owner may have sent the command once more, without this
 	 * waiter.) */
 	if (w->state == WAITER_IDLE || !slice_eq(slice_str(w->ticket), t->ticket))
 		waiter_sent(w, t->ticket);
 	w->place = 0;
-	(void)enqueue_waiter(w, db, t, lease_ms);
+	(void)enqueue_waiter(w, db, t);
 	waiter_confirm(w);
 }
 
-int waiter_queued(struct waiter *w, int db, const struct attempt *t, int64_t lease_ms,
-                  struct slice line)
+int waiter_queued(struct waiter *w, int db, const struct attempt *t, struct slice line)
 {
 	bool granted = w->state == WAITER_GRANTED_EARLY;
 	struct grant early = { 0 };
@@ -517,7 +515,7 @@ int waiter_queued(struct waiter *w, int db, const struct attempt *t, int64_t lea
 	if (granted)
 		early = *w->early;
 	waiter_set_state(w, WAITER_QUEUED);
-	l = enqueue_waiter(w, db, t, lease_ms);
+	l = enqueue_waiter(w, db, t);
 	line_listen(l, true);
 	line_probe_soon(l, w, held_ms);
 	if (granted && is_proved(w, &early)) {

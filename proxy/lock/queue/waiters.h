@@ -128,11 +128,10 @@ const char *waiter_refusal(const struct waiter *w);
 void waiter_sent(struct waiter *w, struct slice ticket);
 
 /* Handles the answer `+QUEUED place now held` to the try `t`, whose value is the token or
- * empty; t->place is ignored. `lease_ms`: the lease of the try; 0: the application named the
- * time at which the lease ends. Callbacks may run before waiter_queued() returns. Returns 0, or
+ * empty; t->place is ignored. Callbacks may run before waiter_queued() returns. Returns 0, or
  * -1 if no try was sent or hasp does not understand `line`. */
-int waiter_queued(struct waiter *w, int db, const struct attempt *t, int64_t lease_ms,
-                  struct slice line) __attribute__((warn_unused_result));
+int waiter_queued(struct waiter *w, int db, const struct attempt *t, struct slice line)
+	__attribute__((warn_unused_result));
 
 /* Makes `stats` count the waiter while it is in line. Does nothing if it is in line already. */
 void waiter_count_at(struct waiter *w, struct section_stats *stats);
@@ -141,7 +140,7 @@ void waiter_count_at(struct waiter *w, struct section_stats *stats);
  * whether the client still has the lock, and begins the lease again. Then calls on_granted(),
  * or on_lost() if the client has lost the lock, or on_timed_out() if this was repeated too
  * often after the deadline. The arguments are those of waiter_queued(). */
-void waiter_answered_late(struct waiter *w, int db, const struct attempt *t, int64_t lease_ms);
+void waiter_answered_late(struct waiter *w, int db, const struct attempt *t);
 
 /* Calls `fn` for some waiters in line, and returns the next cursor, as map_scan() does. */
 typedef void waiters_walk_fn(void *arg, const struct waiter *w, void *owner);

@@ -230,6 +230,7 @@ struct attempt {
 	struct slice ticket;
 	int64_t place; /* place in the queue; 0: the try was never queued; -1: not known */
 	int64_t limit; /* as in lock_call; 0: not known, or none */
+	int64_t lease_ms; /* 0: not known, or the application named the time at which it ends */
 };
 /* Asks for the outcome of the try, and hands the lock off if it is free. `lease_ms`: the lease
  * that begins if the try has the lock; 0: none. With an empty ticket, only hands off. */
