@@ -2,8 +2,8 @@
  *
  * quorum_internal: a quorum and its parts. Each file calls only those above it in this list:
  *
- *   quorum_peers.c      which servers hasp may ask, and which of them vote
- *   quorum_releases.c   frees locks at all servers, until each has confirmed it
+ *   quorum_peers.c      which servers hasp may ask, and which of them vote; frees locks at all
+ *                       servers, until each has confirmed it
  *   quorum_values.c     the values that servers store under a lock's key
  *   quorum_ops.c        one request: its tries and steps
  *   quorum.c            creates and frees a quorum; handles connections and answers; renews and
@@ -50,8 +50,6 @@ bool quorum_peer_is_silent(const struct quorum *q, size_t server, double now);
 bool quorum_peer_call(struct quorum *q, size_t server, enum script_id script, struct slice key,
                       struct slice value, const int64_t *numbers, size_t n,
                       struct quorum_call *call);
-
-/* --- quorum_releases.c -------------------------------------------------------------------- */
 
 typedef void quorum_released_fn(void *arg, size_t server, const struct quorum_answer *a);
 

@@ -1,7 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "quorum/quorum_internal.h"
 
+#include <stdlib.h>
+
+#include "base/fatal.h"
 #include "resp/write.h"
+
+/* If there are more releases than this, hasp drops the oldest: its lock ends with the lease. */
+#define RELEASES_MAX 10000
+/* Seconds until hasp sends a release again to servers that answered with an error. */
+#define AGAIN_SECONDS 1.0
+
+/* A bit in `sent`, in addition to the servers' bits: the release's fn() is running. */
+#define IN_CALLBACK (UINT32_C(1) << 31)
+
+/* --- servers ---------------------------------------------------------------------------- */
 
 bool quorum_peer_is_silent(const struct quorum *q, size_t server, double now)
 {
@@ -57,4 +70,150 @@ bool quorum_peer_call(struct quorum *q, size_t server, enum script_id script, st
 	q->opts.send(q->opts.arg, server, buf_slice(&out), call);
 	buf_release(&out);
 	return true;
+}
+
+/* --- releases --------------------------------------------------------------------------- */
+
+struct quorum_release {
+	struct quorum *q;
+	struct list node; /* in q->releases */
+	struct buf key, value;
+	double until; /* when the release ends, by the timers' clock */
+	double again_at; /* when hasp sends it again, by the timers' clock */
+	quorum_released_fn *fn; /* NULL: the caller needs no callback */
+	void *arg;
+	uint32_t acked; /* servers that have confirmed the release, as bits */
+	uint32_t sent; /* servers whose answers are due, as bits */
+	bool is_over; /* not in q->releases any more; the last answer frees the release */
+	struct quorum_call_of_release {
+		struct quorum_call call;
+		struct quorum_release *release;
+	} calls[QUORUM_PEERS_MAX];
+};
+
+static void release_free(struct quorum_release *r)
+{
+	buf_release(&r->key);
+	buf_release(&r->value);
+	free(r);
+}
+
+static uint32_t all_servers(const struct quorum *q)
+{
+	return (UINT32_C(1) << q->opts.nservers) - 1;
+}
+
+/* Ends the release: hasp does not send it to further servers. */
+static void release_end(struct quorum_release *r)
+{
+	r->is_over = true;
+	list_remove(&r->node);
+	r->q->nreleases--;
+	if (!r->sent && !r->fn)
+		release_free(r);
+}
+
+static void release_on_answer(struct quorum_call *call, const struct quorum_answer *a)
+{
+	struct quorum_call_of_release *c = container_of(call, struct quorum_call_of_release,
+	                                                call);
+	struct quorum_release *r = c->release;
+	uint32_t bit = UINT32_C(1) << call->server;
+
+	r->sent &= ~bit;
+	if (a->kind == QUORUM_INTEGER)
+		r->acked |= bit;
+	r->sent |= IN_CALLBACK;
+	if (r->fn)
+		r->fn(r->arg, call->server, a);
+	r->sent &= ~IN_CALLBACK;
+	/* `fn` may have made a new release, and so dropped this one: see RELEASES_MAX. */
+	if (!r->is_over && r->acked == all_servers(r->q))
+		release_end(r);
+	else if (r->is_over && !r->sent && !r->fn)
+		release_free(r);
+}
+
+/* Sends the release to the server, unless the server has confirmed it or owes the answer. */
+static void release_send(struct quorum_release *r, size_t server)
+{
+	uint32_t bit = UINT32_C(1) << server;
+	double now = timers_now(r->q->opts.timers);
+
+	if ((r->acked | r->sent) & bit || !quorum_peer_can_be_asked(r->q, server, now))
+		return;
+	r->calls[server].release = r;
+	r->calls[server].call.fn = release_on_answer;
+	if (quorum_peer_call(r->q, server, SCRIPT_QUORUM_RELEASE, buf_slice(&r->key),
+	                     buf_slice(&r->value), NULL, 0, &r->calls[server].call))
+		r->sent |= bit;
+}
+
+static void release_send_all(struct quorum_release *r)
+{
+	for (size_t i = 0; i < r->q->opts.nservers; i++)
+		release_send(r, i);
+}
+
+struct quorum_release *quorum_release_new(struct quorum *q, struct slice key,
+                                          struct slice value, uint32_t among, int64_t lease_ms,
+                                          quorum_released_fn *fn, void *arg)
+{
+	struct quorum_release *r = xcalloc(1, sizeof(*r));
+
+	r->q = q;
+	buf_append(&r->key, key);
+	buf_append(&r->value, value);
+	/* Twice the lease: a slow server may begin the lease late. */
+	r->until = timers_now(q->opts.timers) + 2 * (double)lease_ms / 1000;
+	r->again_at = timers_now(q->opts.timers) + AGAIN_SECONDS;
+	r->acked = all_servers(q) & ~among;
+	r->fn = fn;
+	r->arg = arg;
+	if (q->nreleases == RELEASES_MAX)
+		release_end(container_of(q->releases.next, struct quorum_release, node));
+	list_append(&q->releases, &r->node);
+	q->nreleases++;
+	release_send_all(r);
+	return r;
+}
+
+size_t quorum_release_ndue(const struct quorum_release *r)
+{
+	return (size_t)__builtin_popcount(r->sent);
+}
+
+void quorum_release_forget(struct quorum_release *r)
+{
+	r->fn = NULL;
+	if (r->is_over && !r->sent)
+		release_free(r);
+}
+
+void quorum_releases_resend(struct quorum *q, size_t server)
+{
+	list_each (struct quorum_release, r, &q->releases, node)
+		release_send(r, server);
+}
+
+void quorum_tick(struct quorum *q)
+{
+	double now = timers_now(q->opts.timers);
+
+	list_drain (struct quorum_release, r, &q->releases, node) {
+		if (now >= r->until) {
+			release_end(r);
+		} else if (now >= r->again_at && !r->fn) {
+			r->again_at = now + AGAIN_SECONDS;
+			release_send_all(r);
+		}
+	}
+}
+
+void quorum_releases_free(struct quorum *q)
+{
+	struct quorum_release *r;
+
+	while ((r = list_first(&q->releases, struct quorum_release, node)))
+		release_end(r);
 }
