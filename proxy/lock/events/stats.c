@@ -256,8 +256,7 @@ static bool are_of_one_host(struct slice a, struct slice b)
 	return a.n && b.n && host_of(a).n && slice_eq(host_of(a), host_of(b));
 }
 
-/* Returns the hint for the event's line; NULL: there is none. */
-static const char *hint_of(enum lock_event e, const struct event_facts *facts)
+const char *event_hint(enum lock_event e, const struct event_facts *facts)
 {
 	if (e != LOCK_EVENT_DELETE_REFUSED)
 		return NULL;
@@ -269,17 +268,12 @@ static const char *hint_of(enum lock_event e, const struct event_facts *facts)
 	return NULL;
 }
 
-bool event_has_hint(enum lock_event e, const struct event_facts *facts)
-{
-	return hint_of(e, facts);
-}
-
 void event_log(const struct section_stats *s, enum lock_event e,
                const struct event_facts *facts, uint32_t suppressed)
 {
 	struct buf line = BUF_INIT;
 	struct quoted key = { "" };
-	const char *hint = hint_of(e, facts);
+	const char *hint = event_hint(e, facts);
 
 	buf_printf(&line, "%s mode=enforce %s=%s key=%s", event_names[e],
 	           stats_kind_word(s->kind), s->name, quote(&key, facts->key, EVENT_KEY_MAX));

@@ -201,8 +201,8 @@ bool event_is_logged(struct section_stats *s, enum lock_event e, double now,
 void event_log(const struct section_stats *s, enum lock_event e,
                const struct event_facts *facts, uint32_t suppressed);
 
-/* True if the event's line has a hint about the configuration. */
-bool event_has_hint(enum lock_event e, const struct event_facts *facts);
+/* Returns the hint about the configuration in the event's line; NULL: there is none. */
+const char *event_hint(enum lock_event e, const struct event_facts *facts);
 
 /* True if `seconds` is long enough to be logged. `limit_ms` 0: never. */
 bool event_is_long(double seconds, int64_t limit_ms);

@@ -56,7 +56,7 @@ static void watch_reads(struct holds *h, const struct lock_request *p,
                         const struct event_to_log *event)
 {
 	if (event->event != LOCK_EVENT_DELETE_REFUSED || lock_request_is_by_value(p) ||
-	    p->stats->watches_reads || event_has_hint(event->event, &event->facts))
+	    p->stats->watches_reads || event_hint(event->event, &event->facts))
 		return;
 	p->stats->watches_reads = true;
 	h->begins_watching = true;

@@ -27,13 +27,8 @@ struct rewrite {
 	struct lock_call *call;
 };
 
-/* Returns the limit of a lease for the scripts, which need one for each rule. */
-static inline int64_t rewrite_max_lease(const struct rule *rule)
-{
-	return rule->max_lease_ms ? rule->max_lease_ms : LEASE_MAX_MS;
-}
-
-/* Writes rewrite_max_lease() as an argument. Most rules have no limit. */
+/* Writes the limit of a lease for the scripts, which need one for each rule. Most rules have no
+ * limit. */
 static inline void rewrite_write_max_lease(struct buf *out, const struct rule *rule)
 {
 	if (rule->max_lease_ms)

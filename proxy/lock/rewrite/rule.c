@@ -314,7 +314,10 @@ static void write_take_wait(const struct rewrite *rw, const char *form, const st
 	script_call_write_queue_keys(rw->out, rw->opts, rw->req->argv[1],
 	                             rewrite_has_sidecar(rule));
 	resp_write_bulk(rw->out, rw->keys[0].token);
-	resp_write_bulk_int(rw->out, relative ? e->number : rewrite_max_lease(rule));
+	if (relative)
+		resp_write_bulk_int(rw->out, e->number);
+	else
+		rewrite_write_max_lease(rw->out, rule);
 	resp_write_bulk(rw->out, rw->opts->ticket);
 	resp_write_bulk_int(rw->out, wait);
 	resp_write_bulk(rw->out, rw->req->argv[2]);
