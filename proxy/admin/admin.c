@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "admin/admin.h"
 
 #include <errno.h>
 #include <stdatomic.h>

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include <stdint.h>
 #include <stdio.h>
 
 #include "admin/admin_internal.h"

@@ -8,7 +8,6 @@
 #include <stdatomic.h>
 
 #include "admin/admin_internal.h"
-#include "config/types.h"
 
 /* How often hasp checks whether all workers have paused or resumed. */
 #define PAUSE_SECONDS 0.01

@@ -10,7 +10,6 @@
 #include "config/option.h"
 #include "lock/events/stats.h"
 #include "resp/write.h"
-#include "worker/worker_ask.h"
 #include "worker/worker_live.h"
 #include "worker/worker_metrics.h"
 

@@ -2,7 +2,6 @@
 #include "admin/http.h"
 
 #include <microhttpd.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>

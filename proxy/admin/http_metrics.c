@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include "base/metrics.h"
-#include "config/types.h"
 #include "lock/events/stats.h"
 #include "worker/worker_metrics.h"
 

@@ -2,10 +2,8 @@
 #include "admin/http_internal.h"
 
 #include <stdatomic.h>
-#include <time.h>
 
 #include "base/clock.h"
-#include "base/json.h"
 #include "config/config.h"
 #include "lock/events/stats.h"
 #include "worker/worker_live.h"
