@@ -2,7 +2,6 @@
 #include "config/config.h"
 
 #include <stdatomic.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -4,7 +4,6 @@
 #include "config/config.h"
 #include "config/config_internal.h"
 #include "config/match.h"
-#include "config/sections.h"
 
 static void ownership_print(enum section section, const char *name, const void *base,
                             struct buf *out)

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-#include <stdbool.h>
-#include <stdint.h>
 #include <string.h>
 
 #include "config/config_internal.h"

@@ -4,12 +4,10 @@
  */
 #include "config/config_internal.h"
 
-#include <stddef.h>
 #include <string.h>
 
 #include "base/fatal.h"
 #include "base/network.h"
-#include "config/types.h"
 #include "config/value.h"
 
 #define MS INT64_C(1)

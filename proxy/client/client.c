@@ -8,8 +8,6 @@
 #include <stdio.h>
 
 #include "base/clock.h"
-#include "base/fatal.h"
-#include "base/log.h"
 #include "base/quote.h"
 #include "net/address.h"
 #include "policy/classifier.h"

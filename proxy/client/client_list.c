@@ -8,8 +8,6 @@
 
 #include <stdlib.h>
 
-#include "base/fatal.h"
-
 /* The low bits of an id are the worker's number, the others the client's number at the
  * worker. */
 #define WORKER_BITS 6

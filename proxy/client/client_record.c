@@ -12,7 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/fatal.h"
 #include "resp/write.h"
 
 enum record_kind {

@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/fatal.h"
 #include "net/dial.h"
 #include "policy/policy.h"
 

@@ -18,7 +18,6 @@
  */
 #include "client/op.h"
 
-#include "commands/command.h"
 #include "lock/guard/guard_op.h"
 #include "resp/write.h"
 #include "upstream/link.h"

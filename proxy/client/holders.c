@@ -18,7 +18,6 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
-#include "base/fatal.h"
 #include "base/glob.h"
 #include "commands/args.h"
 #include "lock/hold/holds.h"

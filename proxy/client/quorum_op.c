@@ -12,12 +12,10 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "base/fatal.h"
 #include "base/quote.h"
 #include "config/match.h"
 #include "config/types.h"
 #include "policy/context.h"
-#include "quorum/quorum.h"
 #include "resp/write.h"
 
 /* --- answers ------------------------------------------------------------------------------ */

@@ -3,8 +3,6 @@
 
 #include "base/fatal.h"
 #include "commands/args.h"
-#include "commands/command.h"
-#include "config/match.h"
 #include "lock/guard/checked_read.h"
 #include "watch/command_sample.h"
 

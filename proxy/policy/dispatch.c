@@ -5,7 +5,6 @@
 #include "commands/learn.h"
 #include "policy/classifier.h"
 #include "policy/lock.h"
-#include "policy/context.h"
 #include "policy/policy_internal.h"
 #include "policy/quorum_rule.h"
 #include "policy/watched.h"

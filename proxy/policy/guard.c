@@ -12,7 +12,6 @@
 
 #include "config/match.h"
 #include "lock/guard/checked_read.h"
-#include "lock/rewrite/guard.h"
 
 static const struct decision pass = { .verdict = DISPATCH_PASS };
 

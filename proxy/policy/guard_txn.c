@@ -12,7 +12,6 @@
 #include "base/fatal.h"
 #include "config/match.h"
 #include "config/types.h"
-#include "lock/rewrite/guard.h"
 #include "lock/rewrite/rewrite.h"
 #include "policy/classifier.h"
 #include "resp/write.h"

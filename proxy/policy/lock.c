@@ -13,7 +13,6 @@
 #include "config/match.h"
 #include "lock/hold/holds.h"
 #include "lock/rewrite/guard.h"
-#include "policy/context.h"
 #include "resp/write.h"
 
 /* The longest pattern of LOCK.LIST, in bytes: hasp matches the pattern against many keys. */

@@ -13,7 +13,6 @@
 #include "lock/guard/guard_op.h"
 #include "lock/guard/read_set.h"
 #include "lock/hold/holds.h"
-#include "lock/queue/waiters.h"
 #include "policy/classifier.h"
 #include "policy/lock.h"
 #include "policy/context.h"

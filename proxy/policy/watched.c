@@ -7,7 +7,6 @@
 #include "base/fatal.h"
 #include "base/sha1.h"
 #include "commands/args.h"
-#include "commands/command.h"
 #include "policy/policy_internal.h"
 #include "watch/command_sample.h"
 

@@ -14,7 +14,6 @@
 #include "base/log.h"
 #include "base/quote.h"
 #include "net/address.h"
-#include "net/listen.h"
 
 /* Permissions of the console's unix sockets. */
 #define CONSOLE_MODE 0600

@@ -10,7 +10,6 @@
 
 #include "base/fatal.h"
 #include "base/glob.h"
-#include "watch/discovery.h"
 #include "watch/tracker_internal.h"
 #include "watch/key_pattern.h"
 

@@ -4,13 +4,11 @@
  * proposes, and the patterns that need none. It works on a snapshot of the sums, because
  * merging thousands of patterns takes a while and no client's command may wait for that.
  */
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "base/fatal.h"
 #include "watch/discovery.h"
-#include "watch/key_pattern.h"
 #include "watch/tracker_internal.h"
 
 #define NAME_MAX_SIZE 48

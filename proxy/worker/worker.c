@@ -4,7 +4,6 @@
  * of each loop iteration, and once a second; the commands of other threads: reload, drain,
  * stop.
  */
-#include "worker/worker.h"
 
 #include <stdatomic.h>
 #include <stdio.h>

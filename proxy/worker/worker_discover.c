@@ -11,7 +11,6 @@
 
 #include "base/json.h"
 #include "base/log.h"
-#include "config/config.h"
 #include "config/match.h"
 #include "config/sections.h"
 #include "watch/shared_tracker.h"

@@ -11,7 +11,6 @@
 
 #include "base/clock.h"
 #include "base/fatal.h"
-#include "base/log.h"
 #include "commands/learn.h"
 #include "config/config.h"
 #include "lock/guard/check_commands.h"

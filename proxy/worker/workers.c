@@ -9,7 +9,6 @@
 
 #include "base/clock.h"
 #include "base/fatal.h"
-#include "base/log.h"
 #include "config/config.h"
 #include "lock/deadlock/wait_graph.h"
 #include "lock/events/stats.h"
