@@ -267,48 +267,29 @@ static struct decision turn_opaque(const struct context *x)
 	return d;
 }
 
-static struct decision subscribe(struct context *x, enum subscription kind, bool ends)
+static struct decision on_subscribe(struct context *x)
 {
+	static const struct {
+		enum subscription kind;
+		bool ends;
+	} commands[] = {
+		[SESSION_SUBSCRIBE] = { SUBSCRIBED_CHANNELS, false },
+		[SESSION_PSUBSCRIBE] = { SUBSCRIBED_PATTERNS, false },
+		[SESSION_SSUBSCRIBE] = { SUBSCRIBED_SHARDS, false },
+		[SESSION_UNSUBSCRIBE] = { SUBSCRIBED_CHANNELS, true },
+		[SESSION_PUNSUBSCRIBE] = { SUBSCRIBED_PATTERNS, true },
+		[SESSION_SUNSUBSCRIBE] = { SUBSCRIBED_SHARDS, true },
+	};
 	struct pending_request *r;
 
 	/* If EXEC runs SUBSCRIBE, Redis sends further frames after EXEC's reply. */
 	if (session_in_multi(x->session))
 		return turn_opaque(x);
 	r = pending_new(PENDING_SUBSCRIBE);
-	r->subscribe.kind = kind;
-	r->subscribe.ends = ends;
+	r->subscribe.kind = commands[x->what->session].kind;
+	r->subscribe.ends = commands[x->what->session].ends;
 	r->subscribe.acks = x->req->argc - 1;
 	return await_session(x, r);
-}
-
-static struct decision on_subscribe(struct context *x)
-{
-	return subscribe(x, SUBSCRIBED_CHANNELS, false);
-}
-
-static struct decision on_psubscribe(struct context *x)
-{
-	return subscribe(x, SUBSCRIBED_PATTERNS, false);
-}
-
-static struct decision on_ssubscribe(struct context *x)
-{
-	return subscribe(x, SUBSCRIBED_SHARDS, false);
-}
-
-static struct decision on_unsubscribe(struct context *x)
-{
-	return subscribe(x, SUBSCRIBED_CHANNELS, true);
-}
-
-static struct decision on_punsubscribe(struct context *x)
-{
-	return subscribe(x, SUBSCRIBED_PATTERNS, true);
-}
-
-static struct decision on_sunsubscribe(struct context *x)
-{
-	return subscribe(x, SUBSCRIBED_SHARDS, true);
 }
 
 /* True for CLIENT REPLY OFF or SKIP, after which Redis leaves out replies. In a transaction,
@@ -437,11 +418,11 @@ static const struct session_command session_commands[] = {
 	[SESSION_WATCH] = { on_watch, false, ROUTE_TRANSACTION },
 	[SESSION_UNWATCH] = { on_unwatch, true, ROUTE_TRANSACTION },
 	[SESSION_SUBSCRIBE] = { on_subscribe, true, ROUTE_PINNED },
-	[SESSION_PSUBSCRIBE] = { on_psubscribe, true, ROUTE_PINNED },
-	[SESSION_SSUBSCRIBE] = { on_ssubscribe, true, ROUTE_PINNED },
-	[SESSION_UNSUBSCRIBE] = { on_unsubscribe, true, ROUTE_PINNED },
-	[SESSION_PUNSUBSCRIBE] = { on_punsubscribe, true, ROUTE_PINNED },
-	[SESSION_SUNSUBSCRIBE] = { on_sunsubscribe, true, ROUTE_PINNED },
+	[SESSION_PSUBSCRIBE] = { on_subscribe, true, ROUTE_PINNED },
+	[SESSION_SSUBSCRIBE] = { on_subscribe, true, ROUTE_PINNED },
+	[SESSION_UNSUBSCRIBE] = { on_subscribe, true, ROUTE_PINNED },
+	[SESSION_PUNSUBSCRIBE] = { on_subscribe, true, ROUTE_PINNED },
+	[SESSION_SUNSUBSCRIBE] = { on_subscribe, true, ROUTE_PINNED },
 	[SESSION_RESET] = { on_reset, false, ROUTE_DEDICATED },
 	[SESSION_SCRIPT] = { on_script, true, ROUTE_DEDICATED },
 	[SESSION_QUIT] = { on_quit, false, ROUTE_PINNED },
