@@ -111,9 +111,9 @@ void policy_fini(struct policy_env *env)
 	freelist_fini(&env->guard_ops);
 }
 
-/* Makes hasp decide again about all commands, including those of waiting clients. */
-static void begin_generation(struct policy_env *env)
+void policy_use_commands(struct policy_env *env)
 {
+	/* Decide again about all commands, including those of waiting clients. */
 	classifier_reset(env->classifier);
 	env->generation++;
 }
@@ -140,10 +140,5 @@ void policy_use_config(struct policy_env *env, struct config *config)
 	env->reads_matter = false;
 	for (size_t i = 0; i < config->nrules; i++)
 		env->reads_matter |= lock_reads_matter(env, config->rules[i]);
-	begin_generation(env);
-}
-
-void policy_use_commands(struct policy_env *env)
-{
-	begin_generation(env);
+	policy_use_commands(env);
 }
