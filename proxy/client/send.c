@@ -194,25 +194,16 @@ void send_replacement(struct client *c, struct cursor *k, const struct decision 
 
 void send_count(struct client *c, const struct decision *d)
 {
-	enum command_outcome outcome = COMMAND_PASSED;
+	static const enum command_outcome outcomes[] = {
+		[DISPATCH_PASS] = COMMAND_PASSED,
+		[DISPATCH_CALL] = COMMAND_REWRITTEN,
+		[DISPATCH_GUARD] = COMMAND_GUARDED,
+	};
 
-	switch (d->verdict) {
-	case DISPATCH_PASS:
-		break;
-	case DISPATCH_CALL:
-		outcome = COMMAND_REWRITTEN;
-		break;
-	case DISPATCH_GUARD:
-		outcome = COMMAND_GUARDED;
-		break;
-	case DISPATCH_ASK_LOGIN: /* exchange.c counts the command after Redis' answer */
-	case DISPATCH_COUNT_WRITES:
-	case DISPATCH_DEFER:
-	case DISPATCH_LEARN:
-	case DISPATCH_NEED_MORE:
+	/* hasp will decide again. After ASK_LOGIN, exchange.c may count the command instead. */
+	if (d->verdict > DISPATCH_GUARD)
 		return;
-	}
-	if (d->is_refusal)
-		outcome = COMMAND_REFUSED;
-	metrics_count(&c->env->counters.commands[outcome], 1);
+	metrics_count(&c->env->counters.commands[d->is_refusal ? COMMAND_REFUSED
+	                                                       : outcomes[d->verdict]],
+	              1);
 }
