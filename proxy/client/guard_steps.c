@@ -32,10 +32,10 @@ static struct guard_op *op_of(const struct op_facts *f)
 
 /* --- sending ------------------------------------------------------------------------------ */
 
-static void send_word(struct op_send *s, const char *word)
+static void send_word(const struct op_facts *f, const char *word)
 {
-	resp_write_word(&s->bytes, word);
-	s->ndiscards++;
+	resp_write_word(&f->out->send.bytes, word);
+	f->out->send.ndiscards++;
 }
 
 /* Sends the command as it came, because the guards are acquired. */
@@ -180,18 +180,15 @@ void guard_steps_send(const struct op_facts *f, const struct op_request *call)
 static struct op_action wait_in_line(const struct op_facts *f, struct slice line)
 {
 	struct guard_op *op = op_of(f);
-	struct op_action a = { .act = OP_WAIT };
 
-	if (!guard_op_queue(op, line, &f->out->own, &f->out->lock)) {
-		a.act = OP_CLOSE;
-		return a;
-	}
+	if (!guard_op_queue(op, line, &f->out->own, &f->out->lock))
+		return (struct op_action){ .act = OP_CLOSE };
 	f->out->line = line;
 	f->out->wait_ms = op->wait_ms;
 	f->out->sent_at = op->sent_at;
 	f->out->stats = op->keys[op->queued_at].entry->stats;
 	(void)guard_op_step(op, GUARD_EVENT_QUEUED);
-	return a;
+	return (struct op_action){ .act = OP_WAIT };
 }
 
 /* Asks replicas whether they have the granted guards. The command waits for their answers. */
@@ -215,8 +212,10 @@ static bool has_acquired(const struct op_facts *f)
 }
 
 /* Releases acquired guards that the command did not read, or no longer needs. */
-static void release(const struct op_facts *f, struct op_send *s, enum guard_op_result result)
+static void release(const struct op_facts *f, enum guard_op_result result)
 {
+	struct op_send *s = &f->out->send;
+
 	if (f->has_link)
 		s->ndiscards += (unsigned)guard_op_write_release(op_of(f), result,
 		                                                 has_acquired(f), &s->bytes);
@@ -227,35 +226,30 @@ static void release(const struct op_facts *f, struct op_send *s, enum guard_op_r
 /* Releases the guards of a command whose wait failed. In front of a cluster, uses hasp's own
  * connection, so that a migrating slot does not delay the client. `withdrawn`: no server has
  * carried out the last request. */
-static void release_in_vain(const struct op_facts *f, struct op_send *s, bool withdrawn)
+static void release_in_vain(const struct op_facts *f, bool withdrawn)
 {
 	const struct guard_op *op = op_of(f);
 	bool granted = withdrawn && f->waiter && waiter_place(f->waiter);
 
 	if (!waiter_may_be_held_back(f->waiters))
-		release(f, s, GUARD_OP_FAILED);
+		release(f, GUARD_OP_FAILED);
 	else if (op->acquired || op->kind != GUARD_OP_SCRIPT || op->n > 1 || granted)
 		guard_op_release(op, GUARD_OP_FAILED, true);
 }
 
-/* Ends the operation, and makes the action send `answer`. If `answer` is empty, the link passes
- * Redis' reply. */
-static void complete(const struct op_facts *f, struct op_action *a, struct slice answer,
-                     enum guard_op_result result)
+/* Ends the operation with `answer`. If `answer` is empty, the link passes Redis' reply. */
+static struct op_action complete(const struct op_facts *f, struct slice answer,
+                                 enum guard_op_result result)
 {
 	guard_op_complete(op_of(f), result);
-	a->act = OP_DONE;
-	a->answer = answer;
+	return (struct op_action){ .act = OP_DONE, .answer = answer };
 }
 
 /* Ends an operation that had no effect in Redis. */
 static struct op_action end_in_vain(const struct op_facts *f, struct slice answer)
 {
-	struct op_action a = { .act = OP_DONE };
-
-	release(f, &f->out->send, GUARD_OP_FAILED);
-	complete(f, &a, answer, GUARD_OP_FAILED);
-	return a;
+	release(f, GUARD_OP_FAILED);
+	return complete(f, answer, GUARD_OP_FAILED);
 }
 
 void guard_steps_give_up(const struct op_facts *f)
@@ -263,18 +257,14 @@ void guard_steps_give_up(const struct op_facts *f)
 	guard_op_complete(op_of(f), GUARD_OP_FAILED);
 	/* Make Redis drop the queued commands of the application's transaction. */
 	if (op_of(f)->block_open)
-		send_word(&f->out->send, "DISCARD");
+		send_word(f, "DISCARD");
 }
 
 /* Ends a transaction without effect. `answer`: the answer to EXEC, or to one command. */
 static struct op_action abort_transaction(const struct op_facts *f, struct slice answer)
 {
-	struct op_action a = { .act = OP_DONE };
-
-	send_word(&f->out->send, "UNWATCH");
-	release(f, &f->out->send, GUARD_OP_FAILED);
-	complete(f, &a, answer, GUARD_OP_FAILED);
-	return a;
+	send_word(f, "UNWATCH");
+	return end_in_vain(f, answer);
 }
 
 /* Ends an operation that Redis answered. `answer`: part of `captured`, a constant, or empty. */
@@ -282,11 +272,11 @@ static struct op_action end_transaction(const struct op_facts *f, struct slice a
                                         enum guard_op_result result,
                                         const struct resp_reply *reply, struct slice captured)
 {
-	struct op_action a = { .act = OP_DONE };
+	struct op_action a;
 
 	(void)guard_op_step(op_of(f), GUARD_EVENT_REPLY);
-	release(f, &f->out->send, result);
-	complete(f, &a, answer, result);
+	release(f, result);
+	a = complete(f, answer, result);
 	if (f->request->kind != PENDING_EXEC)
 		return a;
 	a.act = OP_END;
@@ -328,7 +318,7 @@ static struct op_action fall_back_to_script(const struct op_facts *f)
 	struct op_action a = { .act = OP_AGAIN, .drops_head = true };
 
 	if (op->acquired)
-		release(f, &f->out->send, GUARD_OP_FAILED);
+		release(f, GUARD_OP_FAILED);
 	op->acquired = false;
 	return a;
 }
@@ -376,7 +366,7 @@ static struct op_action transaction_line(const struct op_facts *f, struct slice 
 
 	if (event == GUARD_EVENT_QUEUED && op->kind != GUARD_OP_WATCH_MULTI) {
 		a = wait_in_line(f, line);
-		send_word(&f->out->send, "UNWATCH");
+		send_word(f, "UNWATCH");
 		return a;
 	}
 	if (event == GUARD_EVENT_GRANTED)
@@ -472,13 +462,10 @@ static struct op_action transaction_reply(const struct op_facts *f, const struct
 	static const struct slice too_long = SLICE_LIT(
 		"-ERR hasp: Redis has run the command, but the reply is longer than 16 MB\r\n");
 	struct guard_op *op = op_of(f);
-	struct op_action a = { .act = OP_AWAIT };
 
-	if (op->phase != GUARD_OP_EXECUTE) {
-		/* Before EXEC, all replies are lines: hasp does not understand this one. */
-		a.act = OP_CLOSE;
-		return a;
-	}
+	/* Before EXEC, all replies are lines: hasp does not understand this one. */
+	if (op->phase != GUARD_OP_EXECUTE)
+		return (struct op_action){ .act = OP_CLOSE };
 	if (e->captured.n || guard_steps_forward(op) || e->reply->nil)
 		return end_execution(f, e->reply, e->captured);
 	/* The link has not kept the reply, which was longer than LINK_CAPTURE_MAX. */
@@ -508,12 +495,10 @@ static struct op_action end_wait_in_vain(const struct op_facts *f, struct slice 
 {
 	struct guard_op *op = op_of(f);
 	bool withdrawn = guard_steps_may_be_withdrawn(op);
-	struct op_action a = { .act = OP_DONE };
 
 	(void)guard_op_step(op, GUARD_EVENT_TIMED_OUT);
-	release_in_vain(f, &f->out->send, withdrawn);
-	complete(f, &a, answer, GUARD_OP_FAILED);
-	return a;
+	release_in_vain(f, withdrawn);
+	return complete(f, answer, GUARD_OP_FAILED);
 }
 
 static struct op_action timed_out(const struct op_facts *f)
