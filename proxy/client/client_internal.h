@@ -547,16 +547,12 @@ void complete_exec_refuse(struct client *c, struct pending_request *exec);
 
 /* --- guard_events.c ----------------------------------------------------------------------- */
 
-/* Records that the error `line` refused the command `current`. Ignores errors that are not
- * about guards. */
-void guard_events_refused(struct client *c, struct slice line);
+struct op_event;
+/* Counts and logs how the event affects a guard's owner and its waiters: an error that refuses
+ * the command, or the end of the client's wait. */
+void guard_events_note(struct client *c, const struct op_event *e);
 /* Records that the client joins the line for a guard. Call this before it has a place. */
 void guard_events_queued(struct client *c);
-/* Record how the client's wait for a guard ended: with the guard, or by a time-out. */
-void guard_events_granted(struct client *c);
-void guard_events_timed_out(struct client *c);
-/* Records that the client's wait was part of a deadlock. */
-void guard_events_deadlock(struct client *c);
 
 /* --- holders.c ---------------------------------------------------------------------------- */
 

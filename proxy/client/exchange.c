@@ -331,19 +331,6 @@ static void send_next_step(struct client *c, bool eval)
 	await_reply(c);
 }
 
-/* Counts and logs how a guard's owner and its waiters affect each other. */
-static void note_guard_event(struct client *c, const struct op_event *e)
-{
-	if (e->kind == OP_LINE && slice_starts(e->line, SLICE_LIT("-")))
-		guard_events_refused(c, e->line);
-	else if (e->kind == OP_GRANTED)
-		guard_events_granted(c);
-	else if (e->kind == OP_TIMED_OUT)
-		guard_events_timed_out(c);
-	else if (e->kind == OP_DEADLOCK)
-		guard_events_deadlock(c);
-}
-
 /* Handles an event. Returns true if the event's line goes to the client unchanged. */
 static bool exchange_event(struct client *c, const struct op_event *e)
 {
@@ -362,7 +349,7 @@ static bool exchange_event(struct client *c, const struct op_event *e)
 		describe_outage(c, &outage);
 	f.outage = buf_slice(&outage);
 	if (c->current->guard_op) {
-		note_guard_event(c, e);
+		guard_events_note(c, e);
 		a = guard_steps_step(&f, e);
 	} else {
 		a = lock_op_step(&f, e);

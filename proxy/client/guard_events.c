@@ -6,6 +6,7 @@
 #include "client/client_internal.h"
 
 #include "base/clock.h"
+#include "client/op.h"
 #include "lock/events/stats.h"
 
 /* True if `line` is one of hasp's errors about the guard of `key`. */
@@ -90,12 +91,8 @@ static void count_waits(const struct guard_op_key *k)
 	count_contended(k, CONTENTION_WAITED);
 }
 
-static void count_timed_out(struct client *c, const struct guard_op_key *k)
-{
-	count_in_vain(c, k, STAT_TIMED_OUT, LOCK_EVENT_WAIT_TIMED_OUT);
-}
-
-void guard_events_refused(struct client *c, struct slice line)
+/* Handles the error `line` for `current`. Ignores errors that are not about guards. */
+static void count_refused(struct client *c, struct slice line)
 {
 	const struct guard_op *op = c->current->guard_op;
 	const struct guard_op_key *k = refused_key(op, line);
@@ -110,7 +107,7 @@ void guard_events_refused(struct client *c, struct slice line)
 		/* The wait ended before the client joined the queue, so count it here. */
 		if (!waiter_place(c->waiter))
 			count_waits(k);
-		count_timed_out(c, k);
+		count_in_vain(c, k, STAT_TIMED_OUT, LOCK_EVENT_WAIT_TIMED_OUT);
 	} else if (k->acquires) {
 		stats_add(k->entry->stats, STAT_REFUSED);
 		count_contended(k, CONTENTION_REFUSED);
@@ -136,9 +133,8 @@ void guard_events_queued(struct client *c)
 		count_waits(queued_key(c));
 }
 
-void guard_events_granted(struct client *c)
+static void count_granted(struct client *c, const struct guard_op_key *k)
 {
-	const struct guard_op_key *k = queued_key(c);
 	const struct section_stats *stats = k->entry->stats;
 	double waited = waiter_waited(c->waiter);
 
@@ -148,12 +144,16 @@ void guard_events_granted(struct client *c)
 		log_guard_event(c, k, LOCK_EVENT_WAITED_LONG, waited);
 }
 
-void guard_events_timed_out(struct client *c)
+void guard_events_note(struct client *c, const struct op_event *e)
 {
-	count_timed_out(c, queued_key(c));
-}
+	const struct guard_op_key *k = queued_key(c);
 
-void guard_events_deadlock(struct client *c)
-{
-	count_in_vain(c, queued_key(c), STAT_DEADLOCKS, LOCK_EVENT_DEADLOCK);
+	if (e->kind == OP_LINE && slice_starts(e->line, SLICE_LIT("-")))
+		count_refused(c, e->line);
+	else if (e->kind == OP_GRANTED)
+		count_granted(c, k);
+	else if (e->kind == OP_TIMED_OUT)
+		count_in_vain(c, k, STAT_TIMED_OUT, LOCK_EVENT_WAIT_TIMED_OUT);
+	else if (e->kind == OP_DEADLOCK)
+		count_in_vain(c, k, STAT_DEADLOCKS, LOCK_EVENT_DEADLOCK);
 }
