@@ -166,8 +166,8 @@ void clients_init(struct client_env *env);
  * `listen` that accepted the connection; it outlives the client. `tls`: NULL if the connection
  * is not encrypted. `behind`: the client's address in the load balancer's PROXY header, AF_INET
  * or AF_INET6; NULL: there was no such header. */
-void client_new(struct client_env *env, int fd, const char *listener, struct tls *tls,
-                const struct sockaddr_storage *behind);
+struct client *client_new(struct client_env *env, int fd, const char *listener, struct tls *tls,
+                          const struct sockaddr_storage *behind);
 
 /* As client_new(), for a client that another hasp hands over. `record`: what the other hasp
  * knew of the client; client_record_check() has accepted it. */

@@ -585,14 +585,10 @@ void exchange_resume(struct client *c);
 
 /* As link_ops.on_line() and on_reply(), for `current`. */
 bool exchange_on_line(struct client *c, struct slice line);
-/* Implements link_ops.is_late() for `current`, if it is a call on a lock. */
-bool exchange_is_late(const struct client *c);
 void exchange_on_reply(struct client *c, const struct resp_reply *reply, struct slice captured);
 
 /* Handles a command of the application's transaction that Redis refused to queue. */
 void exchange_refuse_queued(struct client *c);
-/* True if the client gets the reply to `current`, a guarded EXEC, unchanged. */
-bool exchange_forwards(const struct client *c);
 
 /* Returns how many replies to `current` are due; 0 if `current` is NULL or not in flight. */
 size_t exchange_due(const struct client *c);

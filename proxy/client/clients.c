@@ -72,8 +72,8 @@ void clients_init(struct client_env *env)
 	pool_set_ops(env->node->pool, &replies_pool_ops);
 }
 
-static struct client *make_client(struct client_env *env, int fd, const char *listener,
-                                  struct tls *tls, const struct sockaddr_storage *behind)
+struct client *client_new(struct client_env *env, int fd, const char *listener, struct tls *tls,
+                          const struct sockaddr_storage *behind)
 {
 	struct client *c = xcalloc(1, sizeof(*c));
 	struct sockaddr_storage peer = { 0 };
@@ -109,16 +109,10 @@ static struct client *make_client(struct client_env *env, int fd, const char *li
 	return c;
 }
 
-void client_new(struct client_env *env, int fd, const char *listener, struct tls *tls,
-                const struct sockaddr_storage *behind)
-{
-	(void)make_client(env, fd, listener, tls, behind);
-}
-
 void client_take_over(struct client_env *env, int fd, const char *listener,
                       const struct resp_view *record)
 {
-	struct client *c = make_client(env, fd, listener, NULL, NULL);
+	struct client *c = client_new(env, fd, listener, NULL, NULL);
 
 	client_record_apply(record, c);
 	if (c->active_at >= c->since)
@@ -257,19 +251,14 @@ static void sweep_logins(struct client_env *env, double now)
 	}
 }
 
-static void sweep_draining(struct client_env *env)
-{
-	list_drain (struct client, c, &env->clients, node)
-		drain_client(c);
-}
-
 void clients_sweep(struct client_env *env)
 {
 	sweep_finishing(env, env->policy.now);
-	if (env->phase == CLIENTS_DRAINING)
-		sweep_draining(env);
-	else
+	if (env->phase != CLIENTS_DRAINING)
 		sweep_idle(env, env->policy.now);
+	else
+		list_drain (struct client, c, &env->clients, node)
+			drain_client(c);
 	sweep_logins(env, env->policy.now);
 }
 

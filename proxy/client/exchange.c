@@ -502,15 +502,10 @@ void exchange_resume(struct client *c)
  * connection that sends more than ten arguments, as script calls have. */
 static void ask_login(struct client *c)
 {
-	struct buf out = BUF_INIT;
-
-	resp_write_word(&out, "PING");
-	send_bytes(c, buf_slice(&out));
-	buf_release(&out);
+	send_bytes(c, SLICE_LIT("*1\r\n$4\r\nPING\r\n"));
 	link_expect(&c->user, LINK_NOTIFY | LINK_INTERCEPT | LINK_INTERCEPT_STATUS, c->current);
-	session_await(&c->session, c->current);
 	c->asks_login = true;
-	client_park(c, CLIENT_PARKED_REPLY);
+	await_reply(c);
 }
 
 /* For DISPATCH_COUNT_WRITES: writes a key and deletes it. The key also expires, because the
@@ -528,8 +523,7 @@ static void count_writes(struct client *c)
 	buf_release(&out);
 	link_expect(&c->user, LINK_NOTIFY | LINK_INTERCEPT | LINK_INTERCEPT_STATUS, c->current);
 	link_expect(&c->user, LINK_DISCARD, NULL);
-	session_await(&c->session, c->current);
-	client_park(c, CLIENT_PARKED_REPLY);
+	await_reply(c);
 }
 
 /* Handles the reply to count_writes(). Returns true for an error, which the client gets. */
@@ -542,13 +536,6 @@ static bool on_count_line(struct client *c, struct slice line)
 	return false;
 }
 
-/* True if the request ends a transaction that is open in Redis. Such a client has logged in,
- * and Redis would queue a PING before the EXEC. */
-static bool is_in_transaction(const struct pending_request *r)
-{
-	return r->kind == PENDING_EXEC;
-}
-
 bool exchange_start(struct client *c, struct context *x, const struct decision *d)
 {
 	c->current = d->pending;
@@ -557,8 +544,10 @@ bool exchange_start(struct client *c, struct context *x, const struct decision *
 		count_writes(c);
 		return true;
 	}
+	/* A client in a transaction has logged in, and Redis would queue a PING before the
+	 * EXEC. */
 	if (c->current->kind == PENDING_LOGIN ||
-	    (client_must_log_in(c) && !is_in_transaction(c->current))) {
+	    (client_must_log_in(c) && c->current->kind != PENDING_EXEC)) {
 		ask_login(c);
 		return true;
 	}
@@ -609,11 +598,6 @@ bool exchange_on_line(struct client *c, struct slice line)
 	return exchange_event(c, &(struct op_event){ .kind = OP_LINE, .line = line });
 }
 
-bool exchange_is_late(const struct client *c)
-{
-	return lock_op_is_late(c->current->lock_request);
-}
-
 static void reply_to_guarded(struct client *c, const struct resp_reply *reply,
                              struct slice captured)
 {
@@ -659,11 +643,6 @@ void exchange_refuse_queued(struct client *c)
 	transaction_abort(&c->session.txn);
 	if (c->current && c->current->guard_op && c->current->guard_op->kind == GUARD_OP_BLOCK)
 		c->current->guard_op->aborted = true;
-}
-
-bool exchange_forwards(const struct client *c)
-{
-	return guard_steps_forward(c->current->guard_op);
 }
 
 size_t exchange_due(const struct client *c)

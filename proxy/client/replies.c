@@ -256,7 +256,8 @@ static bool on_is_late(void *owner, void *tag)
 	const struct client *c = client_of(owner);
 	const struct pending_request *r = tag;
 
-	return r->kind == PENDING_EXEC ? lock_op_exec_is_late(r) : exchange_is_late(c);
+	return r->kind == PENDING_EXEC ? lock_op_exec_is_late(r)
+	                               : lock_op_is_late(c->current->lock_request);
 }
 
 /* Handles a late reply to EXEC. Returns true if the client gets this reply. */
@@ -299,7 +300,8 @@ static bool on_line(void *owner, void *tag, struct slice line)
 		           slice_starts(line, SLICE_LIT("-EXECABORT "));
 		return true;
 	}
-	if (r->kind == PENDING_EXEC && (r != c->current || exchange_forwards(c)))
+	if (r->kind == PENDING_EXEC &&
+	    (r != c->current || guard_steps_forward(c->current->guard_op)))
 		return on_late_exec(c, r, line);
 	return exchange_on_line(c, line);
 }
