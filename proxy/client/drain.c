@@ -172,11 +172,10 @@ static void take_back(struct client *c)
 
 bool drain_answered(struct client_env *env, bool taken)
 {
-	struct client *c;
+	struct client *c = list_first(&env->handed, struct client, node);
 
-	if (list_empty(&env->handed))
+	if (!c)
 		return false;
-	c = container_of(env->handed.next, struct client, node);
 	env->nhanded--;
 	if (taken)
 		client_close(c, "handed over");

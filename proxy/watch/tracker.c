@@ -95,12 +95,10 @@ void tracker_client_rename(struct tracker_client *c, uint64_t name)
 void tracker_client_free(struct tracker *d, struct tracker_client *c, double now)
 {
 	c->is_closing = true;
-	while (!list_empty(&c->holds))
-		tracker_hold_leave(d, container_of(c->holds.next, struct held_lock, in_client),
-		                   now);
-	while (!list_empty(&c->reads))
-		tracker_last_read_free(
-			d, container_of(c->reads.next, struct last_read, in_client));
+	list_drain (struct held_lock, h, &c->holds, in_client)
+		tracker_hold_leave(d, h, now);
+	list_drain (struct last_read, r, &c->reads, in_client)
+		tracker_last_read_free(d, r);
 	client_label_set(&c->label, NULL);
 	free(c);
 }
@@ -137,8 +135,8 @@ struct key_group *tracker_rule(struct tracker *t, enum observed_kind kind, const
 
 static void group_fini(struct tracker *d, struct key_group *s)
 {
-	while (!list_empty(&s->keys))
-		tracker_key_free(d, container_of(s->keys.next, struct key, in_group));
+	list_drain (struct key, k, &s->keys, in_group)
+		tracker_key_free(d, k);
 	d->used -= s->lock ? tracker_cost(sizeof(*s->lock)) : 0;
 	d->used -= s->guard ? tracker_cost(sizeof(*s->guard)) : 0;
 	free(s->lock);
@@ -175,11 +173,8 @@ void tracker_clear(struct tracker *d, double now)
 
 void tracker_free(struct tracker *d)
 {
-	struct list *node;
-
 	tracker_empty(d);
-	while ((node = list_shift(&d->rules))) {
-		struct observed_rule *rule = container_of(node, struct observed_rule, node);
+	list_shift_each (struct observed_rule, rule, &d->rules, node) {
 		group_fini(d, &rule->group);
 		free(rule->name);
 		free(rule);

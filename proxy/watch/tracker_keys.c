@@ -71,11 +71,10 @@ void key_note_write(struct key *k, const struct tracker_client *c, uint64_t valu
 
 void tracker_key_free(struct tracker *d, struct key *k)
 {
-	while (!list_empty(&k->holds))
-		tracker_hold_free(d, container_of(k->holds.next, struct held_lock, in_key));
-	while (!list_empty(&k->reads))
-		tracker_last_read_free(d,
-		                       container_of(k->reads.next, struct last_read, in_key));
+	list_drain (struct held_lock, h, &k->holds, in_key)
+		tracker_hold_free(d, h);
+	list_drain (struct last_read, r, &k->reads, in_key)
+		tracker_last_read_free(d, r);
 	map_remove(&d->keys, &k->node);
 	list_remove(&k->in_group);
 	k->group->nkeys--;

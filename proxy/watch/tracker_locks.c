@@ -25,8 +25,7 @@ static uint64_t owner_of(const struct tracker_act *a)
 
 static struct held_lock *newest_hold(const struct key *k)
 {
-	return list_empty(&k->holds) ? NULL
-	                             : container_of(k->holds.prev, struct held_lock, in_key);
+	return list_entry(k->holds.prev, &k->holds, struct held_lock, in_key);
 }
 
 /* Returns the newest hold that existed when the act's command arrived: replies of several links

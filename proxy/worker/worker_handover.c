@@ -239,9 +239,8 @@ void worker_handover_take(struct worker *w, struct worker_cmd *cmd)
 
 void worker_handover_refuse(struct worker *w)
 {
-	while (!list_empty(&w->handover.predecessors))
-		predecessor_end(
-			container_of(w->handover.predecessors.next, struct predecessor, node));
+	list_drain (struct predecessor, s, &w->handover.predecessors, node)
+		predecessor_end(s);
 }
 
 /* --- both --------------------------------------------------------------------------------- */
