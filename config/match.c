@@ -102,6 +102,13 @@ void match_section(struct matcher *m, struct slice key, const struct rule **rule
 	*guard = guard_at(m, i);
 }
 
+const struct rule *match_enforced_rule(struct matcher *m, struct slice key)
+{
+	const struct rule *rule = match_rule(m, key);
+
+	return rule && rule->mode == MODE_ENFORCE ? rule : NULL;
+}
+
 const struct guard *match_enforced_guard(struct matcher *m, struct slice key)
 {
 	const struct guard *g = match_guard(m, key);

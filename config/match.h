@@ -44,7 +44,8 @@ const struct guard *match_guard(struct matcher *m, struct slice key);
 void match_section(struct matcher *m, struct slice key, const struct rule **rule,
                    const struct guard **guard);
 
-/* Like match_guard(), but also NULL if the guard only observes. */
+/* Like match_rule() and match_guard(), but also NULL if the section only observes. */
+const struct rule *match_enforced_rule(struct matcher *m, struct slice key);
 const struct guard *match_enforced_guard(struct matcher *m, struct slice key);
 
 /* Flags for the first byte of a key: the key may have a rule, may have a guard, or may be

@@ -24,18 +24,10 @@ struct ownership {
 	struct buf key;
 };
 
-/* Returns the rule by which hasp checks the owners of the key's lock; NULL: there is none. */
-static const struct rule *ownership_rule(struct matcher *m, struct slice key)
-{
-	const struct rule *rule = match_rule(m, key);
-
-	return rule && rule->mode == MODE_ENFORCE ? rule : NULL;
-}
-
 static bool ownership_rule_changes(const struct ownership *o, struct buf *why)
 {
-	const struct rule *was = ownership_rule(o->running, buf_slice(&o->key));
-	const struct rule *will = ownership_rule(o->next, buf_slice(&o->key));
+	const struct rule *was = match_enforced_rule(o->running, buf_slice(&o->key));
+	const struct rule *will = match_enforced_rule(o->next, buf_slice(&o->key));
 	const char *option = "owner";
 
 	if (!was || !will)

@@ -123,14 +123,6 @@ static void find_own_of_verb(struct context *x)
 
 /* --- commands that may release a lock ----------------------------------------------------- */
 
-/* Returns the key's rule if the rule is in mode ENFORCE; else NULL. */
-static const struct rule *enforced_rule(const struct context *x, struct slice key)
-{
-	const struct rule *rule = match_rule(x->env->matcher, key);
-
-	return rule && rule->mode == MODE_ENFORCE ? rule : NULL;
-}
-
 /* hasp notes a script's arguments of up to this many bytes, and at most this many of them. */
 #define NOTED_VALUE_MAX 4096
 #define NOTED_ARGS_MAX 16
@@ -236,7 +228,7 @@ static const char OTHERS_OWNER[] = "ERR AS names the owner of another client";
 static void write_info(struct context *x, struct slice key, struct lock_call *call)
 {
 	struct policy_env *env = x->env;
-	const struct rule *rule = enforced_rule(x, key);
+	const struct rule *rule = match_enforced_rule(env->matcher, key);
 	enum lock_kind kind = LOCK_KIND_GUARD;
 
 	if (rule) {
@@ -251,9 +243,8 @@ static void write_info(struct context *x, struct slice key, struct lock_call *ca
 
 bool lock_info_is_of_guard(const struct policy_env *env, struct slice key)
 {
-	const struct rule *rule = match_rule(env->matcher, key);
-
-	return !(rule && rule->mode == MODE_ENFORCE) && match_enforced_guard(env->matcher, key);
+	return !match_enforced_rule(env->matcher, key) &&
+	       match_enforced_guard(env->matcher, key);
 }
 
 /* True if `owner`, named by AS, is a token that hasp made for another client. */
@@ -273,7 +264,7 @@ static inline const char *key_refusal(struct context *x, struct slice key)
 {
 	if (x->env->reserved_keys_protected && x->what->verb != VERB_INFO && match_is_own(key))
 		return reserved_keys_error;
-	return enforced_rule(x, key) ? RULES_LOCK : NULL;
+	return match_enforced_rule(x->env->matcher, key) ? RULES_LOCK : NULL;
 }
 
 /* Returns why the verb may not use the owner; NULL: it may. */
@@ -435,7 +426,7 @@ static struct lock_request *write_verb(struct context *x, struct lock_call *call
 	if (x->what->verb == VERB_INFO && is_added_to(x->session))
 		x->opts.resp3 = false;
 	if (x->what->verb == VERB_INFO && x->req->argc == 2 &&
-	    (enforced_rule(x, x->req->argv[1]) ||
+	    (match_enforced_rule(env->matcher, x->req->argv[1]) ||
 	     match_enforced_guard(env->matcher, x->req->argv[1]))) {
 		write_info(x, x->req->argv[1], call);
 		return NULL;
