@@ -9,7 +9,8 @@
 
 /* --- lists of strings --- */
 
-void strings_append(struct strings *list, const char *text, int line)
+/* Appends the words of `text`, between blanks or commas. `line`: their line in the file. */
+static void strings_append(struct strings *list, const char *text, int line)
 {
 	static const char between[] = " \t\r\n\v\f,";
 
@@ -27,7 +28,7 @@ void strings_append(struct strings *list, const char *text, int line)
 	}
 }
 
-void strings_clear(struct strings *list)
+static void strings_clear(struct strings *list)
 {
 	for (size_t i = 0; i < list->n; i++)
 		free(list->v[i]);

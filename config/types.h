@@ -26,11 +26,6 @@ static inline struct slice strings_at(const struct strings *list, size_t i)
 	return slice_of(list->v[i], list->lengths[i]);
 }
 
-/* Appends the words of `text`, between blanks or commas. `line`: their line in the file. */
-void strings_append(struct strings *list, const char *text, int line);
-
-void strings_clear(struct strings *list);
-
 /* The files that a configuration was read from. Lines are numbered through all files, in the
  * order of reading, so that a line's number also identifies its file. */
 struct source {
