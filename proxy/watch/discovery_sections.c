@@ -47,14 +47,20 @@ const char *words_time(struct words *w, double seconds)
 	return w->text;
 }
 
-int words_round_up(const int *steps, double least)
+/* Returns the first of `steps`, which end with 0, that is at least `least`; else the last
+ * one. */
+static int words_round_up(const int *steps, double least)
 {
 	while (steps[1] && *steps < least)
 		steps++;
 	return *steps;
 }
 
-bool finding_has_name(const struct finding *f)
+/* The arguments of %.*s for the pattern. */
+#define PATTERN(f) (int)buf_len(&(f)->pattern), buf_head(&(f)->pattern)
+
+/* True if the pattern has any character besides `*` and `?`. */
+static bool finding_has_name(const struct finding *f)
 {
 	struct slice p = buf_slice(&f->pattern);
 
@@ -64,7 +70,7 @@ bool finding_has_name(const struct finding *f)
 	return false;
 }
 
-void discovery_put_example(struct buf *out, const struct finding *f)
+static void put_example(struct buf *out, const struct finding *f)
 {
 	if (!f->example)
 		return;
@@ -401,7 +407,7 @@ void discovery_put_lock(struct buf *out, const struct finding *f, const char *na
 	bool asks;
 
 	put_lock_use(out, f);
-	discovery_put_example(out, f);
+	put_example(out, f);
 	put_harm(out, l, &v);
 	put_order(out, f);
 	put_owner_reason(out, l, &v);
@@ -679,7 +685,7 @@ void discovery_put_guard(struct buf *out, const struct finding *f, const char *n
 	const struct guard_sums *g = &f->guard;
 
 	put_guard_use(out, f);
-	discovery_put_example(out, f);
+	put_example(out, f);
 	put_lost(out, f);
 	buf_printf(out, ";   between read and write: %s (median), %s (p99); up to %s at once\n",
 	           TIME(durations_at(&g->between, 0.5)), TIME(durations_at(&g->between, 0.99)),

@@ -451,15 +451,6 @@ struct words {
 const char *words_number(struct words *w, uint64_t n);
 const char *words_count(struct words *w, uint64_t n, const char *what);
 const char *words_time(struct words *w, double seconds);
-/* Returns the first of `steps`, which end with 0, that is at least `least`; else the last
- * one. */
-int words_round_up(const int *steps, double least);
-/* The arguments of %.*s for the pattern. */
-#define PATTERN(f) (int)buf_len(&(f)->pattern), buf_head(&(f)->pattern)
-/* True if the pattern has any character besides `*` and `?`. */
-bool finding_has_name(const struct finding *f);
-/* Appends an example of the finding's keys, if it has one. */
-void discovery_put_example(struct buf *out, const struct finding *f);
 
 /* If clients took fewer locks than this, there is little evidence. */
 #define TAKEN_ENOUGH 20
