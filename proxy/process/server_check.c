@@ -141,27 +141,6 @@ int server_find(struct server_place *s, const struct config *c, struct buf *why)
 	return 0;
 }
 
-/* Asks each sentinel, and calls `fn` with the address of the primary that the sentinel named.
- * If it named none, `primary` is NULL, and `why` has the reason. */
-static void server_find_each(const struct config *c,
-                             void (*fn)(void *arg, const char *sentinel, const char *primary,
-                                        struct slice why),
-                             void *arg)
-{
-	struct buf request = BUF_INIT;
-
-	sentinel_write_question(&request, c->master);
-	for (size_t i = 0; i < c->sentinels.n; i++) {
-		struct sentinel_answer answer;
-		struct buf why = BUF_INIT;
-		int rc = ask_sentinel(&answer, c, c->sentinels.v[i], buf_slice(&request), &why);
-
-		fn(arg, c->sentinels.v[i], rc == 0 ? answer.name : NULL, buf_slice(&why));
-		buf_release(&why);
-	}
-	buf_release(&request);
-}
-
 /* --- answers ------------------------------------------------------------------------------ */
 
 static void note_version(struct server_check *c, struct slice version)
@@ -483,24 +462,36 @@ static void check_all(struct server_check *c)
 	tell_permissions(c);
 }
 
-static void tell_sentinel(void *arg, const char *sentinel, const char *primary,
-                          struct slice why)
+/* Asks each sentinel for the address of the primary, and reports its answer. */
+static void check_sentinels(struct server_check *c)
 {
-	struct server_check *c = arg;
+	const struct config *config = c->config;
+	struct buf request = BUF_INIT, why = BUF_INIT;
 
-	if (primary)
-		buf_printf(c->good, "Sentinel at %s: %s is at %s\n", sentinel,
-		           c->config->master, primary);
-	else if (slice_starts(why, SLICE_LIT("ERR unknown command")))
-		buf_printf(c->warnings,
-		           "%s: %s is not a Sentinel, but 'sentinels' of [upstream] names it; "
-		           "expected a Sentinel, or 'address' for a single server\n",
-		           config_name(c->config), sentinel);
-	else
-		buf_printf(c->warnings,
-		           "%s: Sentinel at %s does not report the address of %s: %.*s\n",
-		           config_name(c->config), sentinel, c->config->master, (int)why.n,
-		           why.p);
+	sentinel_write_question(&request, config->master);
+	for (size_t i = 0; i < config->sentinels.n; i++) {
+		const char *sentinel = config->sentinels.v[i];
+		struct sentinel_answer answer;
+
+		buf_clear(&why);
+		if (ask_sentinel(&answer, config, sentinel, buf_slice(&request), &why) == 0)
+			buf_printf(c->good, "Sentinel at %s: %s is at %s\n", sentinel,
+			           config->master, answer.name);
+		else if (slice_starts(buf_slice(&why), SLICE_LIT("ERR unknown command")))
+			buf_printf(c->warnings,
+			           "%s: %s is not a Sentinel, but 'sentinels' of [upstream] "
+			           "names it; expected a Sentinel, or 'address' for a single "
+			           "server\n",
+			           config_name(config), sentinel);
+		else
+			buf_printf(c->warnings,
+			           "%s: Sentinel at %s does not report the address of %s: "
+			           "%.*s\n",
+			           config_name(config), sentinel, config->master,
+			           (int)buf_len(&why), buf_head(&why));
+	}
+	buf_release(&request);
+	buf_release(&why);
 }
 
 void server_check(const struct config *config, struct buf *good, struct buf *warnings)
@@ -509,7 +500,7 @@ void server_check(const struct config *config, struct buf *good, struct buf *war
 	struct buf why = BUF_INIT;
 
 	if (config->master)
-		server_find_each(config, tell_sentinel, &c);
+		check_sentinels(&c);
 	if (server_find(&c.server, config, &why) == 0)
 		check_all(&c);
 	else
