@@ -214,7 +214,7 @@ bool dispatch_queue_plain(const struct policy_env *env, struct session *s, struc
 {
 	transaction_add(&s->txn, n);
 	if (env->guards_enforce)
-		guard_txn_keep_plain(env, &s->txn, bytes, n);
+		guard_txn_keep_bytes(env, &s->txn, bytes, n, n);
 	return env->guards_enforce;
 }
 

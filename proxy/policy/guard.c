@@ -56,21 +56,6 @@ static bool may_acquire_optimistically(const struct context *x, const struct gua
 	       !guard_is_waited_for(x, k->v->key);
 }
 
-static struct guard_op *new_op(const struct context *x, const struct guard_keys *k,
-                               enum guard_op_kind kind)
-{
-	struct policy_env *env = x->env;
-	struct guarded_command g = {
-		x->req, k->v, k->n, x->keys, k->wait_ms, k->replicas, k->replicas_timeout_ms
-	};
-	struct guard_op *op = guard_op_new(env->read_sets, &env->guard_ops,
-	                                   &context_own_locks(x)->read_set, x->session->db, &g,
-	                                   kind, env->now);
-
-	op->writes = k->writes;
-	return op;
-}
-
 static struct decision begin_op(struct context *x, struct guard_op *op)
 {
 	return context_guard(pending_new_of(&x->env->pending, PENDING_GUARD), op);
@@ -100,7 +85,7 @@ static struct decision call_opaque(struct context *x, struct guard_keys *k, bool
 		rewrite_guard_write(&x->env->rewritten, &g, &x->opts);
 	else
 		rewrite_guard_read(&x->env->rewritten, &g, &x->opts, false);
-	guard_op_assume(new_op(x, k, GUARD_OP_SCRIPT));
+	guard_op_assume(guard_keys_op(x, k, GUARD_OP_SCRIPT));
 	return d;
 }
 
@@ -119,9 +104,9 @@ static struct decision decide_keys(struct context *x, struct guard_keys *k)
 			return refuse_command(x, "ERR hasp: hasp needs a transaction to write "
 			                         "this guarded key, and that would end WATCH: "
 			                         "send the command before WATCH or after EXEC");
-		return begin_op(x, new_op(x, k, GUARD_OP_SINGLE));
+		return begin_op(x, guard_keys_op(x, k, GUARD_OP_SINGLE));
 	}
-	op = new_op(x, k, GUARD_OP_SCRIPT);
+	op = guard_keys_op(x, k, GUARD_OP_SCRIPT);
 	if (k->writes)
 		op->script = GUARD_OP_WRITE;
 	else

@@ -261,3 +261,18 @@ void guard_keys_name(const struct context *x, struct guard_keys *k)
 		key->lost = e && e->read && e->lost;
 	}
 }
+
+struct guard_op *guard_keys_op(const struct context *x, const struct guard_keys *k,
+                               enum guard_op_kind kind)
+{
+	struct policy_env *env = x->env;
+	struct guarded_command g = {
+		x->req, k->v, k->n, x->keys, k->wait_ms, k->replicas, k->replicas_timeout_ms
+	};
+	struct guard_op *op = guard_op_new(env->read_sets, &env->guard_ops,
+	                                   &context_own_locks(x)->read_set, x->session->db, &g,
+	                                   kind, env->now);
+
+	op->writes = k->writes;
+	return op;
+}

@@ -85,40 +85,29 @@ enum guard_block {
 	                      * more than one database, or of guards with both strategies */
 };
 
-/* Finds the guarded keys of the commands in `block`, which Redis runs next. Makes an operation
+/* Finds the guarded keys of the transaction's commands, which hasp has kept. Makes an operation
  * of kind `kind` for these keys. */
-static enum guard_block guard_find_block(struct context *x, struct slice block,
-                                         enum guard_op_kind kind, struct guard_op **op)
+static enum guard_block guard_find_block(struct context *x, enum guard_op_kind kind,
+                                         struct guard_op **op)
 {
-	struct policy_env *env = x->env;
-	struct guard_keys k;
-	struct guarded_command g;
 	enum guard_block result = GUARD_BLOCK_NONE;
+	struct guard_keys k;
 
 	guard_keys_init(&k);
-	if (!find_in_block(x, block, &k))
+	if (!find_in_block(x, buf_slice(&x->session->txn.kept), &k)) {
 		result = GUARD_BLOCK_UNCLEAR;
-	if (k.n && result == GUARD_BLOCK_NONE) {
+	} else if (k.n) {
 		k.n = rewrite_guard_sort(k.v, k.n);
 		guard_keys_name(x, &k);
 		/* In GUARD_OP_WATCH_EXEC no script checks the guards, so both strategies may
 		 * mix. */
-		if (k.n >= READ_SET_MAX || (k.checks && k.locks && kind != GUARD_OP_WATCH_EXEC))
-			result = GUARD_BLOCK_UNCLEAR;
-		else
-			result = GUARD_BLOCK_OP;
+		result = k.n >= READ_SET_MAX ||
+		                         (k.checks && k.locks && kind != GUARD_OP_WATCH_EXEC)
+		                 ? GUARD_BLOCK_UNCLEAR
+		                 : GUARD_BLOCK_OP;
 	}
 	if (result == GUARD_BLOCK_OP) {
-		g = (struct guarded_command){
-			.keys = k.v,
-			.n = k.n,
-			.wait_ms = k.wait_ms,
-			.replicas = k.replicas,
-			.replicas_timeout_ms = k.replicas_timeout_ms,
-		};
-		*op = guard_op_new(env->read_sets, &env->guard_ops,
-		                   &context_own_locks(x)->read_set, x->session->db, &g, kind,
-		                   env->now);
+		*op = guard_keys_op(x, &k, kind);
 		(*op)->writes = true;
 	}
 	guard_keys_fini(&k);
@@ -203,9 +192,8 @@ static void note_aborted(struct context *x)
 
 	if (t->nkept != t->nqueued)
 		return;
-	switch (buf_len(&t->kept)
-	                ? guard_find_block(x, buf_slice(&t->kept), GUARD_OP_BLOCK, &op)
-	                : GUARD_BLOCK_UNCLEAR) {
+	switch (buf_len(&t->kept) ? guard_find_block(x, GUARD_OP_BLOCK, &op)
+	                          : GUARD_BLOCK_UNCLEAR) {
 	case GUARD_BLOCK_NONE:
 		break;
 	case GUARD_BLOCK_UNCLEAR:
@@ -253,8 +241,7 @@ static bool decide_exec(struct context *x, struct decision *d)
 		                          "longer than max_request: nothing was written");
 		return true;
 	}
-	switch (guard_find_block(x, buf_slice(&t->kept),
-	                         t->watching ? GUARD_OP_WATCH_EXEC : GUARD_OP_BLOCK, &op)) {
+	switch (guard_find_block(x, t->watching ? GUARD_OP_WATCH_EXEC : GUARD_OP_BLOCK, &op)) {
 	case GUARD_BLOCK_NONE:
 		return false;
 	case GUARD_BLOCK_UNCLEAR:
@@ -300,8 +287,7 @@ bool guard_txn_decide(struct context *x, struct decision *d)
 	return slice_is(name, "multi") && decide_multi(x, d);
 }
 
-/* Keeps the `n` commands in `bytes`; `nunguarded` of them name no guarded key. */
-static void keep_commands(const struct policy_env *env, struct transaction *t,
+void guard_txn_keep_bytes(const struct policy_env *env, struct transaction *t,
                           struct slice bytes, uint32_t n, uint32_t nunguarded)
 {
 	if (t->nunguarded == 0)
@@ -309,12 +295,6 @@ static void keep_commands(const struct policy_env *env, struct transaction *t,
 	if (t->generation == env->generation)
 		t->nunguarded += nunguarded;
 	transaction_keep(t, n, bytes, (size_t)env->config->max_request);
-}
-
-void guard_txn_keep_plain(const struct policy_env *env, struct transaction *t,
-                          struct slice bytes, uint32_t n)
-{
-	keep_commands(env, t, bytes, n, n);
 }
 
 void guard_txn_keep(struct context *x, struct decision *d)
@@ -328,10 +308,10 @@ void guard_txn_keep(struct context *x, struct decision *d)
 	HASP_ASSERT(!d->pending);
 	d->watches_refusal = true;
 	if (d->verdict == DISPATCH_CALL) {
-		keep_commands(x->env, t, buf_slice(&x->env->rewritten), 1, 0);
+		guard_txn_keep_bytes(x->env, t, buf_slice(&x->env->rewritten), 1, 0);
 		return;
 	}
 	resp_write_request(&request, x->req->argv, x->req->argc);
-	keep_commands(x->env, t, buf_slice(&request), 1, !guard_txn_names_guarded(x));
+	guard_txn_keep_bytes(x->env, t, buf_slice(&request), 1, !guard_txn_names_guarded(x));
 	buf_release(&request);
 }

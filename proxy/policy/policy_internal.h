@@ -53,6 +53,9 @@ void guard_keys_find(const struct context *x, struct guard_keys *k);
 void guard_keys_add(struct guard_keys *all, const struct guard_keys *more);
 /* Finds the tokens of the guarded keys, and which of the keys the client has read. */
 void guard_keys_name(const struct context *x, struct guard_keys *k);
+/* Makes an operation of kind `kind` for the guarded keys, which guard_keys_name() has named. */
+struct guard_op *guard_keys_op(const struct context *x, const struct guard_keys *k,
+                               enum guard_op_kind kind);
 void guard_keys_fini(struct guard_keys *k);
 
 /* Returns how the command uses its key `i`, which `g` guards. If the result is GUARD_WRITTEN,
@@ -72,9 +75,9 @@ bool guard_txn_names_guarded(const struct context *x);
 /* Keeps a command that Redis queues in a transaction. Sets d->watches_refusal, so that hasp
  * marks the transaction as aborted if Redis refuses the command. */
 void guard_txn_keep(struct context *x, struct decision *d);
-/* As guard_txn_keep(), for the `n` plain commands in `bytes`. They name no guarded key. */
-void guard_txn_keep_plain(const struct policy_env *env, struct transaction *t,
-                          struct slice bytes, uint32_t n);
+/* Keeps the `n` commands in `bytes`; `nunguarded` of them name no guarded key. */
+void guard_txn_keep_bytes(const struct policy_env *env, struct transaction *t,
+                          struct slice bytes, uint32_t n, uint32_t nunguarded);
 
 /* True if the command, which Redis has not described yet, could name a guarded key. */
 bool guard_block_names_guarded(const struct policy_env *env, const struct resp_view *req);
