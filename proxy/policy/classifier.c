@@ -9,16 +9,6 @@
 #include "policy/policy_env.h"
 #include "policy/watched.h"
 
-struct classifier *classifier_new(void)
-{
-	return xcalloc(1, sizeof(struct classifier));
-}
-
-void classifier_free(struct classifier *classifier)
-{
-	free(classifier);
-}
-
 void classifier_reset(struct classifier *classifier)
 {
 	memset(classifier, 0, sizeof(*classifier));
@@ -82,24 +72,11 @@ static bool quorum_concerns(const struct policy_env *env, const struct command *
 	       (c->keys != KEYS_NONE || (c->flags & COMMAND_HIDDEN_KEYS));
 }
 
-static bool guard_acquires(const struct policy_env *env, struct slice name)
+/* True if the command acquires a guard in this mode. */
+static bool guard_acquires(const struct config *config, enum rule_mode mode, struct slice name)
 {
-	const struct config *config = env->config;
-
 	for (size_t i = 0; i < config->nguards; i++)
-		if (config->guards[i]->mode != MODE_OBSERVE &&
-		    match_acquires(config->guards[i], name))
-			return true;
-	return false;
-}
-
-static bool any_observed(const struct config *config)
-{
-	for (size_t i = 0; i < config->nrules; i++)
-		if (config->rules[i]->mode == MODE_OBSERVE)
-			return true;
-	for (size_t i = 0; i < config->nguards; i++)
-		if (config->guards[i]->mode == MODE_OBSERVE)
+		if (config->guards[i]->mode == mode && match_acquires(config->guards[i], name))
 			return true;
 	return false;
 }
@@ -107,21 +84,16 @@ static bool any_observed(const struct config *config)
 static bool observe_concerns(const struct policy_env *env, const struct command_info *what,
                              struct slice name)
 {
-	const struct config *config = env->config;
 	const struct command *c = what->command;
 
-	if (!c || command_info_is_session(what) || what->is_verb || !any_observed(config))
+	if (!c || command_info_is_session(what) || what->is_verb || !env->observes)
 		return false;
 	if ((c->flags & COMMAND_WRITE) && !(c->flags & (COMMAND_BLOCKING | COMMAND_NOSCRIPT)))
 		return true;
 	/* A reply may show a lock's value, and a script may release a lock. */
 	if (c->facts.value != VALUE_NONE || (command_runs_script(c) && c->keys != KEYS_NONE))
 		return true;
-	for (size_t i = 0; i < config->nguards; i++)
-		if (config->guards[i]->mode == MODE_OBSERVE &&
-		    match_acquires(config->guards[i], name))
-			return true;
-	return false;
+	return guard_acquires(env->config, MODE_OBSERVE, name);
 }
 
 static bool may_release(const struct command *c)
@@ -148,7 +120,7 @@ static struct command_info look_up(const struct policy_env *env, struct slice na
 	what.may_release = what.command && may_release(what.command);
 	what.is_write = is_write(env, what.command);
 	what.is_guarded = guard_concerns(env, &what, name);
-	what.acquires = what.is_guarded && guard_acquires(env, name);
+	what.acquires = what.is_guarded && guard_acquires(config, MODE_ENFORCE, name);
 	what.is_observed = observe_concerns(env, &what, name);
 	what.is_discovered = config->discover && what.command && watched_concerns(what.command);
 	what.is_sampled = what.is_discovered && watched_may_sample(what.command);

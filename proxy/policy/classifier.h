@@ -52,8 +52,6 @@ struct classifier {
 	struct command_prefix prefixes[PREFIXES];
 	struct cached_name kept[CACHED_NAMES];
 };
-struct classifier *classifier_new(void);
-void classifier_free(struct classifier *classifier); /* NULL is allowed */
 /* Forgets all commands. Call it when the configuration, or COMMAND's reply, has changed. */
 void classifier_reset(struct classifier *classifier);
 

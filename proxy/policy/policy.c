@@ -76,7 +76,7 @@ void policy_init(struct policy_env *env)
 {
 	env->commands = commands_new();
 	env->unknown_commands = xcalloc(1, sizeof(*env->unknown_commands));
-	env->classifier = classifier_new();
+	env->classifier = xcalloc(1, sizeof(*env->classifier));
 	freelist_init(&env->pending, PENDING_SIZE);
 	freelist_init(&env->guard_ops, GUARD_OP_SINGLE_SIZE);
 }
@@ -100,7 +100,7 @@ void policy_fini(struct policy_env *env)
 	watched_fini(env);
 	sections_fini(env);
 	match_free(env->matcher);
-	classifier_free(env->classifier);
+	free(env->classifier);
 	commands_free(env->commands);
 	free(env->unknown_commands);
 	buf_release(&env->rewritten);
@@ -124,16 +124,19 @@ void policy_use_config(struct policy_env *env, struct config *config)
 	match_free(env->matcher);
 	env->matcher = match_new(config);
 	env->rules_wait = env->rules_enforce = env->guards_enforce = false;
-	env->values_matter = env->rules_quorum = false;
+	env->values_matter = env->rules_quorum = env->observes = false;
 	for (size_t i = 0; i < config->nrules; i++) {
 		env->rules_wait |= config->rules[i]->wait_ms > 0;
 		env->rules_enforce |= config->rules[i]->mode == MODE_ENFORCE;
+		env->observes |= config->rules[i]->mode == MODE_OBSERVE;
 		env->values_matter |= lock_value_matters(config->rules[i]);
 		env->rules_quorum |= config->rules[i]->mode == MODE_ENFORCE &&
 		                     config->rules[i]->quorum;
 	}
-	for (size_t i = 0; i < config->nguards; i++)
+	for (size_t i = 0; i < config->nguards; i++) {
 		env->guards_enforce |= config->guards[i]->mode == MODE_ENFORCE;
+		env->observes |= config->guards[i]->mode == MODE_OBSERVE;
+	}
 	env->reserved_keys_protected = reserved_keys_are_protected(env);
 	watched_use_config(env);
 	sections_use_config(env);

@@ -52,6 +52,7 @@ struct policy_env {
 	bool values_matter; /* an enforced rule has owner = value and foreign_del = refuse */
 	bool reads_matter; /* hasp notes which connections read an enforced rule's locks */
 	bool rules_enforce, guards_enforce; /* a rule, or a guard, is in mode ENFORCE */
+	bool observes; /* a rule or a guard is in mode OBSERVE */
 	bool quorum_is_there; /* the worker has connections to the quorum's servers */
 	bool verbs_quorum; /* a quorum stores the locks of the verbs */
 	bool rules_quorum; /* a quorum stores the locks of an enforced rule of `config` */

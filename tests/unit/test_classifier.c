@@ -10,13 +10,13 @@
 
 static int setup(void **state)
 {
-	*state = classifier_new();
+	*state = xcalloc(1, sizeof(struct classifier));
 	return *state ? 0 : -1;
 }
 
 static int teardown(void **state)
 {
-	classifier_free(*state);
+	free(*state);
 	return 0;
 }
 
