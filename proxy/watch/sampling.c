@@ -17,11 +17,6 @@ struct sampling *sampling_new(uint64_t secret)
 	return s;
 }
 
-void sampling_free(struct sampling *s)
-{
-	free(s);
-}
-
 void sampling_clear(struct sampling *s)
 {
 	for (size_t i = 0; i < sizeof(s->places) / sizeof(*s->places); i++) {

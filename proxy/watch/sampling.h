@@ -44,8 +44,7 @@ struct sampling {
 	struct sampled places[1 << SAMPLING_PLACES_BITS];
 };
 
-struct sampling *sampling_new(uint64_t secret);
-void sampling_free(struct sampling *s);
+struct sampling *sampling_new(uint64_t secret); /* free() it */
 /* Resets all counters. A counter that another thread raises at that moment may keep its
  * value. */
 void sampling_clear(struct sampling *s);

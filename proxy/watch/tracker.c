@@ -180,6 +180,6 @@ void tracker_free(struct tracker *d)
 		free(rule);
 	}
 	map_fini(&d->keys);
-	sampling_free(d->sampling);
+	free(d->sampling);
 	free(d);
 }

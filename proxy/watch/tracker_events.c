@@ -64,36 +64,26 @@ void seen_put_key(struct buf *out, struct slice key)
 	buf_puts(out, quote(&q, key, KEY_PRINTED_MAX));
 }
 
-bool seen_event(const struct tracker_act *a, struct key *k, unsigned event,
-                struct client_label *of)
+void seen_event(const struct tracker_act *a, struct key *k, unsigned event,
+                struct client_label *of, const char *more)
 {
 	struct observed_rule *rule = k->group->rule;
 	uint32_t suppressed;
-	bool may_append;
 
 	if (event < SEEN_LOGGED)
 		k->group->lock->n[event]++;
 	if (!rule)
-		return false;
+		return;
 	note_harm(a, k, event, of);
 	if (!log_limit_pass(&rule->limits[event], a->now, LINES_BURST, &suppressed))
-		return false;
+		return;
 	buf_printf(a->told, "%s mode=observe %s=%s key=", logged[event].name,
 	           rule->kind == OBSERVED_GUARD ? "guard" : "lock", rule->name);
 	seen_put_key(a->told, a->key);
 	buf_printf(a->told, " by=%s", QUOTE_STR(a->client->label->text));
 	if (logged[event].role && of)
 		buf_printf(a->told, " %s=%s", logged[event].role, QUOTE_STR(of->text));
-	buf_printf(a->told, " suppressed=%u", suppressed);
-	may_append = event == SEEN_OUTLIVED || event == LOST_UPDATE;
-	if (!may_append)
-		seen_event_end(a);
-	return may_append;
-}
-
-void seen_event_end(const struct tracker_act *a)
-{
-	buf_puts(a->told, "\n");
+	buf_printf(a->told, " suppressed=%u%s\n", suppressed, more);
 }
 
 void tracker_each_observed(const struct tracker *t, observed_fn *fn, void *arg)

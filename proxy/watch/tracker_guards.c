@@ -3,6 +3,7 @@
  * tracker_guards: notices when a client reads a value and writes it back, and when another
  * client writes it in between.
  */
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/fatal.h"
@@ -108,12 +109,12 @@ static bool is_nested(const struct tracker_client *c, const struct last_read *r)
  * this client overwrites the other client's value. */
 static void note_stale(const struct tracker_act *a, struct key *k, const struct last_read *r)
 {
-	if (!seen_event(a, k, LOST_UPDATE, k->last))
-		return;
-	buf_printf(a->told, " missed_writes=%llu read_ms_ago=%lld",
-	           (unsigned long long)(k->writes - r->writes),
-	           (long long)((a->now - r->at) * 1000));
-	seen_event_end(a);
+	char more[96];
+
+	snprintf(more, sizeof(more), " missed_writes=%llu read_ms_ago=%lld",
+	         (unsigned long long)(k->writes - r->writes),
+	         (long long)((a->now - r->at) * 1000));
+	seen_event(a, k, LOST_UPDATE, k->last, more);
 }
 
 /* Counts how the client read and wrote the value: under one lock; near a lock, which ended in

@@ -384,10 +384,9 @@ struct lock_sums *tracker_lock_sums(struct tracker *d, struct key_group *s);
 struct guard_sums *tracker_guard_sums(struct tracker *d, struct key_group *s);
 
 /* Counts the event, and logs it if the key is observed. `of`: the client that the event harms;
- * NULL: none. Returns true if the caller may append to the line; then call seen_event_end(). */
-bool seen_event(const struct tracker_act *a, struct key *k, unsigned event,
-                struct client_label *of);
-void seen_event_end(const struct tracker_act *a);
+ * NULL: none. `more`: the line's last fields, with a blank before each. */
+void seen_event(const struct tracker_act *a, struct key *k, unsigned event,
+                struct client_label *of, const char *more);
 /* Writes the key as the log prints it. */
 void seen_put_key(struct buf *out, struct slice key);
 void key_harm_free(struct tracker *d, struct key_harm *harm); /* NULL is allowed */

@@ -2,6 +2,7 @@
  *
  * tracker_locks: notices how clients take, hold, release and lose locks.
  */
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/fatal.h"
@@ -187,15 +188,15 @@ void tracker_hold_leave(struct tracker *d, struct held_lock *h, double now)
 static void note_outlived(const struct tracker_act *a, struct held_lock *h,
                           const struct held_lock *next)
 {
+	char more[96];
+
 	if (h->outlived || h->state == HOLD_LEFT)
 		return;
 	h->outlived = true;
-	if (!seen_event(a, h->key, SEEN_OUTLIVED, next ? next->label : NULL))
-		return;
-	buf_printf(a->told, " lease_ms=%lld over_ms=%lld",
-	           (long long)((h->expires - h->begun) * 1000),
-	           (long long)((a->now - h->soonest) * 1000));
-	seen_event_end(a);
+	snprintf(more, sizeof(more), " lease_ms=%lld over_ms=%lld",
+	         (long long)((h->expires - h->begun) * 1000),
+	         (long long)((a->now - h->soonest) * 1000));
+	seen_event(a, h->key, SEEN_OUTLIVED, next ? next->label : NULL, more);
 }
 
 /* --- work under a lock -------------------------------------------------------------------- */
@@ -417,7 +418,7 @@ void tracker_took(const struct tracker_act *a, enum lock_way way, int64_t lease_
 	l = tracker_lock_sums(a->tracker, k->group);
 	note_count(k, c, way);
 	if (way == WAY_SET && of_another(a, last))
-		seen_event(a, k, SEEN_CHANGED, last->label);
+		seen_event(a, k, SEEN_CHANGED, last->label, "");
 	if (last && last->state == HOLD_HELD && !last->expired &&
 	    may_have_run_out(last, a->now)) {
 		l->n[SEEN_EXPIRED]++;
@@ -436,7 +437,7 @@ void tracker_took(const struct tracker_act *a, enum lock_way way, int64_t lease_
 		sampling_make_whole(k->sampled);
 	l->taken[way]++;
 	if (lease_ms == 0)
-		seen_event(a, k, SEEN_BARE, NULL);
+		seen_event(a, k, SEEN_BARE, NULL, "");
 	note_lease(l, lease_ms);
 	if (way != WAY_INCR)
 		note_value(l, value);
@@ -489,7 +490,7 @@ static void set_expiry(const struct tracker_act *a, struct held_lock *h, int64_t
 		if (gap > l->expiry_later_longest)
 			l->expiry_later_longest = gap;
 	} else if (!h->no_ttl && lease_ms == 0) {
-		seen_event(a, h->key, SEEN_BARE, NULL);
+		seen_event(a, h->key, SEEN_BARE, NULL, "");
 	}
 	h->lapsed = 0;
 	begin_lease(h, a, lease_ms);
@@ -539,7 +540,7 @@ void tracker_expires(const struct tracker_act *a, int64_t lease_ms)
 	}
 	own = held_by(k, owner_of(a));
 	if (of_another(a, h) && (own || !is_akin(h, a->client))) {
-		seen_event(a, k, SEEN_CHANGED, h->label);
+		seen_event(a, k, SEEN_CHANGED, h->label, "");
 		if (own && own->state == HOLD_HELD && has_run_out(own, a->sent))
 			note_outlived(a, own, h);
 	}
@@ -561,7 +562,7 @@ void tracker_changed(const struct tracker_act *a)
 	struct held_lock *h = k ? newest_hold(k) : NULL;
 
 	if (of_another(a, h))
-		seen_event(a, k, SEEN_CHANGED, h->label);
+		seen_event(a, k, SEEN_CHANGED, h->label, "");
 }
 
 bool tracker_lock_set_again(const struct tracker_act *a, struct key *k, uint64_t value,
@@ -666,7 +667,7 @@ static void release_own(const struct tracker_act *a, struct held_lock *h,
 	}
 	if (gone != TRACKER_WAS_GONE && n) {
 		l->n[SEEN_STOLEN]++;
-		seen_event(a, h->key, SEEN_DELETED, n->label);
+		seen_event(a, h->key, SEEN_DELETED, n->label, "");
 		lose_hold(n, STOLEN_BY_DEL, a->now);
 	}
 	sum_up_hold(h, a->now);
@@ -733,7 +734,7 @@ static void remove_foreign(const struct tracker_act *a, struct held_lock *h)
 	if (is_akin(h, c))
 		l->n[SEEN_POOLED]++;
 	else
-		seen_event(a, h->key, SEEN_DELETED, h->label);
+		seen_event(a, h->key, SEEN_DELETED, h->label, "");
 	mark_lock(h->key);
 }
 
