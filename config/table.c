@@ -198,6 +198,17 @@ static const char *table_check_except(const char *s)
 	{ section, "tls_verify", OPTION_ENUM, offsetof(type, field.verify), \
 	  .def = "yes", .choices = SWITCHES, .reloadable = true, \
 	  .help = "Whether hasp verifies the servers' certificates; set it to no for tests only." }
+/* The options of a struct event_settings in [lock NAME] and [verbs]. */
+#define LOCK_EVENTS(section, type) \
+	{ section, "log_events", OPTION_ENUM, offsetof(type, events.log_events), \
+	  .def = "yes", .choices = SWITCHES, .reloadable = true, \
+	  .help = "Logs each refusal, with the client and the lock's owner; at most 10 of a kind in 10 seconds." }, \
+	{ section, "log_held", OPTION_DURATION, offsetof(type, events.log_held_ms), \
+	  .def = "0", .min = 0, .max = LONGEST, .reloadable = true, \
+	  .help = "Logs locks that were held for this long or longer, when they end; 0: none." }, \
+	{ section, "log_waited", OPTION_DURATION, offsetof(type, events.log_waited_ms), \
+	  .def = "0", .min = 0, .max = LONGEST, .reloadable = true, \
+	  .help = "Logs locks that a client gets only after waiting for this long or longer; 0: none." }
 /* NOLINTEND(bugprone-macro-parentheses) */
 
 const struct option table_options[] = {
@@ -407,15 +418,7 @@ const struct option table_options[] = {
 	{ SECTION_LOCK, "quorum", OPTION_STRING, IN_RULE(quorum),
 	  .expected = "the NAME of a [quorum NAME]",
 	  .help = "NAME of the [quorum NAME] whose servers store the locks; default: [upstream] stores them." },
-	{ SECTION_LOCK, "log_events", OPTION_ENUM, IN_RULE(events.log_events),
-	  .def = "yes", .choices = SWITCHES, .reloadable = true,
-	  .help = "Logs each refusal, with the client and the lock's owner; at most 10 of a kind in 10 seconds." },
-	{ SECTION_LOCK, "log_held", OPTION_DURATION, IN_RULE(events.log_held_ms),
-	  .def = "0", .min = 0, .max = LONGEST, .reloadable = true,
-	  .help = "Logs locks that were held for this long or longer, when they end; 0: none." },
-	{ SECTION_LOCK, "log_waited", OPTION_DURATION, IN_RULE(events.log_waited_ms),
-	  .def = "0", .min = 0, .max = LONGEST, .reloadable = true,
-	  .help = "Logs locks that a client gets only after waiting for this long or longer; 0: none." },
+	LOCK_EVENTS(SECTION_LOCK, struct rule),
 
 	/* [guard NAME] */
 	{ SECTION_GUARD, "pattern", OPTION_LIST, IN_GUARD(section.patterns),
@@ -537,15 +540,7 @@ const struct option table_options[] = {
 	{ SECTION_VERBS, "quorum", OPTION_STRING, IN_VERBS(quorum),
 	  .expected = "the NAME of a [quorum NAME]",
 	  .help = "NAME of the [quorum NAME] whose servers store the locks; default: [upstream] stores them." },
-	{ SECTION_VERBS, "log_events", OPTION_ENUM, IN_VERBS(events.log_events),
-	  .def = "yes", .choices = SWITCHES, .reloadable = true,
-	  .help = "Logs each refusal, with the client and the lock's owner; at most 10 of a kind in 10 seconds." },
-	{ SECTION_VERBS, "log_held", OPTION_DURATION, IN_VERBS(events.log_held_ms),
-	  .def = "0", .min = 0, .max = LONGEST, .reloadable = true,
-	  .help = "Logs locks that were held for this long or longer, when they end; 0: none." },
-	{ SECTION_VERBS, "log_waited", OPTION_DURATION, IN_VERBS(events.log_waited_ms),
-	  .def = "0", .min = 0, .max = LONGEST, .reloadable = true,
-	  .help = "Logs locks that a client gets only after waiting for this long or longer; 0: none." },
+	LOCK_EVENTS(SECTION_VERBS, struct verbs),
 
 	/* [discover] */
 	{ SECTION_DISCOVER, "memory", OPTION_SIZE, IN_CONFIG(discover_memory),
