@@ -156,7 +156,7 @@ static void admin_on_sweep(void *arg)
 	}
 }
 
-static void answer_pauses(struct admin *a, enum workers_pause now, size_t nbound)
+static void answer_pauses(struct admin *a, enum worker_pause now, size_t nbound)
 {
 	list_drain (struct console, c, &a->consoles, place.node) {
 		struct buf answer = BUF_INIT;
@@ -172,12 +172,12 @@ static void admin_on_pause(void *arg)
 {
 	struct admin *a = arg;
 	size_t nbound;
-	enum workers_pause now = workers_pause_state(a->shared, &nbound);
-	bool is_there = now == WORKERS_PAUSED || now == WORKERS_SERVE;
+	enum worker_pause now = workers_pause_state(a->shared, &nbound);
+	bool is_there = now == WORKER_PAUSED || now == WORKER_SERVES;
 
-	if (now == WORKERS_PAUSED)
+	if (now == WORKER_PAUSED)
 		log_info("paused clients_closed_if_redis_ends=%zu", nbound);
-	else if (now == WORKERS_SERVE)
+	else if (now == WORKER_SERVES)
 		log_info("resumed");
 	answer_pauses(a, now, nbound);
 	/* Let the timer run if a console that got its answer has sent PAUSE or RESUME again. */

@@ -270,7 +270,7 @@ void console_reconnect(struct console *c, const struct resp_view *req, struct bu
 /* Appends the answer to the PAUSE or RESUME that `c` awaits. Returns false if `c` awaits
  * neither, or some workers have not paused or resumed yet. `nbound`: as in
  * workers_pause_state(). */
-bool console_pause_answer(const struct console *c, enum workers_pause now, size_t nbound,
+bool console_pause_answer(const struct console *c, enum worker_pause now, size_t nbound,
                           struct buf *out);
 
 #endif

@@ -23,17 +23,16 @@ static void write_paused(size_t nbound, struct buf *out)
 		buf_puts(out, "+OK\r\n");
 }
 
-bool console_pause_answer(const struct console *c, enum workers_pause now, size_t nbound,
+bool console_pause_answer(const struct console *c, enum worker_pause now, size_t nbound,
                           struct buf *out)
 {
 	bool pauses = c->awaits == AWAITS_PAUSED;
 
-	if (c->awaits == AWAITS_NO_PAUSE ||
-	    now == (pauses ? WORKERS_PAUSING : WORKERS_RESUMING))
+	if (c->awaits == AWAITS_NO_PAUSE || now == (pauses ? WORKER_PAUSING : WORKER_RESUMING))
 		return false;
-	if (now == WORKERS_PAUSED && pauses)
+	if (now == WORKER_PAUSED && pauses)
 		write_paused(nbound, out);
-	else if (now == WORKERS_SERVE && !pauses)
+	else if (now == WORKER_SERVES && !pauses)
 		buf_puts(out, "+OK\r\n");
 	else
 		buf_puts(out, pauses ? "-ERR another client has sent RESUME\r\n"

@@ -153,16 +153,16 @@ void worker_join(struct worker *w);
 void workers_pause(struct worker_shared *shared);
 void workers_resume(struct worker_shared *shared, bool at_once);
 
-/* How far the workers have come with a pause or its end. */
-enum workers_pause {
-	WORKERS_SERVE,
-	WORKERS_PAUSING, /* requests are still under way */
-	WORKERS_PAUSED,
-	WORKERS_RESUMING, /* Redis has not answered all workers yet */
+/* How far a worker, or all workers, have come with a pause or its end. */
+enum worker_pause {
+	WORKER_SERVES,
+	WORKER_PAUSING, /* requests are still under way */
+	WORKER_PAUSED,
+	WORKER_RESUMING, /* Redis has not answered yet */
 };
 /* Sets *nbound, once the workers are paused, to the number of clients that are subscribed or
  * blocked, and so lose their connections when Redis ends. `nbound` may be NULL. */
-enum workers_pause workers_pause_state(struct worker_shared *shared, size_t *nbound);
+enum worker_pause workers_pause_state(struct worker_shared *shared, size_t *nbound);
 
 /* Moves each client to a new connection to Redis as soon as no reply is due on the old
  * connection, and closes the old connection. */

@@ -38,14 +38,6 @@
  * at once from a client with short requests. */
 #define WORKER_SCRATCH ((size_t)256 * 1024)
 
-/* How far a worker has come with a pause or its end: see the diagram in worker.h. */
-enum worker_pause {
-	WORKER_SERVES,
-	WORKER_PAUSING,
-	WORKER_PAUSED,
-	WORKER_RESUMING,
-};
-
 struct listener;
 
 /* The admission of one worker's clients. */

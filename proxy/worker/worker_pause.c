@@ -202,9 +202,10 @@ void workers_reconnect(struct worker_shared *shared)
 	send_all(shared, worker_reconnect);
 }
 
-enum workers_pause workers_pause_state(struct worker_shared *shared, size_t *nbound)
+enum worker_pause workers_pause_state(struct worker_shared *shared, size_t *nbound)
 {
-	enum worker_pause end = atomic_load(&shared->paused) ? WORKER_PAUSED : WORKER_SERVES;
+	bool pauses = atomic_load(&shared->paused);
+	enum worker_pause end = pauses ? WORKER_PAUSED : WORKER_SERVES;
 	bool is_there = true;
 
 	if (nbound)
@@ -216,7 +217,7 @@ enum workers_pause workers_pause_state(struct worker_shared *shared, size_t *nbo
 		if (nbound)
 			*nbound += atomic_load(&shared->bound[i]);
 	}
-	if (end == WORKER_PAUSED)
-		return is_there ? WORKERS_PAUSED : WORKERS_PAUSING;
-	return is_there ? WORKERS_SERVE : WORKERS_RESUMING;
+	if (is_there)
+		return end;
+	return pauses ? WORKER_PAUSING : WORKER_RESUMING;
 }
