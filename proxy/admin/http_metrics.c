@@ -289,17 +289,6 @@ static void write_commands(const struct worker_shared *shared, struct buf *out)
 		[COMMAND_GUARDED] = "guarded",
 		[COMMAND_REFUSED] = "refused",
 	};
-	static const char *const limits[LIMITS] = {
-		[LIMIT_MAX_CLIENTS] = "max_clients",
-		[LIMIT_CLIENT_OUTPUT] = "client_output_limit",
-		[LIMIT_MEMORY] = "memory_limit",
-		[LIMIT_NO_MEMORY] = "memory",
-		[LIMIT_IDLE] = "client_idle_timeout",
-		[LIMIT_LOGIN] = "client_login_timeout",
-		[LIMIT_REQUEST] = "max_request",
-		[LIMIT_LINKS] = "links_max",
-		[LIMIT_DESCRIPTORS] = "descriptors",
-	};
 	static const char *const own_limits[] = { "calls", "console", "http" };
 	static const char *const kinds[] = { "unreachable", "refused", "broken" };
 	struct worker_counts counts;
@@ -313,7 +302,8 @@ static void write_commands(const struct worker_shared *shared, struct buf *out)
 	metrics_family(out, "hasp_limit_reached_total", METRICS_COUNTER,
 	               "Clients, requests, links and calls of hasp's own that a limit has "
 	               "stopped.");
-	write_counts(out, "hasp_limit_reached_total", "limit", limits, counts.limits, LIMITS);
+	write_counts(out, "hasp_limit_reached_total", "limit", limit_words, counts.limits,
+	             LIMITS);
 	write_counts(out, "hasp_limit_reached_total", "limit", own_limits,
 	             (uint64_t[]){ counts.jobs_given_up, atomic_load(&shared->console_full),
 	                           atomic_load(&shared->http_full) },

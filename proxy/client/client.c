@@ -389,17 +389,18 @@ void client_finish_with(struct client *c, struct slice error, const char *reason
 /* The most log lines about closed clients in ten seconds. */
 #define WARNINGS_MAX 10
 
-/* Names of the limits for which client_close_over() closes clients, for the log. */
-static const char *const limit_names[LIMITS] = {
-	[LIMIT_CLIENT_OUTPUT] = "client_output_limit",
-	[LIMIT_MEMORY] = "memory_limit",
-	[LIMIT_NO_MEMORY] = "memory",
+const char *const limit_words[LIMITS] = {
+	[LIMIT_MAX_CLIENTS] = "max_clients",  [LIMIT_CLIENT_OUTPUT] = "client_output_limit",
+	[LIMIT_MEMORY] = "memory_limit",      [LIMIT_NO_MEMORY] = "memory",
+	[LIMIT_IDLE] = "client_idle_timeout", [LIMIT_LOGIN] = "client_login_timeout",
+	[LIMIT_REQUEST] = "max_request",      [LIMIT_LINKS] = "links_max",
+	[LIMIT_DESCRIPTORS] = "descriptors",
 };
 
 void client_close_over(struct client *c, enum limit which, size_t nbytes)
 {
 	struct client_env *env = c->env;
-	const char *limit = limit_names[which];
+	const char *limit = limit_words[which];
 	char peer[128];
 	uint32_t suppressed;
 

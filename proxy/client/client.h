@@ -69,6 +69,7 @@ enum limit {
 	LIMIT_DESCRIPTORS, /* connections refused for want of file descriptors */
 };
 #define LIMITS (LIMIT_DESCRIPTORS + 1)
+extern const char *const limit_words[LIMITS]; /* for the log and the metrics */
 
 struct client_counters {
 	struct metrics_counter commands[COMMAND_OUTCOMES]; /* indexed by enum command_outcome */
