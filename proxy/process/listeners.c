@@ -13,6 +13,7 @@
 #include "base/fatal.h"
 #include "base/log.h"
 #include "base/quote.h"
+#include "config/value.h"
 #include "net/address.h"
 
 /* Permissions of the console's unix sockets. */
@@ -35,14 +36,9 @@ static const char *const inherited_fds_kinds[] = {
 static long inherited_fds_number(const char *name)
 {
 	const char *text = getenv(name);
-	char *end;
-	long n;
+	int64_t n;
 
-	if (!text || !*text)
-		return 0;
-	errno = 0;
-	n = strtol(text, &end, 10);
-	return errno || *end || n < 0 ? 0 : n;
+	return text && value_int(text, &n) == 0 ? (long)n : 0;
 }
 
 static int inherited_fds_option(int fd, int option)

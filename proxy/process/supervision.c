@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "config/value.h"
 
 /* After this time, hasp reports READY=1 even if Redis has not answered. */
 #define SUPERVISION_READY_SECONDS 5.0
@@ -29,13 +30,12 @@
 #define NOTIFY_SECONDS 2
 
 /* Returns a number from the environment; -1: the variable is missing or not a number. */
-static long long notify_number(const char *name)
+static int64_t notify_number(const char *name)
 {
 	const char *text = getenv(name);
-	char *end;
-	long long n = text && *text ? strtoll(text, &end, 10) : -1;
+	int64_t n;
 
-	return n >= 0 && !*end ? n : -1;
+	return text && value_int(text, &n) == 0 ? n : -1;
 }
 
 /* Reads the environment. Removes WATCHDOG_PID, which names this process, because after an
@@ -43,13 +43,13 @@ static long long notify_number(const char *name)
 static void notify_init(struct notify *n)
 {
 	const char *path = getenv("NOTIFY_SOCKET");
-	long long pid = notify_number("WATCHDOG_PID"), usec = notify_number("WATCHDOG_USEC");
+	int64_t pid = notify_number("WATCHDOG_PID"), usec = notify_number("WATCHDOG_USEC");
 
 	*n = (struct notify){ 0 };
 	/* A path with '@' is an abstract address: '@' stands for its first byte, NUL. */
 	if (path && (*path == '/' || *path == '@'))
 		n->path = path;
-	if (n->path && usec > 0 && (pid < 0 || pid == (long long)getpid()))
+	if (n->path && usec > 0 && (pid < 0 || pid == getpid()))
 		n->watchdog = (double)usec / 1e6;
 	unsetenv("WATCHDOG_PID");
 }
