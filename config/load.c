@@ -56,22 +56,13 @@ static int load_line(struct loader *l, int line)
 
 #define PASSWORD_FILE_MAX ((size_t)64 * 1024)
 
-/* Returns the first line of `text`, without its line end. */
-static struct slice first_line(struct slice text)
-{
-	const char *end = text.n ? memchr(text.p, '\n', text.n) : NULL;
-
-	if (end)
-		text.n = (size_t)(end - text.p);
-	while (text.n > 0 && text.p[text.n - 1] == '\r')
-		text.n--;
-	return text;
-}
-
 char *config_read_password(struct slice text, struct buf *why)
 {
-	struct slice line = first_line(text);
+	struct slice line = text;
 
+	(void)slice_cut(&text, '\n', &line);
+	while (line.n > 0 && line.p[line.n - 1] == '\r')
+		line.n--;
 	if (line.n == 0)
 		buf_puts(why, "has an empty first line; expected a password there");
 	else if (memchr(line.p, '\0', line.n))
@@ -79,20 +70,6 @@ char *config_read_password(struct slice text, struct buf *why)
 	else
 		return xmemdup(line.p, line.n);
 	return NULL;
-}
-
-/* Returns the password in the first line of a file, such as a credential of systemd or a
- * mounted secret of a container; the caller frees it. If there is none, returns NULL and
- * appends the fault and the cure to `why`. */
-static char *password_file_read(const char *path, struct buf *why)
-{
-	struct buf text = BUF_INIT;
-	char *password = NULL;
-
-	if (file_read(path, PASSWORD_FILE_MAX, false, &text, why) == 0)
-		password = config_read_password(buf_slice(&text), why);
-	buf_release(&text);
-	return password;
 }
 
 /* ---- sections ---- */
@@ -107,19 +84,22 @@ static void load_upstream_address(struct loader *l)
 	l->c->address = xstrdup(l->c->cluster.v[0]);
 }
 
-/* Reads the password from `file`, the value of `option`; NULL: none. */
+/* Reads the password from `file`, the value of `option`, such as a credential of systemd or a
+ * mounted secret of a container; NULL: none. */
 static void load_password(struct loader *l, const char *option, const char *file,
                           char **password)
 {
 	int line = checks_place(&l->section, option)->line;
-	struct buf why = BUF_INIT;
+	struct buf text = BUF_INIT, why = BUF_INIT;
 
 	/* If both are set, checks_not_both() has reported it: keep the ini file's password. */
 	if (!file || *password)
 		return;
-	*password = password_file_read(file, &why);
+	if (file_read(file, PASSWORD_FILE_MAX, false, &text, &why) == 0)
+		*password = config_read_password(buf_slice(&text), &why);
 	if (!*password)
 		faults_add(&l->faults, line, "%s of '%s' %.*s", file, option, FAULTS_BUF(&why));
+	buf_release(&text);
 	buf_release(&why);
 }
 
