@@ -221,20 +221,6 @@ static struct workers_question *question_new(const struct worker_shared *shared,
 	return q;
 }
 
-static struct timespec time_in(int64_t ms)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	t.tv_sec += (time_t)(ms / 1000);
-	t.tv_nsec += (long)(ms % 1000) * 1000000;
-	if (t.tv_nsec >= 1000000000) {
-		t.tv_sec++;
-		t.tv_nsec -= 1000000000;
-	}
-	return t;
-}
-
 /* True if the part has taken a step within `timeout_ms`. */
 static bool part_moves(struct part *p, double now, int64_t timeout_ms)
 {
@@ -269,8 +255,10 @@ static void wait_for_answers(struct workers_question *q, int64_t timeout_ms)
 
 	pthread_mutex_lock(&q->lock);
 	while (is_awaited(q, timeout_ms)) {
-		struct timespec look = time_in(look_ms);
+		double until = clock_now() + (double)look_ms / 1000;
+		struct timespec look = { .tv_sec = (time_t)until };
 
+		look.tv_nsec = (long)((until - (double)look.tv_sec) * 1e9);
 		(void)pthread_cond_timedwait(&q->answered, &q->lock, &look);
 	}
 	q->abandoned = true;
