@@ -16,20 +16,17 @@
 #include "policy/classifier.h"
 #include "policy/lock.h"
 #include "policy/context.h"
-#include "policy/watched.h"
 #include "session/pending.h"
+#include "watch/shared_tracker.h"
 
-/* --- statistics of sections ------------------------------------------------------------ */
-
-/* Each section in force has statistics of this worker, by its index in the configuration.
- * Sections in mode OBSERVE have none: the tracker counts their events. */
+/* --- sections ---------------------------------------------------------------------------- */
 
 static void sections_fini(struct policy_env *env)
 {
 	free(env->rule_stats);
 	free(env->guard_stats);
-	env->rule_stats = env->guard_stats = NULL;
-	env->verb_stats = NULL;
+	free(env->observed_rules);
+	free(env->observed_guards);
 }
 
 static struct section_stats *use_section(const struct policy_env *env, enum stats_kind kind,
@@ -43,6 +40,39 @@ static struct section_stats *use_section(const struct policy_env *env, enum stat
 	return s;
 }
 
+static void use_rule(struct policy_env *env, size_t i)
+{
+	const struct rule *rule = env->config->rules[i];
+
+	env->rules_wait |= rule->wait_ms > 0;
+	if (rule->mode == MODE_OBSERVE) {
+		env->observes = true;
+		env->observed_rules[i] = shared_tracker_rule(env->tracker, OBSERVED_LOCK,
+		                                             rule->section.name,
+		                                             rule->owner == OWNER_VALUE);
+		return;
+	}
+	env->rules_enforce = true;
+	env->rules_quorum |= rule->quorum != NULL;
+	env->rule_stats[i] = use_section(env, STATS_LOCK, rule->section.name, &rule->events);
+	env->values_matter |= lock_value_matters(rule);
+	env->reads_matter |= lock_reads_matter(env, rule);
+}
+
+static void use_guard(struct policy_env *env, size_t i)
+{
+	const struct guard *g = env->config->guards[i];
+
+	if (g->mode == MODE_OBSERVE) {
+		env->observes = true;
+		env->observed_guards[i] = shared_tracker_rule(env->tracker, OBSERVED_GUARD,
+		                                              g->section.name, false);
+		return;
+	}
+	env->guards_enforce = true;
+	env->guard_stats[i] = use_section(env, STATS_GUARD, g->section.name, &g->events);
+}
+
 static void sections_use_config(struct policy_env *env)
 {
 	const struct config *config = env->config;
@@ -51,18 +81,16 @@ static void sections_use_config(struct policy_env *env)
 	sections_fini(env);
 	env->rule_stats = xcalloc(config->nrules + 1, sizeof(struct section_stats *));
 	env->guard_stats = xcalloc(config->nguards + 1, sizeof(struct section_stats *));
-	for (size_t i = 0; i < config->nrules; i++) {
-		const struct rule *rule = config->rules[i];
-		if (rule->mode == MODE_ENFORCE)
-			env->rule_stats[i] = use_section(env, STATS_LOCK, rule->section.name,
-			                                 &rule->events);
-	}
-	for (size_t i = 0; i < config->nguards; i++) {
-		const struct guard *g = config->guards[i];
-		if (g->mode == MODE_ENFORCE)
-			env->guard_stats[i] = use_section(env, STATS_GUARD, g->section.name,
-			                                  &g->events);
-	}
+	env->observed_rules = xcalloc(config->nrules + 1, sizeof(struct key_group *));
+	env->observed_guards = xcalloc(config->nguards + 1, sizeof(struct key_group *));
+	env->verb_stats = NULL;
+	env->rules_wait = env->rules_enforce = env->guards_enforce = env->observes = false;
+	env->values_matter = env->rules_quorum = false;
+	env->reads_matter = false;
+	for (size_t i = 0; i < config->nrules; i++)
+		use_rule(env, i);
+	for (size_t i = 0; i < config->nguards; i++)
+		use_guard(env, i);
 	if (config->verbs.enabled)
 		env->verb_stats = use_section(env, STATS_VERBS, config->verbs.lock,
 		                              &config->verbs.events);
@@ -97,7 +125,6 @@ void policy_end_turn(struct policy_env *env)
 
 void policy_fini(struct policy_env *env)
 {
-	watched_fini(env);
 	sections_fini(env);
 	match_free(env->matcher);
 	free(env->classifier);
@@ -123,25 +150,7 @@ void policy_use_config(struct policy_env *env, struct config *config)
 	env->config = config;
 	match_free(env->matcher);
 	env->matcher = match_new(config);
-	env->rules_wait = env->rules_enforce = env->guards_enforce = false;
-	env->values_matter = env->rules_quorum = env->observes = false;
-	for (size_t i = 0; i < config->nrules; i++) {
-		env->rules_wait |= config->rules[i]->wait_ms > 0;
-		env->rules_enforce |= config->rules[i]->mode == MODE_ENFORCE;
-		env->observes |= config->rules[i]->mode == MODE_OBSERVE;
-		env->values_matter |= lock_value_matters(config->rules[i]);
-		env->rules_quorum |= config->rules[i]->mode == MODE_ENFORCE &&
-		                     config->rules[i]->quorum;
-	}
-	for (size_t i = 0; i < config->nguards; i++) {
-		env->guards_enforce |= config->guards[i]->mode == MODE_ENFORCE;
-		env->observes |= config->guards[i]->mode == MODE_OBSERVE;
-	}
-	env->reserved_keys_protected = reserved_keys_are_protected(env);
-	watched_use_config(env);
 	sections_use_config(env);
-	env->reads_matter = false;
-	for (size_t i = 0; i < config->nrules; i++)
-		env->reads_matter |= lock_reads_matter(env, config->rules[i]);
+	env->reserved_keys_protected = reserved_keys_are_protected(env);
 	policy_use_commands(env);
 }

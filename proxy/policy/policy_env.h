@@ -17,8 +17,8 @@ struct classifier;
 struct commands;
 struct config;
 struct holds;
+struct key_group;
 struct matcher;
-struct observed_rules;
 struct read_sets;
 struct section_stats;
 struct shared_tracker;
@@ -42,11 +42,12 @@ struct policy_env {
 	struct read_sets *read_sets;
 	struct waiters *waiters;
 	struct shared_tracker *tracker; /* the tracker, which all workers share */
-	struct observed_rules *observed; /* the rules and guards in mode OBSERVE */
 	struct stats *stats; /* the sections' statistics, which all workers share */
 	size_t worker; /* this worker's number in `stats` */
 	/* Indexed by the section's index in `config`; NULL: the section is not enforced. */
 	struct section_stats **rule_stats, **guard_stats;
+	/* The tracker's groups, indexed in the same way; NULL: the section is enforced. */
+	struct key_group **observed_rules, **observed_guards;
 	struct section_stats *verb_stats; /* NULL: there are no verbs */
 	bool rules_wait; /* a rule of `config` has `wait` */
 	bool values_matter; /* an enforced rule has owner = value and foreign_del = refuse */

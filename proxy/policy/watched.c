@@ -13,46 +13,6 @@
 /* Index of numkeys in EVAL script numkeys key ... arg ... */
 #define SCRIPT_NUMKEYS 2
 
-/* Groups, indexed by the section's index. NULL: the section is not in mode OBSERVE. */
-struct observed_rules {
-	struct key_group **rules;
-	struct key_group **guards;
-};
-
-void watched_fini(struct policy_env *env)
-{
-	if (!env->observed)
-		return;
-	free(env->observed->rules);
-	free(env->observed->guards);
-	free(env->observed);
-	env->observed = NULL;
-}
-
-void watched_use_config(struct policy_env *env)
-{
-	const struct config *config = env->config;
-	struct observed_rules *o = xcalloc(1, sizeof(*o));
-
-	watched_fini(env);
-	env->observed = o;
-	o->rules = xcalloc(config->nrules + 1, sizeof(struct key_group *));
-	o->guards = xcalloc(config->nguards + 1, sizeof(struct key_group *));
-	for (size_t i = 0; i < config->nrules; i++) {
-		const struct rule *rule = config->rules[i];
-		if (rule->mode == MODE_OBSERVE)
-			o->rules[i] = shared_tracker_rule(env->tracker, OBSERVED_LOCK,
-			                                  rule->section.name,
-			                                  rule->owner == OWNER_VALUE);
-	}
-	for (size_t i = 0; i < config->nguards; i++) {
-		const struct guard *g = config->guards[i];
-		if (g->mode == MODE_OBSERVE)
-			o->guards[i] = shared_tracker_rule(env->tracker, OBSERVED_GUARD,
-			                                   g->section.name, false);
-	}
-}
-
 /* --- which commands ----------------------------------------------------------------------- */
 
 /* True for EXISTS, TOUCH, TTL and PTTL, whose reply shows whether the key exists. */
@@ -228,19 +188,19 @@ static bool see_guarded(struct sighted_key *k, const struct context *x, const st
 static bool see_key(struct sighted_key *k, const struct context *x, size_t i,
                     const struct command_sample *s, bool is_discovered)
 {
-	const struct observed_rules *observed = x->env->observed;
+	const struct policy_env *env = x->env;
 	const struct rule *rule = x->keys.v[i].rule;
 	const struct guard *g = x->keys.v[i].guard;
 
 	*k = (struct sighted_key){ .n = context_key(x, i).n };
 	if (rule)
-		k->group = observed->rules[rule->section.index];
+		k->group = env->observed_rules[rule->section.index];
 	else if (g)
-		k->group = observed->guards[g->section.index];
+		k->group = env->observed_guards[g->section.index];
 	if (k->group)
 		return rule ? see_locked(k, x, rule, s) : see_guarded(k, x, g, i, s);
 	if (rule || g)
-		k->group = tracker_covered(x->env->tracker->tracker);
+		k->group = tracker_covered(env->tracker->tracker);
 	return is_discovered;
 }
 

@@ -22,10 +22,6 @@
 
 #include "policy/context.h"
 
-/* Observes the rules and guards of env->config that are in mode OBSERVE. */
-void watched_use_config(struct policy_env *env);
-void watched_fini(struct policy_env *env);
-
 /* True for commands that discovery observes. */
 bool watched_concerns(const struct command *c);
 
