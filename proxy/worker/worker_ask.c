@@ -31,10 +31,10 @@
 
 /* A question to all workers. */
 struct workers_question {
-	pthread_mutex_t lock; /* protects `refs`, `abandoned` and each part's `done` */
+	pthread_mutex_t lock; /* protects `refs` and each part's `done` */
 	pthread_cond_t answered; /* signalled when one more worker has answered */
 	size_t refs; /* the caller's reference, and one for each worker */
-	bool abandoned; /* the caller no longer waits */
+	_Atomic bool abandoned; /* the caller no longer waits */
 	worker_step_fn *step;
 	size_t nparts;
 	struct part *parts; /* one for each worker */
@@ -70,16 +70,6 @@ static void question_unref(struct workers_question *q)
 	pthread_mutex_destroy(&q->lock);
 	free(q->parts);
 	free(q);
-}
-
-static bool is_abandoned(struct workers_question *q)
-{
-	bool abandoned;
-
-	pthread_mutex_lock(&q->lock);
-	abandoned = q->abandoned;
-	pthread_mutex_unlock(&q->lock);
-	return abandoned;
 }
 
 /* --- on the worker's thread --------------------------------------------------------------- */
@@ -144,7 +134,7 @@ static void step_now(struct worker *w)
 {
 	struct part *p = list_take(&w->asks.parts, struct part, node);
 
-	if (is_abandoned(p->question))
+	if (atomic_load(&p->question->abandoned))
 		question_unref(p->question);
 	else if (take_step(w, p))
 		part_end(p);
@@ -261,8 +251,8 @@ static void wait_for_answers(struct workers_question *q, int64_t timeout_ms)
 		look.tv_nsec = (long)((until - (double)look.tv_sec) * 1e9);
 		(void)pthread_cond_timedwait(&q->answered, &q->lock, &look);
 	}
-	q->abandoned = true;
 	pthread_mutex_unlock(&q->lock);
+	atomic_store(&q->abandoned, true);
 }
 
 /* Moves the workers' answers to `answers`. Returns how many workers have answered. */
