@@ -6,6 +6,7 @@
 #include "base/fatal.h"
 #include "base/log.h"
 #include "base/random.h"
+#include "watch/tracker_internal.h"
 
 /* Bytes for observed keys, in addition to the memory of discovery. */
 #define OBSERVE_MEMORY ((size_t)48 << 20)
@@ -32,8 +33,8 @@ void shared_tracker_free(struct shared_tracker *s)
 
 static void set_memory(struct shared_tracker *s)
 {
-	tracker_set_memory(s->tracker,
-	                   (s->discovers ? s->memory : 0) + (s->observes ? OBSERVE_MEMORY : 0));
+	s->tracker->memory = (s->discovers ? s->memory : 0) +
+	                     (s->observes ? OBSERVE_MEMORY : 0);
 }
 
 void shared_tracker_discover(struct shared_tracker *s, size_t memory)

@@ -159,11 +159,6 @@ static void tracker_empty(struct tracker *d)
 	parts_free_places(d);
 }
 
-void tracker_set_memory(struct tracker *d, size_t memory)
-{
-	d->memory = memory;
-}
-
 void tracker_clear(struct tracker *d, double now)
 {
 	tracker_empty(d);

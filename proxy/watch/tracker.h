@@ -45,8 +45,6 @@ struct tracker *tracker_new(const uint8_t secret[SIPHASH_SECRET_SIZE], size_t me
 void tracker_free(struct tracker *t); /* call it when no clients are left */
 /* Forgets the patterns and begins again; clients and observed rules stay. */
 void tracker_clear(struct tracker *t, double now);
-/* Sets the limit of memory. If it shrinks, call tracker_clear() first. */
-void tracker_set_memory(struct tracker *t, size_t memory);
 
 /* Returns the tracker's sampling, which decides which commands the tracker sees. */
 struct sampling *tracker_sampling(const struct tracker *t);
