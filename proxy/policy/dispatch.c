@@ -152,20 +152,13 @@ static struct decision decide_verb(struct context *x)
 	return x->env->verbs_quorum ? quorum_verb_decide(x) : lock_decide_verb(x);
 }
 
-static struct decision decide_write(struct context *x)
+/* `refusal`: the error if the command writes a protected key; else NULL. */
+static struct decision decide_write(struct context *x, const char *refusal)
 {
 	if (session_is_muted(x->session))
 		/* The client may be unsubscribing: await the due replies. */
 		return x->session->nawaited ? defer : pass;
-	return lock_decide_write(x);
-}
-
-/* Refuses a command that writes a protected key. */
-static struct decision refuse_write(struct context *x, const char *error)
-{
-	if (session_is_muted(x->session))
-		return x->session->nawaited ? defer : pass;
-	return context_refuse(x, error);
+	return refusal ? context_refuse(x, refusal) : lock_decide_write(x);
 }
 
 static struct decision decide_request(struct context *x)
@@ -184,16 +177,16 @@ static struct decision decide_request(struct context *x)
 	if (command_info_is_session(what))
 		return session_command_decide(x);
 	if (x->env->reserved_keys_protected && reserved_keys_are_written(x))
-		return refuse_write(x, reserved_keys_error);
+		return decide_write(x, reserved_keys_error);
 	refusal = what->is_write || what->is_guarded ? other_db_refusal(x) : NULL;
 	if (refusal)
-		return refuse_write(x, refusal);
+		return decide_write(x, refusal);
 	/* If Redis accepts MULTI, hasp decides about the transaction's guarded keys at EXEC. */
 	if (in_multi && x->session->nawaited && guard_txn_names_guarded(x))
 		return defer;
 	if (what->is_guarded && !in_multi && guard_decide(x, &d))
 		return d;
-	return what->is_write ? decide_write(x) : pass;
+	return what->is_write ? decide_write(x, NULL) : pass;
 }
 
 /* Counts a command that a transaction queues. The count shows where its reply is in EXEC's. If
