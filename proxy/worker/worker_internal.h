@@ -85,8 +85,8 @@ struct worker {
 		struct loop_timer look; /* checks the progress while PAUSING or RESUMING */
 		unsigned nlooks; /* number of checks */
 		size_t nasked; /* servers that have not answered PING yet */
-		bool asked; /* RESUMING: hasp has sent PING to the servers */
-		bool unready; /* a server was down or loaded its data: send PING again */
+		bool unready; /* RESUMING: send PING, because hasp has not sent any, or a server
+		               * was down or loaded its data */
 	} pause;
 	struct {
 		struct list parts; /* the worker's parts of questions; the first takes a step

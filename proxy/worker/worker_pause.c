@@ -84,17 +84,16 @@ static void pause_ask_all(struct worker *w)
 		if (again)
 			node_retry_now(n);
 	}
-	w->pause.asked = true;
 }
 
 static void pause_look_for_redis(struct worker *w)
 {
 	if (w->pause.nasked)
 		return;
-	if (w->pause.asked && !w->pause.unready)
-		pause_end(w);
-	else
+	if (w->pause.unready)
 		pause_ask_all(w);
+	else
+		pause_end(w);
 }
 
 /* --- coming to rest ----------------------------------------------------------------------- */
@@ -132,7 +131,7 @@ void worker_pause_init(struct worker *w)
 static void pause_begin(struct worker *w, enum worker_pause state)
 {
 	worker_set_pause(w, state);
-	w->pause.asked = false;
+	w->pause.unready = true;
 	w->pause.nlooks = 0;
 	loop_timer_start(&w->pause.look, 0);
 }
