@@ -79,7 +79,7 @@ struct node *session_default_node(struct cluster_session *s)
 	const struct slot_map *map = s->cluster->opts.map;
 	enum node_health health;
 
-	if (!s->default_node || !slot_map_has(map, s->default_node))
+	if (!s->default_node || !slot_map_find(map, s->default_node))
 		s->default_node = pick_default_node(s->cluster, &health);
 	else
 		(void)leave_default_node(s, false);
@@ -98,11 +98,11 @@ static struct node *node_of(struct cluster_part *p)
 	struct cluster_session *s = part_session(p);
 	const struct slot_map *map = s->cluster->opts.map;
 
-	if (p->asked && slot_map_has(map, p->asked))
+	if (p->asked && slot_map_find(map, p->asked))
 		return p->asked;
 	p->asked = NULL;
 	if (p->to)
-		return slot_map_has(map, p->to) ? p->to : NULL;
+		return slot_map_find(map, p->to) ? p->to : NULL;
 	return p->slot >= 0 ? slot_map_node(map, (unsigned)p->slot) : session_default_node(s);
 }
 
@@ -253,7 +253,7 @@ bool dispatch_due(struct cluster_session *s, double now)
 {
 	if (!is_stalled(s))
 		return false;
-	if (s->default_node && slot_map_has(s->cluster->opts.map, s->default_node) &&
+	if (s->default_node && slot_map_find(s->cluster->opts.map, s->default_node) &&
 	    leave_default_node(s, true))
 		dispatch_again(s);
 	fail_those_late(s, now);

@@ -24,12 +24,6 @@
 /* Seconds for which a node's report that the cluster is down counts. */
 #define DOWN_SECONDS 1.0
 
-struct cluster_node {
-	struct node *node;
-	bool unverified; /* hasp must ask the node whether it wrote a redirection */
-	uint64_t asked; /* number of the last question to verify a redirection; 0: none */
-};
-
 struct cluster_topology {
 	struct topology base;
 	const struct cluster_topology_ops *ops;
@@ -37,8 +31,6 @@ struct cluster_topology {
 	void *arg; /* argument of `ops` and `node_ops` */
 	struct link_env links; /* settings of all nodes' links */
 	struct slot_map map;
-	struct cluster_node *nodes; /* the nodes of the map */
-	size_t nnodes;
 	struct node **gone; /* nodes that have left the map, and are not freed yet */
 	size_t ngone;
 	size_t nstopped; /* the first `nstopped` nodes in `gone` were stopped */
@@ -82,23 +74,6 @@ static struct cluster_topology *cluster_of(struct topology *t)
 
 /* --- nodes -------------------------------------------------------------------------------- */
 
-static struct cluster_node *find_by_address(const struct cluster_topology *c,
-                                            const char *address)
-{
-	for (size_t i = 0; i < c->nnodes; i++)
-		if (strcmp(c->nodes[i].node->links.name, address) == 0)
-			return &c->nodes[i];
-	return NULL;
-}
-
-static struct cluster_node *find_by_node(const struct cluster_topology *c, const struct node *n)
-{
-	for (size_t i = 0; i < c->nnodes; i++)
-		if (c->nodes[i].node == n)
-			return &c->nodes[i];
-	return NULL;
-}
-
 static void use_settings(struct cluster_topology *c, struct node *n)
 {
 	const struct topology_settings *s = &c->base.settings;
@@ -117,8 +92,6 @@ static struct node *cluster_on_node(void *arg, const char *address)
 	struct node *n = node_new(&c->links, c->node_ops, c->arg);
 
 	log_info("cluster_node_added address=%s", address);
-	c->nodes = xrealloc(c->nodes, (c->nnodes + 1) * sizeof(*c->nodes));
-	c->nodes[c->nnodes++] = (struct cluster_node){ .node = n };
 	use_settings(c, n);
 	node_move(n, address, NULL);
 	c->ops->on_node(c->arg, n);
@@ -128,11 +101,9 @@ static struct node *cluster_on_node(void *arg, const char *address)
 static void cluster_on_gone(void *arg, struct node *n)
 {
 	struct cluster_topology *c = arg;
-	struct cluster_node *found = find_by_node(c, n);
 
 	log_info("cluster_node_gone address=%s", n->links.name);
 	c->ops->on_gone(c->arg, n);
-	*found = c->nodes[--c->nnodes];
 	c->gone = xrealloc(c->gone, (c->ngone + 1) * sizeof(struct node *));
 	c->gone[c->ngone++] = n;
 }
@@ -286,18 +257,20 @@ static const char *candidate_address(const struct cluster_topology *c, size_t i)
 }
 
 /* Returns the unverified node that was asked least recently; NULL: there is none. */
-static struct cluster_node *next_unverified(struct cluster_topology *c)
+static struct slot_map_node *next_unverified(struct cluster_topology *c)
 {
-	struct cluster_node *found = NULL;
+	struct slot_map_node *found = NULL;
 
-	for (size_t i = 0; i < c->nnodes; i++)
-		if (c->nodes[i].unverified && (!found || c->nodes[i].asked < found->asked))
-			found = &c->nodes[i];
+	for (size_t i = 0; i < c->map.nnodes; i++) {
+		struct slot_map_node *n = &c->map.nodes[i];
+		if (n->unverified && (!found || n->asked < found->asked))
+			found = n;
+	}
 	return found;
 }
 
 /* Asks the node at `address`. `n`: that node, to verify its redirection; or NULL. */
-static void ask_node(struct cluster_topology *c, const char *address, struct cluster_node *n)
+static void ask_node(struct cluster_topology *c, const char *address, struct slot_map_node *n)
 {
 	struct map_question *q = map_question_new(c, address, n);
 	struct address parsed;
@@ -343,7 +316,7 @@ static void search_step(struct cluster_topology *c)
 
 static void begin_search(struct cluster_topology *c)
 {
-	struct cluster_node *unverified = c->seeds_first ? NULL : next_unverified(c);
+	struct slot_map_node *unverified = c->seeds_first ? NULL : next_unverified(c);
 
 	if (!c->wanted)
 		slot_map_forget_migrating(&c->map);
@@ -352,7 +325,7 @@ static void begin_search(struct cluster_topology *c)
 	c->searched_at = c->links.clock();
 	if (unverified) {
 		loop_timer_start(&c->timer, STEP_SECONDS);
-		ask_node(c, unverified->node->links.name, unverified);
+		ask_node(c, unverified->address, unverified);
 		return;
 	}
 	search_step(c);
@@ -382,7 +355,7 @@ void cluster_topology_refresh(struct topology *t)
 		                                    : REFRESH_SECONDS_MIN - since);
 }
 
-static void verify(struct cluster_topology *c, struct cluster_node *n)
+static void verify(struct cluster_topology *c, struct slot_map_node *n)
 {
 	if (!n)
 		return;
@@ -394,7 +367,7 @@ uint64_t cluster_topology_verify(struct topology *t, const struct node *n)
 {
 	struct cluster_topology *c = cluster_of(t);
 
-	verify(c, find_by_node(c, n));
+	verify(c, slot_map_find(&c->map, n));
 	return c->nquestions + 1;
 }
 
@@ -469,13 +442,15 @@ static void map_question_failed(struct map_question *q, const char *reason)
 	note_failing(c, q->links.name, reason);
 	map_question_end(q);
 	if (q->verifies)
-		verify(c, find_by_address(c, q->links.name));
+		verify(c, slot_map_find_address(&c->map, q->links.name));
 }
 
 static void map_question_answered(struct map_question *q)
 {
 	struct cluster_topology *c = q->topology;
-	const struct cluster_node *n = q->verifies ? find_by_address(c, q->links.name) : NULL;
+	const struct slot_map_node *n = q->verifies
+	                                        ? slot_map_find_address(&c->map, q->links.name)
+	                                        : NULL;
 	double now = c->links.clock();
 
 	if (q->epoch > c->epoch)
@@ -521,9 +496,9 @@ static struct node *cluster_next(const struct topology *t, const struct node *n)
 	const struct cluster_topology *c = container_of(t, const struct cluster_topology, base);
 	size_t i = 0;
 
-	while (n && i < c->nnodes && c->nodes[i++].node != n)
+	while (n && i < c->map.nnodes && c->map.nodes[i++].node != n)
 		;
-	return i < c->nnodes ? c->nodes[i].node : NULL;
+	return i < c->map.nnodes ? c->map.nodes[i].node : NULL;
 }
 
 static struct node *cluster_redirected(struct topology *t, struct node *asked, struct slice key,
@@ -548,10 +523,10 @@ static struct node *cluster_redirected(struct topology *t, struct node *asked, s
 /* Ends all questions, because their answers would not count any more. */
 static void end_questions(struct cluster_topology *c)
 {
-	struct cluster_node *n;
+	struct slot_map_node *n;
 
 	list_drain (struct map_question, q, &c->questions, node) {
-		n = q->verifies ? find_by_address(c, q->links.name) : NULL;
+		n = q->verifies ? slot_map_find_address(&c->map, q->links.name) : NULL;
 		if (n)
 			n->unverified = true;
 		map_question_end(q);
@@ -580,10 +555,10 @@ static void cluster_use(struct topology *t, const struct topology_settings *s)
 	c->seeds_first = true;
 	c->candidate = 0;
 	t->settings = *s;
-	for (size_t i = 0; i < c->nnodes; i++) {
-		use_settings(c, c->nodes[i].node);
+	for (size_t i = 0; i < c->map.nnodes; i++) {
+		use_settings(c, c->map.nodes[i].node);
 		if (logs_in)
-			node_log_in(c->nodes[i].node);
+			node_log_in(c->map.nodes[i].node);
 	}
 	cluster_topology_refresh(t);
 }
@@ -595,8 +570,8 @@ static void cluster_stop(struct topology *t)
 	loop_timer_stop(&c->timer);
 	loop_timer_stop(&c->look);
 	end_questions(c);
-	for (size_t i = 0; i < c->nnodes; i++)
-		node_stop(c->nodes[i].node);
+	for (size_t i = 0; i < c->map.nnodes; i++)
+		node_stop(c->map.nodes[i].node);
 	for (; c->nstopped < c->ngone; c->nstopped++)
 		node_stop(c->gone[c->nstopped]);
 }
@@ -607,8 +582,8 @@ static void cluster_topology_reap(struct topology *t)
 
 	list_drain (struct map_question, q, &c->ended, node)
 		map_question_free(q);
-	for (size_t i = 0; i < c->nnodes; i++)
-		links_reap(&c->nodes[i].node->links);
+	for (size_t i = 0; i < c->map.nnodes; i++)
+		links_reap(&c->map.nodes[i].node->links);
 	for (size_t i = 0; i < c->ngone; i++)
 		links_reap(&c->gone[i]->links);
 }
@@ -617,13 +592,12 @@ static void cluster_topology_free(struct topology *t)
 {
 	struct cluster_topology *c = cluster_of(t);
 
-	slot_map_fini(&c->map);
 	cluster_topology_reap(t);
-	for (size_t i = 0; i < c->nnodes; i++)
-		node_free(c->nodes[i].node);
+	for (size_t i = 0; i < c->map.nnodes; i++)
+		node_free(c->map.nodes[i].node);
+	slot_map_fini(&c->map);
 	for (size_t i = 0; i < c->ngone; i++)
 		node_free(c->gone[i]);
-	free(c->nodes);
 	free(c->gone);
 	while (c->nfailing)
 		drop_failing(c, c->nfailing - 1);

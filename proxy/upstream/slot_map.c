@@ -50,7 +50,7 @@ struct node *slot_map_any(const struct slot_map *m, size_t n)
 	return m->nnodes ? m->nodes[n % m->nnodes].node : NULL;
 }
 
-static struct slot_map_node *find_node(const struct slot_map *m, const struct node *n)
+struct slot_map_node *slot_map_find(const struct slot_map *m, const struct node *n)
 {
 	for (size_t i = 0; i < m->nnodes; i++)
 		if (m->nodes[i].node == n)
@@ -58,19 +58,14 @@ static struct slot_map_node *find_node(const struct slot_map *m, const struct no
 	return NULL;
 }
 
-bool slot_map_has(const struct slot_map *m, const struct node *n)
-{
-	return find_node(m, n);
-}
-
 const char *slot_map_address(const struct slot_map *m, const struct node *n)
 {
-	const struct slot_map_node *found = find_node(m, n);
+	const struct slot_map_node *found = slot_map_find(m, n);
 
 	return found ? found->address : NULL;
 }
 
-static struct slot_map_node *find_address(const struct slot_map *m, const char *address)
+struct slot_map_node *slot_map_find_address(const struct slot_map *m, const char *address)
 {
 	for (size_t i = 0; i < m->nnodes; i++)
 		if (strcmp(m->nodes[i].address, address) == 0)
@@ -80,14 +75,15 @@ static struct slot_map_node *find_address(const struct slot_map *m, const char *
 
 static struct slot_map_node *get_node(struct slot_map *m, const char *address)
 {
-	struct slot_map_node *n = find_address(m, address);
+	struct slot_map_node *n = slot_map_find_address(m, address);
+	struct node *node;
 
 	if (n)
 		return n;
+	node = m->ops->on_node(m->arg, address);
 	m->nodes = xrealloc(m->nodes, (m->nnodes + 1) * sizeof(*m->nodes));
 	n = &m->nodes[m->nnodes++];
-	*n = (struct slot_map_node){ .address = xstrdup(address) };
-	n->node = m->ops->on_node(m->arg, address);
+	*n = (struct slot_map_node){ .address = xstrdup(address), .node = node };
 	m->version++;
 	return n;
 }
@@ -152,7 +148,7 @@ struct node *slot_map_named(const struct slot_map *m, const struct node *asked,
 	}
 	if (copy_address(text, sizeof(text), address) < 0)
 		return NULL;
-	found = find_address(m, text);
+	found = slot_map_find_address(m, text);
 	return found ? found->node : NULL;
 }
 
@@ -259,7 +255,7 @@ static void keep_unreplaced(struct slot_map *m)
 		if (!m->slots[slot] || m->slots[slot] == last)
 			continue;
 		last = m->slots[slot];
-		find_node(m, last)->named = true;
+		slot_map_find(m, last)->named = true;
 	}
 }
 
@@ -361,7 +357,7 @@ static enum endpoint endpoint_of(const struct slot_map *m, const char *nodes, co
 		for (int kind = ENDPOINT_HOST; kind <= ENDPOINT_ASKED; kind++)
 			if (line_address(&l, (enum endpoint)kind, asked, text, sizeof(text)) ==
 			            0 &&
-			    find_address(m, text))
+			    slot_map_find_address(m, text))
 				return (enum endpoint)kind;
 	}
 	return ENDPOINT_HOST;

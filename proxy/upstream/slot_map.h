@@ -27,10 +27,14 @@ struct slot_map_node {
 	bool named; /* the reply that is being read names the node */
 	bool importing; /* another node has reported that this node gets a slot: keep it in the
 	                 * map until slot_map_forget_migrating() */
+
+	/* Of the owner: cluster_topology.c. */
+	bool unverified; /* hasp must ask the node whether it wrote a redirection */
+	uint64_t asked; /* number of the last question to verify a redirection; 0: none */
 };
 
 struct slot_map_ops {
-	/* Called when a node joins the map. Returns a struct node for it. */
+	/* Called before a node joins the map. Returns a struct node for it. */
 	struct node *(*on_node)(void *arg, const char *address);
 	/* Called when a node serves no slot any more, and has left the map. */
 	void (*on_gone)(void *arg, struct node *n);
@@ -70,8 +74,10 @@ void slot_map_forget_migrating(struct slot_map *m);
 
 /* Returns primary number `n`, modulo the number of primaries; NULL: none is known. */
 struct node *slot_map_any(const struct slot_map *m, size_t n);
-/* True if the map has the node. */
-bool slot_map_has(const struct slot_map *m, const struct node *n);
+/* Return the map's entry for the node, or for the node at `address`, valid until a node joins
+ * or leaves the map; NULL: the map does not have the node. */
+struct slot_map_node *slot_map_find(const struct slot_map *m, const struct node *n);
+struct slot_map_node *slot_map_find_address(const struct slot_map *m, const char *address);
 /* Returns the node's address; NULL: the map does not have the node. */
 const char *slot_map_address(const struct slot_map *m, const struct node *n);
 
