@@ -83,7 +83,7 @@ static void sentinel_sub_on_up(void *arg)
 	struct sentinel_sub *e = arg;
 
 	for (size_t i = 1; i < NPUBLISHED; i++)
-		subscriber_add(e->subscriber, slice_str(published[i].channel));
+		subscriber_call(e->subscriber, "SUBSCRIBE", slice_str(published[i].channel));
 }
 
 static void sentinel_sub_on_message(void *arg, struct slice channel, struct slice message)

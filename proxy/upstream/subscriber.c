@@ -87,7 +87,7 @@ static void subscriber_on_reply(struct subscriber *s, const redisReply *r)
 	struct slice kind, channel;
 
 	if (r->type == REDIS_REPLY_ERROR) {
-		/* Ignore an error for a channel of subscriber_add(): an ACL forbids the
+		/* Ignore an error for a channel of subscriber_call(): an ACL forbids the
 		 * channel, Redis 6.2 has no shard channels, or the slot has moved. */
 		if (!s->up)
 			subscriber_disconnect(s,
@@ -271,26 +271,8 @@ const char *subscriber_refusal(const struct subscriber *s)
 	return s->refusal;
 }
 
-void subscriber_add(struct subscriber *s, struct slice channel)
+void subscriber_call(struct subscriber *s, const char *command, struct slice channel)
 {
 	if (s->up)
-		subscriber_send(s, "SUBSCRIBE", channel);
-}
-
-void subscriber_remove(struct subscriber *s, struct slice channel)
-{
-	if (s->up)
-		subscriber_send(s, "UNSUBSCRIBE", channel);
-}
-
-void subscriber_add_sharded(struct subscriber *s, struct slice channel)
-{
-	if (s->up)
-		subscriber_send(s, "SSUBSCRIBE", channel);
-}
-
-void subscriber_remove_sharded(struct subscriber *s, struct slice channel)
-{
-	if (s->up)
-		subscriber_send(s, "SUNSUBSCRIBE", channel);
+		subscriber_send(s, command, channel);
 }

@@ -23,7 +23,7 @@ struct subscriber_opts {
 	/* Called when hasp could not connect, or Redis refused the login or the channel (see
 	 * subscriber_refusal()). The subscriber retries. May be NULL. */
 	void (*on_failed)(void *arg);
-	/* Called when a channel of subscriber_add() is subscribed. May be NULL. */
+	/* Called when a channel of subscriber_call() is subscribed. May be NULL. */
 	void (*on_subscribed)(void *arg, struct slice channel);
 	void (*on_message)(void *arg, struct slice channel, struct slice message);
 	void *arg;
@@ -50,12 +50,8 @@ bool subscriber_is_up(const struct subscriber *s);
 /* Returns Redis' error if it last refused the login or the channel; else NULL. */
 const char *subscriber_refusal(const struct subscriber *s);
 
-/* Subscribe and unsubscribe another channel, if the subscriber is up. These channels end with
- * the connection, so on_up() must add them again. */
-void subscriber_add(struct subscriber *s, struct slice channel);
-void subscriber_remove(struct subscriber *s, struct slice channel);
-/* As subscriber_add() and subscriber_remove(), for a shard channel of a cluster. */
-void subscriber_add_sharded(struct subscriber *s, struct slice channel);
-void subscriber_remove_sharded(struct subscriber *s, struct slice channel);
+/* Sends SUBSCRIBE or UNSUBSCRIBE for another channel, or SSUBSCRIBE or SUNSUBSCRIBE, if the
+ * subscriber is up. These channels end with the connection, so on_up() must add them again. */
+void subscriber_call(struct subscriber *s, const char *command, struct slice channel);
 
 #endif

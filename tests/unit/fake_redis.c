@@ -247,33 +247,15 @@ const char *subscriber_refusal(const struct subscriber *s)
 	return s->refusal;
 }
 
-static void note_channel(struct subscriber *s, const char *what, struct slice channel)
+void subscriber_call(struct subscriber *s, const char *command, struct slice channel)
 {
 	if (!s->up)
 		return;
-	buf_puts(&s->channels, what);
+	if (*command == 'S' && strcmp(command, "SUBSCRIBE") != 0)
+		buf_puts(&s->channels, "s");
+	buf_puts(&s->channels, strstr(command, "UNSUBSCRIBE") ? "-" : "+");
 	buf_append(&s->channels, channel);
 	buf_puts(&s->channels, " ");
-}
-
-void subscriber_add(struct subscriber *s, struct slice channel)
-{
-	note_channel(s, "+", channel);
-}
-
-void subscriber_remove(struct subscriber *s, struct slice channel)
-{
-	note_channel(s, "-", channel);
-}
-
-void subscriber_add_sharded(struct subscriber *s, struct slice channel)
-{
-	note_channel(s, "s+", channel);
-}
-
-void subscriber_remove_sharded(struct subscriber *s, struct slice channel)
-{
-	note_channel(s, "s-", channel);
 }
 
 void fake_redis_subscriber_up(struct subscriber *s)

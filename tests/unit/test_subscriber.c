@@ -167,12 +167,12 @@ TEST(other_channels_come_and_go)
 	struct fixture *f = *state;
 
 	come_up(f);
-	subscriber_add(f->subscriber, SLICE_LIT("x"));
+	subscriber_call(f->subscriber, "SUBSCRIBE", SLICE_LIT("x"));
 	played_server_expect(&f->server, "*2\r\n$9\r\nSUBSCRIBE\r\n$1\r\nx\r\n");
 	played_server_send(&f->server, "*3\r\n$9\r\nsubscribe\r\n$1\r\nx\r\n:2\r\n");
 	played_server_send(&f->server, "*3\r\n$7\r\nmessage\r\n$1\r\nx\r\n$2\r\nhi\r\n");
 	assert_heard(f, "subscribed x x: hi ");
-	subscriber_remove(f->subscriber, SLICE_LIT("x"));
+	subscriber_call(f->subscriber, "UNSUBSCRIBE", SLICE_LIT("x"));
 	played_server_expect(&f->server, "*2\r\n$11\r\nUNSUBSCRIBE\r\n$1\r\nx\r\n");
 }
 
@@ -180,12 +180,12 @@ TEST(other_channels_are_not_subscribed_while_it_is_not_up)
 {
 	struct fixture *f = *state;
 
-	subscriber_add(f->subscriber, SLICE_LIT("x"));
+	subscriber_call(f->subscriber, "SUBSCRIBE", SLICE_LIT("x"));
 	begin(f);
-	subscriber_add(f->subscriber, SLICE_LIT("x"));
+	subscriber_call(f->subscriber, "SUBSCRIBE", SLICE_LIT("x"));
 	played_server_expect(&f->server, SUBSCRIBE_OWN);
 	played_server_send(&f->server, SUBSCRIBED_OWN);
-	subscriber_remove(f->subscriber, SLICE_LIT("y"));
+	subscriber_call(f->subscriber, "UNSUBSCRIBE", SLICE_LIT("y"));
 	played_server_expect(&f->server, "*2\r\n$11\r\nUNSUBSCRIBE\r\n$1\r\ny\r\n");
 }
 

@@ -63,14 +63,11 @@ void line_listen(struct line *l, bool on)
 		return;
 	l->listening = on;
 	write_redisson_channel(&channel, prefix, l->by_key.key);
-	if (on)
-		subscriber_add(l->at->node->subscriber, buf_slice(&channel));
-	else
-		subscriber_remove(l->at->node->subscriber, buf_slice(&channel));
-	if (!l->all->topology->only && on)
-		subscriber_add_sharded(l->at->node->subscriber, buf_slice(&channel));
-	else if (!l->all->topology->only)
-		subscriber_remove_sharded(l->at->node->subscriber, buf_slice(&channel));
+	subscriber_call(l->at->node->subscriber, on ? "SUBSCRIBE" : "UNSUBSCRIBE",
+	                buf_slice(&channel));
+	if (!l->all->topology->only)
+		subscriber_call(l->at->node->subscriber, on ? "SSUBSCRIBE" : "SUNSUBSCRIBE",
+		                buf_slice(&channel));
 	buf_release(&channel);
 }
 
