@@ -59,22 +59,13 @@ static void start_part(struct cluster_session *s, const struct command *c,
 	entry_start(e);
 }
 
-static void leave_node_conn(struct cluster_session *s)
-{
-	struct node_conn *l = s->block_node_conn;
-	struct slice discard = block_leave(s);
-
-	if (l)
-		node_conn_write_discarded(l, discard);
-}
-
 void block_exchange_unwatch(struct cluster_session *s, const struct node_conn *at)
 {
 	HASP_ASSERT(s->block.state == BLOCK_NONE);
 	if (s->block_node_conn == at)
-		(void)block_leave(s);
+		block_leave(s);
 	else
-		leave_node_conn(s);
+		block_discard(s);
 	block_reset(&s->block);
 }
 
@@ -85,7 +76,7 @@ static void follow_map(struct cluster_session *s)
 	struct node_conn *l = s->block_node_conn;
 
 	if (l && s->block.slot >= 0 && slot_map_node(map, (unsigned)s->block.slot) != l->node)
-		leave_node_conn(s);
+		block_discard(s);
 }
 
 /* True if the transaction may belong to another node: it is open at the home node, because of a
@@ -134,7 +125,7 @@ enum take block_exchange_take(struct cluster_session *s, const struct command *c
 	    (p.kind == PLAN_SLOT && session_holds(s, p.slot, false)))
 		return TAKE_LATER;
 	if (is_misplaced(s, &p))
-		leave_node_conn(s);
+		block_discard(s);
 	was_tied = block_is_tied(&s->block);
 	block_take(&s->block, c, req, &p, bytes, s->proto, &a);
 	note_several(s, before, &p, &a);

@@ -337,32 +337,3 @@ void part_fail(struct cluster_part *p, struct slice error)
 	part_on_bytes(p, error);
 	part_on_reply(p, &r);
 }
-
-/* --- parts of transactions ---------------------------------------------------------------- */
-
-struct slice block_leave(struct cluster_session *s)
-{
-	bool is_open = s->block.state == BLOCK_OPEN;
-
-	block_close(&s->block);
-	s->block_node_conn = NULL;
-	return is_open ? SLICE_LIT("*1\r\n$7\r\nDISCARD\r\n")
-	               : SLICE_LIT("*1\r\n$7\r\nUNWATCH\r\n");
-}
-
-struct slice block_part_begin(struct node_conn *l, struct cluster_part *p)
-{
-	struct cluster_session *s = l->session;
-	struct block_part *b = p->block;
-
-	buf_release(&b->refused);
-	/* After EXEC, the node keeps nothing of the transaction. */
-	if (b->serial == s->block_serial && b->kind != BLOCK_PART_END &&
-	    block_is_tied(&s->block)) {
-		/* Keys are watched at another node, which gets no EXEC: so EXEC must fail. */
-		if (s->block_node_conn && s->block_node_conn != l)
-			s->block.watch_lost = true;
-		s->block_node_conn = l;
-	}
-	return b->begins ? buf_slice(&b->behind) : SLICE_NONE;
-}

@@ -168,13 +168,6 @@ void part_on_reply(struct cluster_part *p, const struct resp_reply *r);
 /* Answers the part by `error`, a line of hasp's own. */
 void part_fail(struct cluster_part *p, struct slice error);
 
-/* Forgets the node connection of the transaction or the watched keys. The transaction begins
- * again at another node. Returns the DISCARD or UNWATCH to send to the former node. */
-struct slice block_leave(struct cluster_session *s);
-/* Call this before the part is written to the node connection. Returns the requests to write
- * before the part. */
-struct slice block_part_begin(struct node_conn *l, struct cluster_part *p);
-
 /* --- dispatch.c --------------------------------------------------------------------------- */
 
 /* Sends the entry's parts, which are all set, as soon as possible. */
@@ -194,9 +187,8 @@ void dispatch_again(struct cluster_session *s);
 /* Handles the part's reply, the error `line`. Returns true if the node did not carry the
  * request out: hasp sends the part again, or answers it later. */
 bool redirection_take(struct cluster_part *p, struct slice line);
-/* As redirection_take(), for a part of a transaction. *discard: the DISCARD or UNWATCH that the
- * caller must send to the node; SLICE_NONE: nothing. */
-bool redirection_take_block(struct cluster_part *p, struct slice line, struct slice *discard);
+/* As redirection_take(), for a part of a transaction. */
+bool redirection_take_block(struct cluster_part *p, struct slice line);
 /* Sends the part again a little later, because no node takes it now. `why`: a literal. */
 void redirection_later(struct cluster_part *p, const char *why);
 /* Sends the part again; at once if its node is known (`is_named`). If the part names several

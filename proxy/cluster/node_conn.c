@@ -135,7 +135,7 @@ static void node_conn_end(struct node_conn *l, const char *why, const char *held
 	l->replays_due = 0;
 	s->cluster->opts.refresh(s->cluster->opts.arg);
 	if (s->block_node_conn == l)
-		(void)block_leave(s);
+		block_leave(s);
 	if (breaks)
 		node_conn_break(l, why);
 	else
@@ -309,16 +309,6 @@ static void node_conn_on_reply(void *owner, void *tag, const struct resp_reply *
 	part_on_reply(p, r);
 }
 
-static bool take_block_line(struct node_conn *l, struct cluster_part *p, struct slice line)
-{
-	struct slice discard;
-	bool taken = redirection_take_block(p, line, &discard);
-
-	if (discard.n)
-		node_conn_write_discarded(l, discard);
-	return taken;
-}
-
 /* True if the node refuses the DISCARD or UNWATCH that hasp has sent in place of the client's
  * request. */
 static bool refuses_end(const struct cluster_part *p, struct slice line)
@@ -359,7 +349,7 @@ static bool node_conn_on_line(void *owner, void *tag, struct slice line)
 			part_on_reply(p, &refused);
 		return false;
 	}
-	if (p->block ? take_block_line(l, p, line) : redirection_take(p, line))
+	if (p->block ? redirection_take_block(p, line) : redirection_take(p, line))
 		return false;
 	p->entry->pushes = false;
 	/* The link forwards the error after it has removed the part from its FIFO. */

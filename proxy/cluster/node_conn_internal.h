@@ -95,9 +95,12 @@ void node_conns_free(struct cluster_session *s);
 void node_conn_write_part(struct node_conn *l, struct cluster_part *p);
 /* Writes the beginning of a long request; the caller writes the rest on the link. */
 void node_conn_write_stream(struct node_conn *l, struct cluster_part *p, struct slice bytes);
-/* Writes DISCARD or UNWATCH, and discards the reply. If that is an error, closes the link. Does
- * nothing unless the node connection is ready. */
-void node_conn_write_discarded(struct node_conn *l, struct slice request);
+/* Forgets the node connection of the transaction or the watched keys. The transaction begins
+ * again at another node. */
+void block_leave(struct cluster_session *s);
+/* As block_leave(), and writes DISCARD or UNWATCH to the former node, if its link is ready. If
+ * the reply is an error, the link is closed. */
+void block_discard(struct cluster_session *s);
 /* Writes a session command, and discards its reply. An error ends the session. */
 void node_conn_write_replay(struct node_conn *l, struct slice request);
 /* Calls node_conn_write_replay() on all ready node connections of the session but the

@@ -40,22 +40,46 @@ struct cluster_part *node_conn_part_behind(void *tag)
 	return (uintptr_t)tag & 1 ? (struct cluster_part *)((char *)tag - 1) : NULL;
 }
 
+/* Writes the commands that the transaction's node must get before the part. */
 static void put_behind(struct node_conn *l, struct cluster_part *p)
 {
-	struct slice behind = block_part_begin(l, p);
+	struct cluster_session *s = l->session;
+	struct block_part *b = p->block;
 
-	for (size_t i = 0; behind.n && i < p->block->nbehind; i++)
+	buf_release(&b->refused);
+	/* After EXEC, the node keeps nothing of the transaction. */
+	if (b->serial == s->block_serial && b->kind != BLOCK_PART_END &&
+	    block_is_tied(&s->block)) {
+		/* Keys are watched at another node, which gets no EXEC: so EXEC must fail. */
+		if (s->block_node_conn && s->block_node_conn != l)
+			s->block.watch_lost = true;
+		s->block_node_conn = l;
+	}
+	if (!b->begins)
+		return;
+	for (size_t i = 0; i < b->nbehind; i++)
 		link_expect(&l->user, LINK_INTERCEPT | LINK_NOTIFY | LINK_DISCARD,
 		            behind_tag(p));
-	link_queue(l->user.link, behind);
+	link_queue(l->user.link, buf_slice(&b->behind));
 }
 
-void node_conn_write_discarded(struct node_conn *l, struct slice request)
+void block_leave(struct cluster_session *s)
 {
-	if (l->state != NODE_CONN_READY)
+	block_close(&s->block);
+	s->block_node_conn = NULL;
+}
+
+void block_discard(struct cluster_session *s)
+{
+	struct node_conn *l = s->block_node_conn;
+	bool is_open = s->block.state == BLOCK_OPEN;
+
+	block_leave(s);
+	if (!l || l->state != NODE_CONN_READY)
 		return;
 	link_expect(&l->user, LINK_INTERCEPT | LINK_DISCARD, NULL);
-	link_queue(l->user.link, request);
+	link_queue(l->user.link, is_open ? SLICE_LIT("*1\r\n$7\r\nDISCARD\r\n")
+	                                 : SLICE_LIT("*1\r\n$7\r\nUNWATCH\r\n"));
 }
 
 static void note_sent(struct node_conn *l, struct cluster_part *p)

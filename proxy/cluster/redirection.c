@@ -408,7 +408,7 @@ static void answer_part(struct cluster_part *p, struct slice reply)
 }
 
 /* Handles a command that was not queued, because its node no longer serves the slot. */
-static void take_moved_command(struct cluster_part *p, struct slice *discard)
+static void take_moved_command(struct cluster_part *p)
 {
 	struct cluster_session *s = part_session(p);
 	bool ended = p->block->serial != s->block_serial, too_long = s->block.too_long;
@@ -416,7 +416,7 @@ static void take_moved_command(struct cluster_part *p, struct slice *discard)
 	if (ended)
 		s->block_moved = p->block->serial;
 	else if (s->block_node_conn == p->node_conn)
-		*discard = block_leave(s);
+		block_discard(s);
 	answer_part(p, !ended && too_long ? too_long_to_move : SLICE_LIT("+QUEUED\r\n"));
 }
 
@@ -435,14 +435,13 @@ static void take_moved_exec(struct cluster_part *p, const char *why)
 	}
 }
 
-bool redirection_take_block(struct cluster_part *p, struct slice line, struct slice *discard)
+bool redirection_take_block(struct cluster_part *p, struct slice line)
 {
 	struct cluster_session *s = part_session(p);
 	struct block_part *b = p->block;
 	const char *why = "its slot was moved";
 	bool moved;
 
-	*discard = SLICE_NONE;
 	if (b->kind == BLOCK_PART_WATCH)
 		return redirection_take(p, line);
 	if (b->kind == BLOCK_PART_END)
@@ -456,6 +455,6 @@ bool redirection_take_block(struct cluster_part *p, struct slice line, struct sl
 	if (b->kind == BLOCK_PART_EXEC)
 		take_moved_exec(p, why);
 	else
-		take_moved_command(p, discard);
+		take_moved_command(p);
 	return true;
 }
