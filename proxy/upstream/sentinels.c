@@ -8,17 +8,18 @@
 #include "base/fatal.h"
 #include "resp/write.h"
 
-static bool sentinels_has(const struct sentinels *s, const char *name)
+/* Returns the index of `name` in `names`; -1: it is not there. */
+static int find_name(char *const *names, size_t n, const char *name)
 {
-	for (size_t i = 0; i < s->n; i++)
-		if (strcmp(s->names[i], name) == 0)
-			return true;
-	return false;
+	for (size_t i = 0; i < n; i++)
+		if (strcmp(names[i], name) == 0)
+			return (int)i;
+	return -1;
 }
 
 static void sentinels_add(struct sentinels *s, const char *name)
 {
-	if (s->n == SENTINELS_MAX || sentinels_has(s, name))
+	if (s->n == SENTINELS_MAX || find_name(s->names, s->n, name) >= 0)
 		return;
 	s->named_by[s->n] = 0;
 	s->names[s->n++] = xstrdup(name);
@@ -61,12 +62,10 @@ void sentinels_fini(struct sentinels *s)
 
 void sentinels_prefer(struct sentinels *s, const char *name)
 {
-	for (size_t i = 0; i < s->n; i++) {
-		if (strcmp(s->names[i], name) != 0)
-			continue;
-		sentinels_move(s, i, 0);
-		return;
-	}
+	int i = find_name(s->names, s->n, name);
+
+	if (i >= 0)
+		sentinels_move(s, (size_t)i, 0);
 }
 
 void sentinels_begin(struct sentinels *s)
@@ -183,18 +182,12 @@ void sentinel_answer_fini(struct sentinel_answer *a)
 /* Returns the sentinel's index in `configured`; -1: the configuration does not name it. */
 static int configured_number(const struct sentinels *s, const char *name)
 {
-	for (size_t i = 0; i < s->nconfigured; i++)
-		if (strcmp(s->configured[i], name) == 0)
-			return (int)i;
-	return -1;
+	return find_name(s->configured, s->nconfigured, name);
 }
 
 static bool is_named(const struct sentinel_answer *a, const char *name)
 {
-	for (size_t i = 0; i < a->nothers; i++)
-		if (strcmp(a->others[i], name) == 0)
-			return true;
-	return false;
+	return find_name(a->others, a->nothers, name) >= 0;
 }
 
 static void sentinels_add_others(struct sentinels *s, const struct sentinel_answer *a)
