@@ -134,16 +134,6 @@ static bool is_dead_link(struct liveness *v, struct link *l)
 	return v->writes == WRITE_CHECK_PASSED && v->npassed >= WRITES_PASS_LOOKS;
 }
 
-/* Ends the links of `dead`. The callbacks of users may end other links of the list. */
-static void end_links(struct liveness *v, struct list *dead, const char *what)
-{
-	char reason[96];
-
-	snprintf(reason, sizeof(reason), "%s for %g s", what, v->timeout);
-	while (!list_empty(dead))
-		link_fail(container_of(dead->next, struct link, node), reason);
-}
-
 static bool is_node_dead(const struct liveness *v)
 {
 	/* `control` asks only at its next check, when the others have been silent for a while.
@@ -151,27 +141,23 @@ static bool is_node_dead(const struct liveness *v)
 	return v->nsilent >= v->limit && v->nunanswered >= v->limit / 2;
 }
 
-static bool is_any(struct liveness *v, struct link *l)
-{
-	(void)v;
-	(void)l;
-	return true;
-}
-
-/* Ends the connected links for which `is_dead` returns true. */
-static void end_dead(struct liveness *v, bool (*is_dead)(struct liveness *v, struct link *l),
-                     const char *what)
+/* Ends the connected links that are dead; if `all`, all connected links. */
+static void end_links(struct liveness *v, bool all, const char *what)
 {
 	struct list dead;
+	char reason[96];
 
 	list_init(&dead);
 	list_drain (struct link, l, &v->env->open, node) {
-		if (!stream_is_open(&l->stream) || !is_dead(v, l))
+		if (!stream_is_open(&l->stream) || !(all || is_dead_link(v, l)))
 			continue;
 		list_remove(&l->node);
 		list_append(&dead, &l->node);
 	}
-	end_links(v, &dead, what);
+	snprintf(reason, sizeof(reason), "%s for %g s", what, v->timeout);
+	/* The callbacks of users may end other links of the list. */
+	while (!list_empty(&dead))
+		link_fail(container_of(dead.next, struct link, node), reason);
 }
 
 void liveness_look(struct liveness *v)
@@ -184,12 +170,12 @@ void liveness_look(struct liveness *v)
 	v->nsilent++;
 	v->nunanswered = control_is_answering(v->control) ? 0 : v->nunanswered + 1;
 	v->any_silent = false;
-	end_dead(v, is_dead_link, "no reply came");
+	end_links(v, false, "no reply came");
 	check_writes(v);
 	if (!is_node_dead(v))
 		return;
 	v->nsilent = 0;
-	end_dead(v, is_any, "the server answered neither PING nor anything else");
+	end_links(v, true, "the server answered neither PING nor anything else");
 }
 
 static void liveness_on_timer(void *arg)
