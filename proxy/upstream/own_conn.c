@@ -116,16 +116,10 @@ void retry_stop(struct retry *r)
 	loop_timer_stop(&r->timer);
 }
 
-static void retry_in(struct retry *r, double seconds)
-{
-	retry_stop(r);
-	loop_timer_start(&r->timer, seconds);
-}
-
 void retry_restart(struct retry *r)
 {
 	r->seconds = r->min_seconds;
-	retry_in(r, 0);
+	loop_timer_start(&r->timer, 0);
 }
 
 void retry_later(struct retry *r, enum link_end end)
@@ -137,12 +131,12 @@ void retry_later(struct retry *r, enum link_end end)
 	r->unreachable = end == LINK_UNREACHABLE;
 	r->worked_at = 0;
 	if (lasted) {
-		retry_in(r, 0);
+		loop_timer_start(&r->timer, 0);
 		return;
 	}
 	if (r->seconds > max)
 		r->seconds = max;
-	retry_in(r, r->seconds);
+	loop_timer_start(&r->timer, r->seconds);
 	r->seconds *= 2;
 }
 
@@ -155,7 +149,7 @@ void retry_worked(struct retry *r)
 void retry_now(struct retry *r)
 {
 	if (r->unreachable && loop_timer_is_running(&r->timer))
-		retry_in(r, 0);
+		loop_timer_start(&r->timer, 0);
 }
 
 /* --- queries ------------------------------------------------------------------------------ */
