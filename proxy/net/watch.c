@@ -5,22 +5,19 @@
 
 #include "base/fatal.h"
 
-/* The queue of a loop, stored as the loop's userdata. */
-struct watch_queue {
-	struct list ready; /* watches in the order in which they are served */
-};
-
-static struct watch_queue *queue_of_loop(struct ev_loop *loop)
+/* Returns the loop's queue, stored as its userdata: watches in the order in which they are
+ * served. */
+static struct list *queue_of_loop(struct ev_loop *loop)
 {
-	struct watch_queue *q = ev_userdata(loop);
+	struct list *q = ev_userdata(loop);
 
 	HASP_ASSERT(q);
 	return q;
 }
 
-static void serve_ready(struct watch_queue *q)
+static void serve_ready(struct list *q)
 {
-	list_shift_each (struct watch, w, &q->ready, ready) {
+	list_shift_each (struct watch, w, q, ready) {
 		int events = w->reported;
 		w->reported = 0;
 		w->on_ready(w, events);
@@ -32,7 +29,7 @@ static void serve_ready(struct watch_queue *q)
  * the sockets. serve_ready() then serves the sockets in order. */
 static void invoke_pending_in_order(struct ev_loop *loop)
 {
-	struct watch_queue *q = queue_of_loop(loop);
+	struct list *q = queue_of_loop(loop);
 
 	do {
 		ev_invoke_pending(loop);
@@ -43,12 +40,12 @@ static void invoke_pending_in_order(struct ev_loop *loop)
 struct ev_loop *watch_loop_new(unsigned flags)
 {
 	struct ev_loop *loop = ev_loop_new(flags);
-	struct watch_queue *q;
+	struct list *q;
 
 	if (!loop)
 		return NULL;
 	q = xmalloc(sizeof(*q));
-	list_init(&q->ready);
+	list_init(q);
 	ev_set_userdata(loop, q);
 	ev_set_invoke_pending_cb(loop, invoke_pending_in_order);
 	return loop;
@@ -56,9 +53,9 @@ struct ev_loop *watch_loop_new(unsigned flags)
 
 void watch_loop_free(struct ev_loop *loop)
 {
-	struct watch_queue *q = queue_of_loop(loop);
+	struct list *q = queue_of_loop(loop);
 
-	HASP_ASSERT(list_empty(&q->ready));
+	HASP_ASSERT(list_empty(q));
 	free(q);
 	ev_loop_destroy(loop);
 }
@@ -67,11 +64,10 @@ void watch_loop_free(struct ev_loop *loop)
 static void watch_on_io(struct ev_loop *loop, struct ev_io *io, int revents)
 {
 	struct watch *w = container_of(io, struct watch, io);
-	struct watch_queue *q = io->data;
 
 	(void)loop;
 	if (!w->reported)
-		list_prepend(&q->ready, &w->ready);
+		list_prepend(io->data, &w->ready);
 	w->reported |= revents;
 }
 
@@ -114,6 +110,6 @@ int watch_stop(struct ev_loop *loop, struct watch *w)
 void watch_feed(struct ev_loop *loop, struct watch *w, int events)
 {
 	if (!w->reported)
-		list_append(&queue_of_loop(loop)->ready, &w->ready);
+		list_append(queue_of_loop(loop), &w->ready);
 	w->reported |= events;
 }
