@@ -256,24 +256,34 @@ static bool write_count(struct slice *rests, size_t n, struct buf *out)
 	return true;
 }
 
-static void merge_counts(const struct slice *replies, size_t n, struct buf *out)
+/* Merges arrays of the same length, or replies that are no arrays: calls `write` for every
+ * `step` elements. `write` takes them off the `rests` of the replies, appends their result, and
+ * returns false if it cannot merge them. */
+static void merge_each(const struct slice *replies, size_t n, long long step,
+                       bool (*write)(struct slice *rests, size_t n, struct buf *out),
+                       struct buf *out)
 {
 	struct slice *rests = xcalloc(n, sizeof(*rests));
 	long long count = count_elements(replies[0]);
 	struct buf merged = BUF_INIT;
-	bool ok = count >= 0;
+	bool ok = true;
 
+	if (count >= 0)
+		resp_write_array(&merged, (size_t)count);
 	for (size_t i = 0; i < n; i++) {
-		rests[i] = reply_elements(replies[i]);
+		rests[i] = count < 0 ? replies[i] : reply_elements(replies[i]);
 		ok = ok && count_elements(replies[i]) == count;
 	}
-	if (ok)
-		resp_write_array(&merged, (size_t)count);
-	for (long long k = 0; ok && k < count; k += 2)
-		ok = write_count(rests, n, &merged);
+	for (long long k = 0; ok && k < (count < 0 ? 1 : count); k += step)
+		ok = write(rests, n, &merged);
 	buf_append(out, ok ? buf_slice(&merged) : unlike);
 	buf_release(&merged);
 	free(rests);
+}
+
+static void merge_counts(const struct slice *replies, size_t n, struct buf *out)
+{
+	merge_each(replies, n, 2, write_count, out);
 }
 
 /* Cuts the next integer off each of `rests`, and appends the least of them. */
@@ -294,22 +304,7 @@ static bool write_least(struct slice *rests, size_t n, struct buf *out)
 
 static void merge_least(const struct slice *replies, size_t n, struct buf *out)
 {
-	struct slice *rests = xcalloc(n, sizeof(*rests));
-	long long count = count_elements(replies[0]);
-	struct buf merged = BUF_INIT;
-	bool ok = true;
-
-	if (count >= 0)
-		resp_write_array(&merged, (size_t)count);
-	for (size_t i = 0; i < n; i++) {
-		rests[i] = count < 0 ? replies[i] : reply_elements(replies[i]);
-		ok = ok && count_elements(replies[i]) == count;
-	}
-	for (long long k = 0; ok && k < (count < 0 ? 1 : count); k++)
-		ok = write_least(rests, n, &merged);
-	buf_append(out, ok ? buf_slice(&merged) : unlike);
-	buf_release(&merged);
-	free(rests);
+	merge_each(replies, n, 1, write_least, out);
 }
 
 /* Appends a reply that is no error; else an error, if possible one that is not -NOTBUSY. */
