@@ -119,6 +119,16 @@ void address_print(const struct sockaddr *sa, socklen_t len, char *out, size_t n
 		         ntohs(((const struct sockaddr_in *)(const void *)sa)->sin_port));
 }
 
+bool address_is_same(const struct sockaddr *a, socklen_t alen, const struct sockaddr *b,
+                     socklen_t blen)
+{
+	char one[128], other[128];
+
+	address_print(a, alen, one, sizeof(one));
+	address_print(b, blen, other, sizeof(other));
+	return strcmp(one, other) == 0;
+}
+
 socklen_t address_unix(const char *path, struct sockaddr_storage *out)
 {
 	struct sockaddr_un *un = (void *)out;

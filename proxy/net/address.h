@@ -30,6 +30,9 @@ bool address_is_remote(const char *text);
 void address_print(const struct sockaddr *sa, socklen_t len, char *out, size_t n);
 /* As address_print(), for the socket's own address. Returns 0; -1 with errno. */
 int address_print_own(int fd, char *out, size_t n);
+/* True if both are the same host and port, or the same path. */
+bool address_is_same(const struct sockaddr *a, socklen_t alen, const struct sockaddr *b,
+                     socklen_t blen);
 /* Writes only the host, without brackets. Writes ::ffff:1.2.3.4 as 1.2.3.4. */
 void address_print_host(const struct sockaddr *sa, char *out, size_t n);
 

@@ -160,16 +160,6 @@ int listen_open(const struct address *at, const struct listen_opts *opts, int *f
 	return rc;
 }
 
-static bool same_address(const struct sockaddr *a, socklen_t alen, const struct sockaddr *b,
-                         socklen_t blen)
-{
-	char one[128], other[128];
-
-	address_print(a, alen, one, sizeof(one));
-	address_print(b, blen, other, sizeof(other));
-	return strcmp(one, other) == 0;
-}
-
 bool listen_is_with(int fd, int other)
 {
 	struct sockaddr_storage a = { 0 }, b = { 0 };
@@ -177,7 +167,7 @@ bool listen_is_with(int fd, int other)
 
 	return getsockname(fd, (struct sockaddr *)&a, &alen) == 0 &&
 	       getsockname(other, (struct sockaddr *)&b, &blen) == 0 &&
-	       same_address((struct sockaddr *)&a, alen, (struct sockaddr *)&b, blen);
+	       address_is_same((struct sockaddr *)&a, alen, (struct sockaddr *)&b, blen);
 }
 
 bool listen_is_at(int fd, const struct address *at)
@@ -192,13 +182,14 @@ bool listen_is_at(int fd, const struct address *at)
 	if (at->local) {
 		unix_len = address_unix(at->host, &ss);
 		return unix_len && bound.ss_family == AF_UNIX &&
-		       same_address((struct sockaddr *)&bound, len, (struct sockaddr *)&ss,
-		                    unix_len);
+		       address_is_same((struct sockaddr *)&bound, len, (struct sockaddr *)&ss,
+		                       unix_len);
 	}
 	if (bound.ss_family == AF_UNIX || resolve(at, &list) != 0)
 		return false;
 	for (struct addrinfo *ai = list; ai && !is; ai = ai->ai_next)
-		is = same_address((struct sockaddr *)&bound, len, ai->ai_addr, ai->ai_addrlen);
+		is = address_is_same((struct sockaddr *)&bound, len, ai->ai_addr,
+		                     ai->ai_addrlen);
 	freeaddrinfo(list);
 	return is;
 }

@@ -1,16 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "net/name_watch.h"
 
-#include <netinet/in.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/fatal.h"
 #include "base/log.h"
 #include "net/loop_timers.h"
 
 struct name_watch {
-	struct ev_loop *loop;
 	struct resolver *resolver;
 	struct loop_timer timer; /* runs if hasp must resolve the name regularly */
 	struct resolve_request *asking; /* the request in progress; NULL: none */
@@ -23,24 +20,10 @@ struct name_watch {
 	void *arg;
 };
 
-static bool is_same_address(const struct sockaddr *a, const struct sockaddr *b)
-{
-	const struct sockaddr_in *a4 = (const void *)a, *b4 = (const void *)b;
-	const struct sockaddr_in6 *a6 = (const void *)a, *b6 = (const void *)b;
-
-	if (a->sa_family != b->sa_family)
-		return false;
-	if (a->sa_family == AF_INET)
-		return a4->sin_port == b4->sin_port &&
-		       a4->sin_addr.s_addr == b4->sin_addr.s_addr;
-	return a->sa_family == AF_INET6 && a6->sin6_port == b6->sin6_port &&
-	       memcmp(&a6->sin6_addr, &b6->sin6_addr, sizeof(a6->sin6_addr)) == 0;
-}
-
-static bool has_address(const struct addrinfo *ai, const struct sockaddr *sa)
+static bool has_address(const struct addrinfo *ai, const struct sockaddr *sa, socklen_t len)
 {
 	for (; ai; ai = ai->ai_next)
-		if (is_same_address(ai->ai_addr, sa))
+		if (address_is_same(ai->ai_addr, ai->ai_addrlen, sa, len))
 			return true;
 	return false;
 }
@@ -49,7 +32,7 @@ static bool has_address(const struct addrinfo *ai, const struct sockaddr *sa)
 static bool are_all_among(const struct addrinfo *some, const struct addrinfo *all)
 {
 	for (; some; some = some->ai_next)
-		if (!has_address(all, some->ai_addr))
+		if (!has_address(all, some->ai_addr, some->ai_addrlen))
 			return false;
 	return true;
 }
@@ -62,7 +45,7 @@ bool name_watch_has_peer(const struct addrinfo *ai, int fd)
 	/* A connection that has just ended has no peer. */
 	if (getpeername(fd, (struct sockaddr *)&peer, &len) < 0 || peer.ss_family == AF_UNIX)
 		return true;
-	return has_address(ai, (const struct sockaddr *)&peer);
+	return has_address(ai, (const struct sockaddr *)&peer, len);
 }
 
 static void forget_answer(struct name_watch *w)
@@ -120,11 +103,10 @@ struct name_watch *name_watch_new(struct ev_loop *loop, struct resolver *resolve
 {
 	struct name_watch *w = xcalloc(1, sizeof(*w));
 
-	w->loop = loop;
 	w->resolver = resolver;
 	w->on_answer = on_answer;
 	w->arg = arg;
-	loop_timer_init(&w->timer, w->loop, name_watch_on_timer, w);
+	loop_timer_init(&w->timer, loop, name_watch_on_timer, w);
 	return w;
 }
 
