@@ -264,8 +264,6 @@ static void dial_on_timer(void *arg)
 
 static int first_try(struct dial *d, const struct dialer *opts, const struct address *to)
 {
-	int error;
-
 	if (to->local) {
 		d->local_len = address_unix(to->host, &d->local);
 		if (d->local_len)
@@ -273,7 +271,7 @@ static int first_try(struct dial *d, const struct dialer *opts, const struct add
 		d->error = ENAMETOOLONG;
 		return -1;
 	}
-	d->addresses = resolve_numeric(to->host, to->port, &error);
+	d->addresses = resolve_numeric(to->host, to->port);
 	if (!d->addresses) {
 		d->resolving = resolve_start(opts->resolver, to->host, to->port,
 		                             dial_on_resolved, d);

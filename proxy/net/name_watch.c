@@ -130,11 +130,10 @@ void name_watch_set(struct name_watch *w, const struct address *at, int64_t ever
 {
 	double every = (double)every_ms / 1000;
 	struct addrinfo *number;
-	int error;
 
 	stop_asking(w);
 	w->at = *at;
-	number = at->local ? NULL : resolve_numeric(at->host, at->port, &error);
+	number = at->local ? NULL : resolve_numeric(at->host, at->port);
 	w->has_name = !at->local && !number;
 	if (number)
 		freeaddrinfo(number);

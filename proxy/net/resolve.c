@@ -77,9 +77,11 @@ static struct addrinfo *resolve_blocking(const char *host, const char *port, int
 	return ai;
 }
 
-struct addrinfo *resolve_numeric(const char *host, const char *port, int *error)
+struct addrinfo *resolve_numeric(const char *host, const char *port)
 {
-	return resolve_blocking(host, port, AI_NUMERICHOST, error);
+	int error;
+
+	return resolve_blocking(host, port, AI_NUMERICHOST, &error);
 }
 
 static void *resolver_main(void *arg)

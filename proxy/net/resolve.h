@@ -19,9 +19,9 @@ void resolver_free(struct resolver *r);
 
 struct resolve_request;
 
-/* Reads a numeric `host`. Returns its addresses, for freeaddrinfo(); NULL with getaddrinfo()'s
- * error in *error: EAI_NONAME if the host is a name. */
-struct addrinfo *resolve_numeric(const char *host, const char *port, int *error);
+/* Reads a numeric `host`. Returns its addresses, for freeaddrinfo(); NULL: the host is a name.
+ */
+struct addrinfo *resolve_numeric(const char *host, const char *port);
 
 /* Asks for the stream addresses of a `host` that is a name. `done` runs later on the loop with
  * the addresses, for freeaddrinfo(), or with NULL and getaddrinfo()'s error. Returns NULL if
