@@ -5,29 +5,14 @@
 #include <netinet/in.h>
 #include <string.h>
 
-/* Returns the number in `text`; -1: it is not a number from 0 to `max`. */
-static int parse_bits(const char *text, int max)
-{
-	int n = 0;
-
-	if (!*text)
-		return -1;
-	for (; *text; text++) {
-		if (*text < '0' || *text > '9')
-			return -1;
-		n = n * 10 + (*text - '0');
-		if (n > max)
-			return -1;
-	}
-	return n;
-}
+#include "base/slice.h"
 
 int network_parse(struct network *n, const char *text)
 {
 	char host[INET6_ADDRSTRLEN];
 	const char *slash = strchr(text, '/');
 	size_t nhost = slash ? (size_t)(slash - text) : strlen(text);
-	int most, bits;
+	uint64_t most, bits;
 
 	if (nhost >= sizeof(host))
 		return -1;
@@ -36,9 +21,8 @@ int network_parse(struct network *n, const char *text)
 	*n = (struct network){ .family = strchr(host, ':') ? AF_INET6 : AF_INET };
 	if (inet_pton(n->family, host, n->bits) != 1)
 		return -1;
-	most = n->family == AF_INET ? 32 : 128;
-	bits = slash ? parse_bits(slash + 1, most) : most;
-	if (bits < 0)
+	bits = most = n->family == AF_INET ? 32 : 128;
+	if (slash && (!slice_number(slice_str(slash + 1), &bits) || bits > most))
 		return -1;
 	n->n = (unsigned)bits;
 	return 0;

@@ -8,6 +8,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <string.h>
 #include <strings.h>
 
@@ -85,6 +86,19 @@ static inline bool slice_cut(struct slice *s, char end, struct slice *out)
 	*out = slice_of(s->p, at ? (size_t)(at - s->p) : s->n);
 	*s = slice_of(s->p + out->n + !!at, s->n - out->n - !!at);
 	return true;
+}
+
+/* Reads a decimal number, without a sign. Returns false if `s` is no such number of 64 bits. */
+static inline bool slice_number(struct slice s, uint64_t *v)
+{
+	*v = 0;
+	for (size_t i = 0; i < s.n; i++) {
+		unsigned digit = (unsigned)s.p[i] - '0';
+		if (digit > 9 || *v > (UINT64_MAX - digit) / 10)
+			return false;
+		*v = *v * 10 + digit;
+	}
+	return s.n > 0;
 }
 
 static inline bool slice_starts(struct slice a, struct slice prefix)

@@ -141,16 +141,12 @@ static void merge_sum(const struct slice *replies, size_t n, struct buf *out)
 static long long count_elements(struct slice reply)
 {
 	const char *end = reply.n ? memchr(reply.p, '\r', reply.n) : NULL;
-	long long n = 0;
+	uint64_t n;
 
-	if (!end || *reply.p != '*' || end - reply.p < 2 || end - reply.p > 18)
+	if (!end || *reply.p != '*' || end - reply.p > 18 ||
+	    !slice_number(slice_of(reply.p + 1, (size_t)(end - reply.p) - 1), &n))
 		return -1;
-	for (const char *p = reply.p + 1; p < end; p++) {
-		if (*p < '0' || *p > '9')
-			return -1;
-		n = n * 10 + (*p - '0');
-	}
-	return n;
+	return (long long)n;
 }
 
 static void merge_list(const struct slice *replies, size_t n, struct buf *out)

@@ -14,21 +14,6 @@ uint8_t scan_cursor_mark(struct slice name)
 	return slot_of_key(name) & ((1 << MARK_BITS) - 1);
 }
 
-/* Reads a decimal number of 64 bits. Returns false if `text` is no such number. */
-static bool read_number(struct slice text, uint64_t *v)
-{
-	*v = 0;
-	if (text.n == 0)
-		return false;
-	for (size_t i = 0; i < text.n; i++) {
-		unsigned digit = (unsigned)text.p[i] - '0';
-		if (digit > 9 || *v > (UINT64_MAX - digit) / 10)
-			return false;
-		*v = *v * 10 + digit;
-	}
-	return true;
-}
-
 /* Reads a cursor as Redis does, by strtoul(): it may have a sign, and may be empty. */
 static bool read_as_redis(struct slice text, uint64_t *v)
 {
@@ -40,7 +25,7 @@ static bool read_as_redis(struct slice text, uint64_t *v)
 		return true;
 	negative = *text.p == '-';
 	has_sign = negative || *text.p == '+';
-	if (!read_number(slice_of(text.p + has_sign, text.n - has_sign), v))
+	if (!slice_number(slice_of(text.p + has_sign, text.n - has_sign), v))
 		return false;
 	if (negative)
 		*v = 0 - *v;
@@ -90,7 +75,7 @@ bool scan_cursor_of_reply(struct slice reply, uint64_t *at)
 {
 	struct slice digits, keys;
 
-	return take_cursor(reply, &digits, &keys) && read_number(digits, at);
+	return take_cursor(reply, &digits, &keys) && slice_number(digits, at);
 }
 
 void scan_cursor_reply(struct slice reply, const struct scan_cursor *c, struct buf *out)

@@ -49,15 +49,10 @@ static bool may_begin(struct slice in, struct slice with)
 /* Reads a decimal number without leading zeros. */
 static bool parse_port(struct slice text, in_port_t *port)
 {
-	uint32_t value = 0;
+	uint64_t value;
 
-	if (text.n == 0 || text.n > 5 || (text.n > 1 && *text.p == '0'))
+	if ((text.n > 1 && *text.p == '0') || !slice_number(text, &value))
 		return false;
-	for (size_t i = 0; i < text.n; i++) {
-		if (text.p[i] < '0' || text.p[i] > '9')
-			return false;
-		value = value * 10 + (uint32_t)(text.p[i] - '0');
-	}
 	*port = htons((uint16_t)value);
 	return value <= UINT16_MAX;
 }

@@ -106,19 +106,18 @@ static int write_address(char *out, size_t size, const char *host, size_t nhost,
 static int copy_address(char *out, size_t size, struct slice address)
 {
 	const char *colon = NULL;
-	long long port = 0;
+	uint64_t port;
 
 	for (size_t i = 0; i < address.n; i++)
 		if (address.p[i] == ':')
 			colon = address.p + i;
-	if (!colon)
+	if (!colon ||
+	    !slice_number(slice_of(colon + 1, (size_t)(address.p + address.n - colon) - 1),
+	                  &port) ||
+	    port > UINT16_MAX)
 		return -1;
-	for (const char *p = colon + 1; p < address.p + address.n; p++) {
-		if (*p < '0' || *p > '9' || port > 65535)
-			return -1;
-		port = port * 10 + (*p - '0');
-	}
-	return write_address(out, size, address.p, (size_t)(colon - address.p), port);
+	return write_address(out, size, address.p, (size_t)(colon - address.p),
+	                     (long long)port);
 }
 
 struct node *slot_map_get(struct slot_map *m, struct slice address)
