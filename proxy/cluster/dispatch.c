@@ -25,15 +25,6 @@ static bool has_something(const struct node_conn *l, bool moves)
 	return moves ? !node_conn_can_be_recalled(l) : l->nsent || !list_empty(&l->held);
 }
 
-/* Returns the session's connection to the node; NULL: there is none. */
-static struct node_conn *node_conn_of(struct cluster_session *s, const struct node *n)
-{
-	list_each (struct node_conn, l, &s->node_conns, in_session)
-		if (l->node == n)
-			return l;
-	return NULL;
-}
-
 /* Picks a node of the best health, and stores the health in *health. Nodes of the same health
  * take turns. Returns NULL if no node is known. */
 static struct node *pick_default_node(struct cluster *c, enum node_health *health)
@@ -59,7 +50,7 @@ static struct node *pick_default_node(struct cluster *c, enum node_health *healt
 static bool leave_default_node(struct cluster_session *s, bool moves)
 {
 	struct cluster *c = s->cluster;
-	struct node_conn *l = node_conn_of(s, s->default_node);
+	struct node_conn *l = session_node_conn(s, s->default_node);
 	enum node_health health = NODE_SILENT;
 	struct node *other;
 

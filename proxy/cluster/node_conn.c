@@ -514,12 +514,11 @@ static struct node_conn *node_conn_new(struct cluster_session *s, struct node *n
 
 struct node_conn *node_conn_get(struct cluster_session *s, struct node *n)
 {
-	if (s->last && s->last->node == n)
-		return s->last;
-	list_each (struct node_conn, l, &s->node_conns, in_session)
-		if (l->node == n)
-			return s->last = l;
-	return s->last = node_conn_new(s, n);
+	if (!s->last || s->last->node != n)
+		s->last = session_node_conn(s, n);
+	if (!s->last)
+		s->last = node_conn_new(s, n);
+	return s->last;
 }
 
 bool node_conns_replay(const struct cluster_session *s)

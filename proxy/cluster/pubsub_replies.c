@@ -74,10 +74,9 @@ void pubsub_write_ack(const struct node_conn *l, struct slice frame, struct buf 
 
 static bool has_subscribed_at(const struct cluster_session *s, const struct node *n)
 {
-	list_each (const struct node_conn, l, &s->node_conns, in_session)
-		if (l->node == n && node_conn_has_channels(l))
-			return true;
-	return false;
+	const struct node_conn *l = session_node_conn(s, n);
+
+	return l && node_conn_has_channels(l);
 }
 
 /* True if every primary's node connection is subscribed. */

@@ -204,6 +204,16 @@ static inline bool session_is_raw(const struct cluster_session *s)
 	return s->flow == FLOW_RAW || s->flow == FLOW_QUITTING;
 }
 
+/* Returns the session's connection to the node; NULL: there is none. */
+static inline struct node_conn *session_node_conn(const struct cluster_session *s,
+                                                  const struct node *n)
+{
+	list_each (struct node_conn, l, &s->node_conns, in_session)
+		if (l->node == n)
+			return l;
+	return NULL;
+}
+
 /* Returns a slot's bit: number `slot` modulo 64. It stays set until the session is idle. */
 static inline uint64_t session_bit(unsigned slot)
 {
