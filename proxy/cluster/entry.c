@@ -244,18 +244,13 @@ static uint64_t get_client_id(struct cluster_session *s)
 	return s->client_id;
 }
 
-static void merge_mode(struct cluster_entry *e, struct buf *out)
+void entry_merge_mode(struct cluster_entry *e, struct buf *out)
 {
 	struct buf hidden = BUF_INIT;
 
 	hide_cluster_mode(buf_slice(&e->only.reply), &hidden);
 	mode_replace_id(buf_slice(&hidden), get_client_id(e->session), out);
 	buf_release(&hidden);
-}
-
-void entry_hide_mode(struct cluster_entry *e)
-{
-	e->merge = merge_mode;
 }
 
 void entry_answer_new(struct cluster_session *s, struct slice reply)

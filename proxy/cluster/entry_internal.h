@@ -153,8 +153,9 @@ void part_let_go(struct cluster_part *p);
 void entry_answer(struct cluster_entry *e, struct slice reply);
 /* Appends an entry whose reply is hasp's own. */
 void entry_answer_new(struct cluster_session *s, struct slice reply);
-/* Passes the entry's reply, of one part, through hide_cluster_mode() and mode_replace_id(). */
-void entry_hide_mode(struct cluster_entry *e);
+/* A value of entry->merge, for entries of one part: passes the reply through
+ * hide_cluster_mode() and mode_replace_id(). */
+void entry_merge_mode(struct cluster_entry *e, struct buf *out);
 /* Puts the replies of finished entries at the head into session->out. */
 void session_advance(struct cluster_session *s);
 /* Frees the entry, because its request is answered, or the session is closed. */

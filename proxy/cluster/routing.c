@@ -38,7 +38,7 @@ static void send_one(struct cluster_session *s, const struct command *c, int slo
 	e->patient = takes_its_time(c);
 	e->blocks = c && (c->flags & COMMAND_BLOCKING);
 	if (c && c->facts.cluster == CLUSTER_MODE)
-		entry_hide_mode(e);
+		e->merge = entry_merge_mode;
 	part_dispatch(&e->only);
 }
 

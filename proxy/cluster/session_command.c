@@ -372,9 +372,9 @@ static bool take_client_command(struct cluster_session *s, const struct resp_vie
 	if (req->argc != 2 ||
 	    (!args_option(req->argv[1], "ID") && !args_option(req->argv[1], "INFO")))
 		return false;
-	/* The reply has a connection's id: entry_hide_mode() replaces the id. */
+	/* The reply has a connection's id: entry_merge_mode() replaces the id. */
 	e = entry_begin_one(s, -1, NULL, bytes);
-	entry_hide_mode(e);
+	e->merge = entry_merge_mode;
 	entry_start(e);
 	return true;
 }
@@ -400,7 +400,7 @@ enum take session_command_take(struct cluster_session *s, const struct command *
 	e = entry_begin_one(s, -1, NULL, bytes);
 	e->on_reply = on_accepted;
 	if (c->facts.cluster == CLUSTER_MODE)
-		entry_hide_mode(e);
+		e->merge = entry_merge_mode;
 	e->arg = (void *)(uintptr_t)kind; /* NOLINT(performance-no-int-to-ptr) */
 	entry_start(e);
 	session_set_flow(s, FLOW_BARRIER);
