@@ -240,14 +240,13 @@ static void sweep_logins(struct client_env *env, double now)
 	list_drain (struct client, c, &env->clients, node) {
 		if (now - c->login_from < limit)
 			continue;
-		if (!stream_is_shaking(&c->stream) && !must_log_in(c))
+		if (!c->stream.shaking && !must_log_in(c))
 			continue;
 		metrics_count(&env->counters.limits[LIMIT_LOGIN], 1);
-		if (stream_is_shaking(&c->stream))
+		if (c->stream.shaking)
 			client_log_tls_failure(c, no_handshake);
-		client_close(c, stream_is_shaking(&c->stream)
-		                        ? no_handshake
-		                        : "not logged in for client_login_timeout");
+		client_close(c, c->stream.shaking ? no_handshake
+		                                  : "not logged in for client_login_timeout");
 	}
 }
 

@@ -148,11 +148,6 @@ static inline int stream_fd(const struct stream *s)
 ssize_t stream_read(struct stream *s, char *p, size_t n);
 /* Returns a text for `error`, the errno after a failed stream_read(). */
 const char *stream_strerror(const struct stream *s, int error);
-/* True if the handshake is under way. */
-static inline bool stream_is_shaking(const struct stream *s)
-{
-	return s->shaking;
-}
 /* True if encryption has failed, before or after the handshake. */
 static inline bool stream_tls_failed(const struct stream *s)
 {

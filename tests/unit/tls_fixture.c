@@ -88,7 +88,7 @@ void shake_hands(struct tls_fixture *f)
 		client_flush(f);
 		tls_fixture_run(f, 3);
 		client_fetch(f);
-		if (rc == 1 && !stream_is_shaking(&f->stream))
+		if (rc == 1 && !f->stream.shaking)
 			return;
 	}
 	fail_msg("no handshake");
