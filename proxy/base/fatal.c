@@ -113,6 +113,11 @@ char *xstrdup(const char *s)
 	return xmemdup(s, strlen(s));
 }
 
+char *xstrdup_or_null(const char *s)
+{
+	return s ? xstrdup(s) : NULL;
+}
+
 char *xmemdup(const void *p, size_t n)
 {
 	char *copy = xmalloc(n + 1);

@@ -22,6 +22,7 @@ void *xmalloc(size_t n) __attribute__((malloc, returns_nonnull));
 void *xcalloc(size_t n, size_t size) __attribute__((malloc, returns_nonnull));
 void *xrealloc(void *p, size_t n) __attribute__((returns_nonnull));
 char *xstrdup(const char *s) __attribute__((malloc, returns_nonnull));
+char *xstrdup_or_null(const char *s) __attribute__((malloc)); /* returns NULL for NULL */
 char *xmemdup(const void *p, size_t n) __attribute__((malloc, returns_nonnull));
 
 /* Makes free() return long blocks to the kernel. Otherwise half of the memory of requests of a

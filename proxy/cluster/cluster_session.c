@@ -5,7 +5,6 @@
  * that hasp stops reading a client that sends too fast, as with a full socket.
  */
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/fatal.h"
 #include "cluster/session_internal.h"
@@ -531,25 +530,10 @@ static const struct stream_peer_ops peer_ops = {
 /* Copies `login` with its strings, which may not live as long as the session. */
 static void keep_login(struct cluster_session *s, const struct link_login *login)
 {
-	const char *const from[] = { login->user, login->password, login->name };
-	const char **const to[] = { &s->login.user, &s->login.password, &s->login.name };
-	size_t n = 0;
-	char *p;
-
 	s->login = *login;
-	for (size_t i = 0; i < 3; i++)
-		n += from[i] ? strlen(from[i]) + 1 : 0;
-	if (n == 0)
-		return;
-	p = s->login_text = xmalloc(n);
-	for (size_t i = 0; i < 3; i++) {
-		if (!from[i])
-			continue;
-		n = strlen(from[i]) + 1;
-		memcpy(p, from[i], n);
-		*to[i] = p;
-		p += n;
-	}
+	s->login.user = xstrdup_or_null(login->user);
+	s->login.password = xstrdup_or_null(login->password);
+	s->login.name = xstrdup_or_null(login->name);
 }
 
 struct stream_peer *session_connect(struct link_env *env, struct link *l,
@@ -593,6 +577,8 @@ void session_free(struct cluster_session *s)
 	buf_release(&s->out);
 	buf_release(&s->pushes);
 	list_remove(&s->node);
-	free(s->login_text);
+	free((char *)s->login.user);
+	free((char *)s->login.password);
+	free((char *)s->login.name);
 	free(s);
 }

@@ -119,9 +119,7 @@ struct cluster_session {
 	const struct link_env *env; /* the virtual link's */
 	struct link *link; /* the virtual link; NULL in FLOW_CLOSED */
 	bool shares; /* node connections are on shared links of the nodes' pools */
-	/* The pool's login. Its strings are in `login_text`. */
-	struct link_login login;
-	char *login_text;
+	struct link_login login; /* the pool's login; its strings are the session's own */
 	struct buf gathered; /* (GATHERING) the request as far as it came */
 	struct slice withdrawal; /* the answer to withdrawn parts; not copied */
 	uint32_t map_version; /* version of the map by which `entries` were routed */

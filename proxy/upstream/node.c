@@ -241,7 +241,7 @@ static void become(struct node *n, const char *name, const char *no_server_reaso
 	free(n->links.name);
 	free(n->links.no_server_reason);
 	n->links.name = copy;
-	n->links.no_server_reason = no_server_reason ? xstrdup(no_server_reason) : NULL;
+	n->links.no_server_reason = xstrdup_or_null(no_server_reason);
 	pool_follow_address(n->pool);
 	reconnect(n, reason ? reason : "hasp uses new connections");
 	links_follow(&n->links, reason);

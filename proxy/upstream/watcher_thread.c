@@ -15,11 +15,6 @@
 
 /* --- settings ----------------------------------------------------------------------------- */
 
-static const char *copy(const char *s)
-{
-	return s ? xstrdup(s) : NULL;
-}
-
 static struct watcher_settings settings_copy(const struct watcher_settings *s)
 {
 	struct watcher_settings own = *s;
@@ -28,14 +23,14 @@ static struct watcher_settings settings_copy(const struct watcher_settings *s)
 	for (size_t i = 0; i < s->nsentinels; i++)
 		sentinels[i] = xstrdup(s->sentinels[i]);
 	own.sentinels = sentinels;
-	own.master = copy(s->master);
-	own.address = copy(s->address);
-	own.user = copy(s->user);
-	own.password = copy(s->password);
-	own.sentinel_user = copy(s->sentinel_user);
-	own.sentinel_password = copy(s->sentinel_password);
+	own.master = xstrdup_or_null(s->master);
+	own.address = xstrdup_or_null(s->address);
+	own.user = xstrdup_or_null(s->user);
+	own.password = xstrdup_or_null(s->password);
+	own.sentinel_user = xstrdup_or_null(s->sentinel_user);
+	own.sentinel_password = xstrdup_or_null(s->sentinel_password);
 	(void)tls_context_ref(s->tls.context);
-	own.tls.name = copy(s->tls.name);
+	own.tls.name = xstrdup_or_null(s->tls.name);
 	return own;
 }
 

@@ -45,11 +45,6 @@ static void workers_use_primary(struct worker *w, struct worker_cmd *cmd)
 	free((char *)cmd->primary.why);
 }
 
-static char *copy_string(const char *s)
-{
-	return s ? xstrdup(s) : NULL;
-}
-
 /* Runs on the watcher's thread. */
 static void workers_on_primary(void *arg, const struct found_primary *p)
 {
@@ -60,9 +55,9 @@ static void workers_on_primary(void *arg, const struct found_primary *p)
 			                  .owns = true,
 			                  .primary = *p };
 
-		cmd.primary.master = copy_string(p->master);
-		cmd.primary.address = copy_string(p->address);
-		cmd.primary.why = copy_string(p->why);
+		cmd.primary.master = xstrdup_or_null(p->master);
+		cmd.primary.address = xstrdup_or_null(p->address);
+		cmd.primary.why = xstrdup_or_null(p->why);
 		worker_send_cmd(shared->workers[i], cmd);
 	}
 }
