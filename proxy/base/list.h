@@ -46,6 +46,13 @@ static inline void list_remove(struct list *node)
 	list_init(node);
 }
 
+/* Moves the node, which may be in a list, to the end of a list. */
+static inline void list_move(struct list *head, struct list *node)
+{
+	list_remove(node);
+	list_append(head, node);
+}
+
 /* Moves all nodes to the end of another list. */
 static inline void list_move_all(struct list *to, struct list *from)
 {

@@ -481,8 +481,7 @@ static void on_close(struct stream_peer *peer)
 	(void)watch_stop(s->cluster->opts.flusher->loop, &s->deliver);
 	node_conns_leave(s);
 	list_remove(&s->stalled);
-	list_remove(&s->node);
-	list_append(&s->cluster->dead, &s->node);
+	list_move(&s->cluster->dead, &s->node);
 }
 
 /* Fails the last request at once if no node has it. If a node has it, that node may still run

@@ -266,8 +266,7 @@ void dispatch_again(struct cluster_session *s)
 			/* A part with a hint waits until its node has confirmed the hint. */
 			if (!p->hint)
 				p->retry_at = 0;
-			list_remove(&p->node);
-			list_append(&s->retries, &p->node);
+			list_move(&s->retries, &p->node);
 		}
 	}
 	send_retries(s, timers_now(s->cluster->opts.timers));

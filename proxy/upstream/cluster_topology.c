@@ -147,8 +147,7 @@ static void report_changes(struct cluster_topology *c)
 static void map_question_end(struct map_question *q)
 {
 	query_cancel(&q->query);
-	list_remove(&q->node);
-	list_append(&q->topology->ended, &q->node);
+	list_move(&q->topology->ended, &q->node);
 }
 
 static void map_question_free(struct map_question *q)

@@ -204,8 +204,7 @@ void link_close(struct link *l)
 	l->env->nopen[link_kind(l)]--;
 	list_shift_each (struct link_user, u, &l->users, node)
 		detach_user(u);
-	list_remove(&l->node);
-	list_append(&l->env->dead, &l->node);
+	list_move(&l->env->dead, &l->node);
 }
 
 void links_reap(struct link_env *env)
@@ -289,8 +288,7 @@ void links_follow(struct link_env *env, const char *reason)
 	/* The callbacks of users may end other links of the list, and make new links. */
 	while (!list_empty(&links)) {
 		struct link *l = container_of(links.next, struct link, node);
-		list_remove(&l->node);
-		list_append(&env->open, &l->node);
+		list_move(&env->open, &l->node);
 		if (l->opening)
 			link_reopen(l);
 		else if (reason)

@@ -112,8 +112,7 @@ bool link_tries_again(struct link *l, const char *reason)
 	if (!o || !link_is_logging_in(l) || link_opening_left(o) <= 0)
 		return false;
 	/* A caller that ends several links keeps them in a list of its own: leave that list. */
-	list_remove(&l->node);
-	list_append(&l->env->open, &l->node);
+	list_move(&l->env->open, &l->node);
 	link_opening_note(o, reason);
 	o->ops->restart_login(l);
 	link_opening_wait(o, OPENING_AGAIN_SECONDS);

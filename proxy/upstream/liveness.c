@@ -151,8 +151,7 @@ static void end_links(struct liveness *v, bool all, const char *what)
 	list_drain (struct link, l, &v->env->open, node) {
 		if (!stream_is_open(&l->stream) || !(all || is_dead_link(v, l)))
 			continue;
-		list_remove(&l->node);
-		list_append(&dead, &l->node);
+		list_move(&dead, &l->node);
 	}
 	snprintf(reason, sizeof(reason), "%s for %g s", what, v->timeout);
 	/* The callbacks of users may end other links of the list. */

@@ -285,8 +285,7 @@ void pool_waiter_end(struct pool_waiter *w)
 
 static enum pool_answer wait_in(struct list *waiters, struct pool_waiter *w)
 {
-	list_remove(&w->node);
-	list_append(waiters, &w->node);
+	list_move(waiters, &w->node);
 	return POOL_LATER;
 }
 
@@ -354,8 +353,7 @@ void pool_join(struct pool *p, const struct link_login *login, struct link_user 
 	if (count_links(g) < p->links_per_login)
 		(void)pool_link_new(p, g, &found);
 	l->unused = false;
-	list_remove(&g->order);
-	list_append(&p->groups_by_use, &g->order);
+	list_move(&p->groups_by_use, &g->order);
 	link_join(l->link, u);
 }
 
