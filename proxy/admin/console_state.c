@@ -26,8 +26,7 @@ void console_close(struct console *c)
 		return;
 	set_state(c, CONSOLE_DEAD);
 	stream_close(&c->stream);
-	list_remove(&c->place.node);
-	list_append(&c->admin->dead, &c->place.node);
+	list_move(&c->admin->dead, &c->place.node);
 	c->admin->nconsoles--;
 }
 

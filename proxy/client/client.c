@@ -149,8 +149,7 @@ void client_print_peer(const struct client *c, char *out, size_t n)
 void client_set_active(struct client *c)
 {
 	c->active_at = c->env->policy.now;
-	list_remove(&c->node);
-	list_append(&c->env->clients, &c->node);
+	list_move(&c->env->clients, &c->node);
 }
 
 void client_steer_reading(struct client *c)
@@ -323,8 +322,7 @@ void client_close(struct client *c, const char *reason)
 	client_uncount_memory(c);
 	stream_close(&c->stream);
 	buf_release(&c->in);
-	list_remove(&c->node);
-	list_append(&c->env->dead, &c->node);
+	list_move(&c->env->dead, &c->node);
 }
 
 bool client_is_listener(const struct client *c)
@@ -375,8 +373,7 @@ void client_finish_with(struct client *c, struct slice error, const char *reason
 	buf_release(&c->in);
 	client_count_memory(c);
 	c->active_at = c->env->policy.now;
-	list_remove(&c->node);
-	list_append(&c->env->finishing, &c->node);
+	list_move(&c->env->finishing, &c->node);
 	stream_shutdown(&c->stream);
 	if (!c->eof)
 		stream_resume(&c->stream);

@@ -130,8 +130,7 @@ static enum leaving hand_client_over(struct client *c)
 	client_set_state(c, CLIENT_HANDED);
 	/* Until the next hasp answers, hasp must not close the client for its memory. */
 	client_uncount_memory(c);
-	list_remove(&c->node);
-	list_append(&env->handed, &c->node);
+	list_move(&env->handed, &c->node);
 	env->nhanded++;
 	return LEAVES_NOW;
 }

@@ -407,8 +407,7 @@ static void line_send(struct ack_line *l)
 		if (node_for(a) != l->at || a->terms.replicas != terms.replicas ||
 		    a->terms.timeout_ms != terms.timeout_ms)
 			continue;
-		list_remove(&a->node);
-		list_append(&l->sent, &a->node);
+		list_move(&l->sent, &a->node);
 		replica_ask_look(a, l->control);
 	}
 	line_write(l, first);
@@ -478,8 +477,7 @@ static void replica_ask_queue(struct replica_ask *a, double at)
 	struct ack_line *l = line_for(a);
 	bool first = list_empty(&l->sent) && list_empty(&l->waiting);
 
-	list_remove(&a->node);
-	list_append(&l->waiting, &a->node);
+	list_move(&l->waiting, &a->node);
 	a->line = l;
 	a->redirected = false;
 	if (first)

@@ -149,8 +149,7 @@ void read_set_entry_drop(struct read_set_entry *e)
 
 static void make_latest(struct read_set_entry *e)
 {
-	list_remove(&e->node);
-	list_append(&e->read_set->entries, &e->node);
+	list_move(&e->read_set->entries, &e->node);
 }
 
 void read_set_keep(struct read_sets *table, struct read_set *r, int db, struct slice key)

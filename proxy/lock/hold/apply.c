@@ -30,8 +30,7 @@ static void forget_oldest(struct hold_owner *o)
 			hold_free(hold);
 			return;
 		}
-		list_remove(&hold->node);
-		list_append(&o->holds, &hold->node);
+		list_move(&o->holds, &hold->node);
 	}
 }
 

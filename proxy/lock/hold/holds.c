@@ -211,8 +211,7 @@ void hold_free(struct hold *hold)
 		hold_forget(hold);
 		return;
 	}
-	list_remove(&hold->node);
-	list_append(&hold->owner->ended, &hold->node);
+	list_move(&hold->owner->ended, &hold->node);
 	timer_start(h->timers, &hold->timer, hold_on_forgotten,
 	            timers_now(h->timers) + NAMED_SECONDS, 0);
 }

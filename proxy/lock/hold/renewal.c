@@ -124,8 +124,7 @@ void renewal_lost(const struct hold *hold, const char *reason)
 	if (!hold->closes || !h->hooks.lost)
 		return;
 	/* Close the connection later: the caller may be handling a reply to another client. */
-	list_remove(&hold->owner->lost);
-	list_append(&h->losers, &hold->owner->lost);
+	list_move(&h->losers, &hold->owner->lost);
 	timer_start(h->timers, &h->close, close_losers, timers_now(h->timers), 0);
 }
 

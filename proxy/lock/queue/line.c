@@ -197,8 +197,7 @@ void line_probe_later(struct line *l)
 	struct waiters *all = l->all;
 
 	timer_stop(all->timers, &l->timer);
-	list_remove(&l->recheck);
-	list_append(&all->rechecks, &l->recheck);
+	list_move(&all->rechecks, &l->recheck);
 	l->recheck_at = timers_now(all->timers) + PROBE_SECONDS;
 	if (!timer_is_running(&all->next_recheck))
 		timer_start(all->timers, &all->next_recheck, all->hooks.on_recheck,
