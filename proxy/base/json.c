@@ -44,16 +44,8 @@ void json_text(struct json *j, const char *name, struct slice text)
 {
 	json_begin(j, name);
 	buf_puts(j->out, "\"");
-	while (text.n) {
-		size_t n = utf8_length(text);
-
-		if (n)
-			write_char(j->out, slice_of(text.p, n));
-		else
-			buf_puts(j->out, UTF8_REPLACEMENT);
-		n += !n;
-		text = slice_of(text.p + n, text.n - n);
-	}
+	while (text.n)
+		write_char(j->out, utf8_take(&text));
 	buf_puts(j->out, "\"");
 }
 

@@ -223,21 +223,13 @@ static void put_quoted(struct log_text *l, struct slice s, bool quoted)
 {
 	line_puts(l, "\"");
 	while (s.n) {
-		size_t n = utf8_length(s);
-		bool escape = *s.p == '\\' || *s.p == '"';
+		bool escaped = quoted && *s.p == '\\' && s.n > 1 &&
+		               (s.p[1] == '\\' || s.p[1] == '"');
+		struct slice c = escaped ? slice_take(&s, 2) : utf8_take(&s);
 
-		if (quoted && *s.p == '\\' && s.n > 1 && (s.p[1] == '\\' || s.p[1] == '"')) {
-			n = 2;
-			escape = false;
-		}
-		if (escape)
+		if (!escaped && (*c.p == '\\' || *c.p == '"'))
 			line_puts(l, "\\");
-		if (n)
-			line_put(l, s.p, n);
-		else
-			line_puts(l, UTF8_REPLACEMENT);
-		n = n ? n : 1;
-		s = slice_of(s.p + n, s.n - n);
+		line_put(l, c.p, c.n);
 	}
 	line_puts(l, "\"");
 }

@@ -46,20 +46,13 @@ void metrics_family(struct buf *out, const char *name, enum metrics_type type, c
 
 static void write_value(struct buf *out, const char *value)
 {
-	while (*value) {
-		size_t n = utf8_length(slice_str(value));
+	struct slice rest = slice_str(value);
 
-		if (n == 0) {
-			buf_puts(out, UTF8_REPLACEMENT);
-			n = 1;
-		} else if (*value == '\n') {
-			buf_puts(out, "\\n");
-		} else {
-			if (*value == '\\' || *value == '"')
-				buf_puts(out, "\\");
-			buf_append(out, slice_of(value, n));
-		}
-		value += n;
+	while (rest.n) {
+		struct slice c = utf8_take(&rest);
+		if (*c.p == '\\' || *c.p == '"' || *c.p == '\n')
+			buf_puts(out, "\\");
+		buf_append(out, *c.p == '\n' ? SLICE_LIT("n") : c);
 	}
 }
 

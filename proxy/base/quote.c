@@ -28,6 +28,14 @@ size_t utf8_length(struct slice s)
 	return n;
 }
 
+struct slice utf8_take(struct slice *s)
+{
+	size_t n = utf8_length(*s);
+	struct slice taken = slice_take(s, n ? n : 1);
+
+	return n ? taken : SLICE_LIT(UTF8_REPLACEMENT);
+}
+
 static char *write_hex(char *p, unsigned char c)
 {
 	static const char digits[] = "0123456789abcdef";

@@ -16,6 +16,9 @@
 
 /* Returns the length of the character at the beginning of `s`; 0: there is none. */
 size_t utf8_length(struct slice s);
+/* Takes a character off the beginning of `s`, or a byte that belongs to no character. Returns
+ * the character, or UTF8_REPLACEMENT. */
+struct slice utf8_take(struct slice *s);
 
 /* quote() cuts longer texts to this many bytes, and appends dots. */
 #define QUOTE_MAX ((size_t)256)
