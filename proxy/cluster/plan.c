@@ -187,10 +187,3 @@ struct plan plan_request(const struct command *c, const struct resp_view *req)
 	}
 	return by_known_keys(c, req);
 }
-
-void plan_malformed(const struct resp_view *req, struct slice *argv)
-{
-	for (size_t i = 0; i < 3; i++)
-		argv[i] = req->argv[i];
-	argv[3] = req->argv[1];
-}

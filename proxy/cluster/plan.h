@@ -18,7 +18,7 @@ enum plan_kind {
 	PLAN_SLOT, /* the node that serves `slot` */
 	PLAN_CROSSSLOT, /* no node: the keys are in several slots (plan_crossslot) */
 	PLAN_SPLIT, /* one part for each slot, with the keys of the slot: merge.h */
-	PLAN_MALFORMED, /* as PLAN_SLOT, rewritten by plan_malformed(): Redis refuses it */
+	PLAN_MALFORMED, /* as PLAN_SLOT: an MSET without its last value, which Redis refuses */
 	PLAN_EACH, /* all primaries */
 	PLAN_SCAN, /* the primary that the request's cursor names: scan_cursor.h */
 	PLAN_DISABLED, /* no node: the command is about the cluster (plan_disabled) */
@@ -35,10 +35,6 @@ struct plan {
 /* Plans a request of at least one argument. `c`: the facts about the command; NULL: not
  * known. */
 struct plan plan_request(const struct command *c, const struct resp_view *req);
-
-/* For an MSET without its last value, with keys in several slots: makes an MSET with this
- * fault, but keys of one slot, so that Redis words the error. `argv` has space for four. */
-void plan_malformed(const struct resp_view *req, struct slice *argv);
 
 /* Redis' errors, with their line ends. */
 extern const struct slice plan_crossslot; /* the keys are in several slots */

@@ -97,13 +97,14 @@ static enum take take_last_command(struct cluster_session *s, const struct comma
 	}
 }
 
+/* Sends an MSET that also lacks its last value, but has keys of one slot, so that Redis words
+ * the error. */
 static void send_malformed(struct cluster_session *s, const struct command *c,
                            const struct plan *p, const struct resp_view *req)
 {
 	struct buf *text = &s->cluster->text;
-	struct slice argv[4];
+	struct slice argv[] = { req->argv[0], req->argv[1], req->argv[2], req->argv[1] };
 
-	plan_malformed(req, argv);
 	buf_clear(text);
 	resp_write_request(text, argv, 4);
 	send_one(s, c, p->slot, false, false, buf_slice(text));
