@@ -138,6 +138,21 @@ static void watcher_on_overdue(void *arg)
 
 /* --- the sentinels' messages -------------------------------------------------------------- */
 
+/* Cancels the present round and begins one at once. If watcher_reconnect() began the present
+ * round, makes the next round begin soon instead. */
+static void watcher_reconnect(struct watcher *w)
+{
+	w->is_reconnect_due = true;
+	/* A sentinel that announces again and again must not cancel each query. */
+	if (w->is_reconnect) {
+		watcher_begin_soon(w);
+		return;
+	}
+	/* The query may be waiting for the old primary, which will not answer. */
+	query_cancel(&w->query);
+	loop_timer_start(&w->timer, 0);
+}
+
 static void watcher_on_event(void *arg, const char *sentinel, enum sentinel_event event)
 {
 	struct watcher *w = arg;
@@ -406,19 +421,6 @@ void watcher_begin(struct watcher *w)
 		sentinels_rotate(&w->sentinels);
 	sentinels_begin(&w->sentinels);
 	watcher_ask_next(w);
-}
-
-void watcher_reconnect(struct watcher *w)
-{
-	w->is_reconnect_due = true;
-	/* A sentinel that announces again and again must not cancel each query. */
-	if (w->is_reconnect) {
-		watcher_begin_soon(w);
-		return;
-	}
-	/* The query may be waiting for the old primary, which will not answer. */
-	query_cancel(&w->query);
-	loop_timer_start(&w->timer, 0);
 }
 
 /* Begins a round when enough time has passed since the last one: workers call watcher_ask() for

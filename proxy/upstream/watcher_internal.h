@@ -116,9 +116,6 @@ bool watcher_set_why(struct watcher *w, const char *who, const char *why);
 /* Begin a round, at once or as soon as allowed. Do nothing during a round. */
 void watcher_begin(struct watcher *w);
 void watcher_begin_soon(struct watcher *w);
-/* Cancels the present round and begins one at once. If watcher_reconnect() began the present
- * round, makes the next round begin soon instead. */
-void watcher_reconnect(struct watcher *w);
 
 /* The hold freezes the primary while a failover is announced. */
 void watcher_hold_init(struct watcher *w);
