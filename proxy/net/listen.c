@@ -162,12 +162,10 @@ int listen_open(const struct address *at, const struct listen_opts *opts, int *f
 
 bool listen_is_with(int fd, int other)
 {
-	struct sockaddr_storage a = { 0 }, b = { 0 };
-	socklen_t alen = sizeof(a), blen = sizeof(b);
+	char one[128], two[128];
 
-	return getsockname(fd, (struct sockaddr *)&a, &alen) == 0 &&
-	       getsockname(other, (struct sockaddr *)&b, &blen) == 0 &&
-	       address_is_same((struct sockaddr *)&a, alen, (struct sockaddr *)&b, blen);
+	return address_print_own(fd, one, sizeof(one)) == 0 &&
+	       address_print_own(other, two, sizeof(two)) == 0 && strcmp(one, two) == 0;
 }
 
 bool listen_is_at(int fd, const struct address *at)
