@@ -53,16 +53,12 @@ static inline void list_move(struct list *head, struct list *node)
 	list_append(head, node);
 }
 
-/* Moves all nodes to the end of another list. */
-static inline void list_move_all(struct list *to, struct list *from)
+/* Moves all nodes to another list, `to`, which need not be initialized: `to` takes the place of
+ * `from` in the ring. */
+static inline void list_take_all(struct list *to, struct list *from)
 {
-	if (list_empty(from))
-		return;
-	from->next->prev = to->prev;
-	to->prev->next = from->next;
-	from->prev->next = to;
-	to->prev = from->prev;
-	list_init(from);
+	list_append(from, to);
+	list_remove(from);
 }
 
 /* Takes the first node off the list, and returns it; NULL: the list is empty. */

@@ -272,8 +272,7 @@ void clients_go_on(struct client_env *env)
 	struct list waiting;
 
 	/* A request of one client may close others, so walk a separate list. */
-	list_init(&waiting);
-	list_move_all(&waiting, &env->clients);
+	list_take_all(&waiting, &env->clients);
 	list_shift_each (struct client, c, &waiting, node) {
 		list_append(&env->clients, &c->node);
 		replies_go_on(c);
@@ -285,8 +284,7 @@ void clients_know_commands(struct client_env *env)
 	struct list waiting;
 
 	/* A client's next request may put it on env->learning again: walk a separate list. */
-	list_init(&waiting);
-	list_move_all(&waiting, &env->learning);
+	list_take_all(&waiting, &env->learning);
 	while (!list_empty(&waiting))
 		client_unpark(container_of(waiting.next, struct client, turn));
 	/* Decide about the commands now: the caller forgets the answer when this returns. */

@@ -12,8 +12,7 @@ static void on_tick(struct timer *t, double now)
 	struct cluster *c = container_of(t, struct cluster, tick);
 	struct list looked_at;
 
-	list_init(&looked_at);
-	list_move_all(&looked_at, &c->stalled);
+	list_take_all(&looked_at, &c->stalled);
 	list_shift_each (struct cluster_session, s, &looked_at, stalled) {
 		bool stalled = s->stalled_since > 0;
 		if (dispatch_due(s, now) || stalled)
@@ -46,8 +45,6 @@ struct cluster *cluster_new(const struct cluster_opts *opts)
 
 void cluster_free(struct cluster *c)
 {
-	if (!c)
-		return;
 	HASP_ASSERT(list_empty(&c->sessions) && list_empty(&c->dead));
 	timer_stop(c->opts.timers, &c->tick);
 	request_args_fini(&c->args);
@@ -107,8 +104,7 @@ void cluster_set_limits(struct cluster *c, int64_t failover_wait_ms, size_t outp
 
 static struct list *begin_round(struct cluster *c, struct list *todo)
 {
-	list_init(todo);
-	list_move_all(todo, &c->sessions);
+	list_take_all(todo, &c->sessions);
 	return todo;
 }
 

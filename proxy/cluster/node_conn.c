@@ -99,8 +99,7 @@ static void give_up_held(struct node_conn *l, const char *why)
 {
 	struct list held;
 
-	list_init(&held);
-	list_move_all(&held, &l->held);
+	list_take_all(&held, &l->held);
 	list_shift_each (struct cluster_part, p, &held, node)
 		redirection_later(p, why);
 }

@@ -145,8 +145,7 @@ void link_go_down(struct link *l, enum link_end end, const char *reason)
 	if (l->env->errors)
 		metrics_count(&l->env->errors[cut ? LINK_CUT : end], 1);
 	/* Close the link first: users may then join another link or free themselves. */
-	list_init(&users);
-	list_move_all(&users, &l->users);
+	list_take_all(&users, &l->users);
 	link_close(l);
 	list_shift_each (struct link_user, u, &users, node) {
 		size_t inflight = u->inflight;
@@ -280,8 +279,7 @@ void links_follow(struct link_env *env, const char *reason)
 {
 	struct list links;
 
-	list_init(&links);
-	list_move_all(&links, &env->open);
+	list_take_all(&links, &env->open);
 	/* Mark all links first: a user that leaves one of them must not join another. */
 	list_each (struct link, l, &links, node)
 		link_set_outdated(l, !l->opening);

@@ -56,8 +56,7 @@ static void notify_waiters(struct pool *p, struct list *waiters, enum link_end e
 	struct list notified;
 
 	/* Use another list: on_ready() may put a client on `waiters` again. */
-	list_init(&notified);
-	list_move_all(&notified, waiters);
+	list_take_all(&notified, waiters);
 	list_shift_each (struct pool_waiter, w, &notified, node) {
 		if (!reason || has_patience(p, w, end)) {
 			p->ops->on_ready(w);

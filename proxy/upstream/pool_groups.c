@@ -56,8 +56,9 @@ struct pool_group *pool_group_find(const struct pool *p, const struct link_login
 void pool_group_free(struct pool *p, struct pool_group *g)
 {
 	HASP_ASSERT(list_empty(&g->waiters));
-	list_move_all(&g->links, &g->spares);
 	list_drain (struct pool_link, l, &g->links, node)
+		pool_link_close(l);
+	list_drain (struct pool_link, l, &g->spares, node)
 		pool_link_close(l);
 	map_remove(&p->groups, &g->node);
 	list_remove(&g->order);

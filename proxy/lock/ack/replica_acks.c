@@ -317,8 +317,7 @@ static void on_waited(void *arg, const redisReply *reply)
 	refusal = l->refusal;
 	l->refusal = BUF_INIT;
 	got = buf_len(&refusal) ? -1 : reply->integer;
-	list_init(&sent);
-	list_move_all(&sent, &l->sent);
+	list_take_all(&sent, &l->sent);
 	timer_stop(l->all->timers, &l->timer);
 	line_start(l);
 	list_shift_each (struct replica_ask, a, &sent, node) {

@@ -46,8 +46,7 @@ static void wake_unsent(struct queue_node *at, bool unheard)
 {
 	struct list unsent;
 
-	list_init(&unsent);
-	list_move_all(&unsent, &at->unsent);
+	list_take_all(&unsent, &at->unsent);
 	list_shift_each (struct waiter, w, &unsent, node) {
 		waiter_set_state(w, WAITER_IDLE);
 		if (!w->unconfirmed)
