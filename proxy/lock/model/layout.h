@@ -8,6 +8,8 @@
 
 #include <stdbool.h>
 
+#include "base/slice.h"
+
 /* How Redis stores a lock; see scripts/includes/hand_off.lua. */
 enum lock_kind {
 	LOCK_KIND_COUNT = 'h', /* verbs: a hash {token: holds} */
@@ -42,8 +44,8 @@ struct lock_layout {
 	enum lock_evidence evidence;
 	enum lock_release release;
 	bool by_verb; /* LOCK or MLOCK takes the lock, which has a fencing token */
-	const char *type; /* by_verb: the lock's type in Redis, for the scripts; for a
-	                   * read-write lock, the side */
+	struct slice type; /* by_verb: the lock's type in Redis, for the scripts; for a
+	                    * read-write lock, the side */
 	bool voted; /* the servers of a quorum have the lock */
 	bool by_value; /* the application's value names the owner */
 	bool side; /* a side of a read-write lock: an owner may have both sides */

@@ -35,7 +35,7 @@ void rewrite_renew(struct buf *out, enum script_id script, const struct lock_ren
 		if (!by_verb)
 			continue;
 		resp_write_bulk_int(out, v[i].fence);
-		resp_write_bulk_str(out, layout_of(v[i].id.kind)->type);
+		resp_write_bulk(out, layout_of(v[i].id.kind)->type);
 	}
 }
 
@@ -71,7 +71,7 @@ enum script_id rewrite_unlock(struct buf *out, const struct lock_ident *id, stru
 {
 	begin_own(out, SCRIPT_UNLOCK, id, 3, opts);
 	resp_write_bulk(out, id->token);
-	resp_write_bulk_str(out, layout_of(id->kind)->type);
+	resp_write_bulk(out, layout_of(id->kind)->type);
 	resp_write_bulk(out, ticket);
 	return SCRIPT_UNLOCK;
 }

@@ -129,7 +129,7 @@ static void write_munlock(const struct verb_rewrite *v, const struct mlock_keys 
 
 	call->script = SCRIPT_MUNLOCK;
 	begin(v->out, keys, v->opts, call, 2 + (call->shared_owner ? keys->n : 0));
-	resp_write_bulk_str(v->out, layout_of(rewrite_verbs_kind(v->verbs))->type);
+	resp_write_bulk(v->out, layout_of(rewrite_verbs_kind(v->verbs))->type);
 	for (size_t i = 0; i < keys->n && call->shared_owner; i++) {
 		size_t named = 0;
 		while (v->req->argv[2 + named].p != keys->v[i].p)

@@ -223,7 +223,7 @@ static struct slice option_of(const struct verb_rewrite *v)
 	if (v->args.limit.p)
 		return v->args.limit;
 	if (v->args.side)
-		return slice_str(layout_of(v->args.side)->type);
+		return layout_of(v->args.side)->type;
 	if (v->verbs->reentrant == REENTRANT_REFRESH)
 		return SLICE_LIT("refresh");
 	return v->verbs->reentrant == REENTRANT_NO ? SLICE_LIT("no") : SLICE_LIT("");
@@ -331,7 +331,7 @@ static void write_short_unlock(const struct verb_rewrite *v)
 	bool has_sidecar = !opts->held || opts->reentered || is_shared;
 	bool has_counter = has_sidecar || opts->naming == KEY_NAMING_CLUSTER;
 	size_t nkeys = SCRIPT_CALL_LOCK_KEYS - 1 + has_counter + has_sidecar;
-	struct slice type = slice_str(layout_of(kind)->type);
+	struct slice type = layout_of(kind)->type;
 	char *p = script_call_open(v->out, call->script, opts, nkeys,
 	                           1 + (kind != LOCK_KIND_COUNT || is_shared) + is_shared,
 	                           key_names_space(call->key, nkeys) + 2 * RESP_BULK_SPACE +
@@ -367,7 +367,7 @@ static void write_unlock(const struct verb_rewrite *v)
 	                          (call->shared_owner ? 2 : opts->report_refusal));
 	script_call_write_queue_keys(out, opts, call->key, true);
 	resp_write_bulk(out, call->owner);
-	resp_write_bulk_str(out, layout_of(rewrite_verbs_kind(v->verbs))->type);
+	resp_write_bulk(out, layout_of(rewrite_verbs_kind(v->verbs))->type);
 	resp_write_bulk(out, SLICE_LIT(""));
 	if (opts->report_refusal)
 		resp_write_bulk_str(out, "tell");
@@ -388,7 +388,7 @@ static void write_extend(const struct verb_rewrite *v)
 	key_names_write_bulk(v->out, naming, KEY_NAME_FENCE, call->key);
 	key_names_write_bulk(v->out, naming, KEY_NAME_OWNER, call->key);
 	resp_write_bulk(v->out, call->owner);
-	resp_write_bulk_str(v->out, layout_of(rewrite_verbs_kind(v->verbs))->type);
+	resp_write_bulk(v->out, layout_of(rewrite_verbs_kind(v->verbs))->type);
 	resp_write_bulk_int(v->out, call->lease_ms);
 	call->effect = LOCK_EFFECT_EXPIRES;
 	call->success = LOCK_IF_ONE;
