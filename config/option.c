@@ -204,7 +204,8 @@ int option_set(const struct option *o, void *base, const char *value, int line, 
 {
 	void *field = (char *)base + o->offset;
 
-	/* A list may begin in the next line: checks_presence() finds an empty one. */
+	/* A list may begin in the next line, so its value may be empty here. checks_presence()
+	 * finds lists that are empty. */
 	if (*value == '\0' && o->type != OPTION_LIST) {
 		buf_printf(why, "'%s' has no value; expected ", o->name);
 		option_print_expected(o, why);

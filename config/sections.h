@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * sections: the lists of [lock NAME], [guard NAME] and [quorum NAME] sections, each in the
- * file's order. `kind` is SECTION_LOCK, SECTION_GUARD or SECTION_QUORUM in each function. A
- * section's struct begins with its struct named_section.
+ * file's order. In all functions below, `kind` is SECTION_LOCK, SECTION_GUARD or
+ * SECTION_QUORUM. The first member of each section's struct is a struct named_section.
  */
 #ifndef HASP_CONFIG_SECTIONS_H
 #define HASP_CONFIG_SECTIONS_H

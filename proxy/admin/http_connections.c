@@ -19,7 +19,7 @@
 #define CONNECTIONS_MAX 64u
 /* Most connections, including those that libmicrohttpd has not closed yet. */
 #define OPEN_MAX (2 * CONNECTIONS_MAX)
-/* How long the acceptor waits until libmicrohttpd has closed a connection, in seconds. */
+/* How long the acceptor waits at most for libmicrohttpd to close a connection, in seconds. */
 #define END_SECONDS 1
 /* How long a peer may take to send a request, counted from the start of the connection or from
  * the end of the previous reply. */

@@ -143,7 +143,7 @@ void lock_op_undo_parts(const struct pending_request *r, int db);
 /* Call this when an EXEC is sent: begins the leases of the locks that it takes. Returns true if
  * its reply may come too late. */
 bool lock_op_exec_sent(struct pending_request *exec);
-/* True if a lock that the transaction took ended before its reply came. */
+/* True if the transaction took a lock that ended before the reply to EXEC came. */
 bool lock_op_exec_is_late(const struct pending_request *exec);
 
 /* The steps of a command on guarded keys (guard_steps.c). */

@@ -44,7 +44,8 @@ void partial_refuse_long(struct client *c, struct cursor *k, const char *error)
 	send_passed(c, k);
 	send_count(c, &d);
 	metrics_count(&c->env->counters.limits[LIMIT_REQUEST], 1);
-	/* End the transaction, in which Redis would queue the call that returns the error. */
+	/* End the transaction first: within it, Redis would queue the call that is to return
+	 * the error. */
 	if (session_in_multi(&c->session) && !c->session.opaque) {
 		send_bytes(c, SLICE_LIT("*1\r\n$7\r\nDISCARD\r\n"));
 		d.discards = 1;

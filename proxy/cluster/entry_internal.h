@@ -94,7 +94,8 @@ struct cluster_part {
 struct cluster_entry {
 	struct list node; /* in session->entries */
 	struct cluster_session *session;
-	uint64_t serial; /* number of the entry in its session, rising */
+	uint64_t serial; /* number of the entry in its session; later entries have greater ones
+	                  */
 	struct cluster_part *parts; /* the address of `only`, or an array of the entry's own */
 	size_t nparts; /* 0: hasp itself answers, see entry_answer() */
 	size_t ndone; /* number of parts that are answered */

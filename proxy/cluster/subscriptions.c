@@ -153,7 +153,7 @@ bool subscriptions_frame(struct subscriptions *s, const struct reply_scan *frame
 	bool awaited = head && head->of;
 
 	*ended = false;
-	/* In RESP3 an array always answers a request, whatever its first element is. */
+	/* In RESP3 an array is always the reply to a request, whatever its first element is. */
 	if (frame->reply.type != '>' && (frame->reply.type != '*' || resp3))
 		return false;
 	for (size_t i = 0; i < sizeof(acknowledged) / sizeof(*acknowledged); i++) {

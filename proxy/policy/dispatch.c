@@ -238,7 +238,7 @@ struct decision dispatch(struct context *x)
 	buf_clear(&x->env->rewritten);
 	if (must_be_learned(x->env, x->what, x->req->argv[0]))
 		return learn;
-	/* Redis refuses the number of arguments, and looks at no key. */
+	/* Redis refuses the command for its number of arguments, and looks at no key. */
 	if (is_refused)
 		x->keys.n = 0;
 	d = is_refused ? pass : decide_request(x);

@@ -26,7 +26,7 @@ void quorum_value_make(struct buf *out, const struct quorum_claim *claim)
 	buf_append(out, claim->content);
 }
 
-/* Returns the length of OWNER, which contains no blank, in the value of a rule's lock;
+/* The value of a rule's lock contains OWNER, which has no blanks. Returns OWNER's length;
  * SIZE_MAX: hasp did not make the value. */
 static size_t rules_owner_len(struct slice value)
 {

@@ -94,8 +94,8 @@ void pool_join(struct pool *p, const struct link_login *login, struct link_user 
 bool pool_detach(struct pool *p, const struct link_login *login, struct link_user *u);
 
 /* Takes the private link of `u` as a spare link, which another client may then use. The link
- * must be in the state that `login` describes and have no other state in Redis. Returns false
- * if `u` keeps the link, because a reply is due or for another reason. */
+ * must have the login that `login` describes, and no other state in Redis. Returns false if `u`
+ * keeps the link, for example because a reply is due. */
 bool pool_put_spare(struct pool *p, const struct link_login *login, struct link_user *u);
 
 /* Asks for a spare link with `login`. POOL_READY: *spare is a link without a user, which the

@@ -84,7 +84,7 @@ static void report_keys(const struct observed_rule *rule, struct buf *out)
 	free(harmed);
 }
 
-/* Writes the number of keys, and of commands on keys that hasp did not follow. */
+/* Writes how many keys there were, and how many commands on keys that hasp did not follow. */
 static void report_gaps(const struct key_group *group, struct buf *out)
 {
 	buf_printf(out, " keys=%llu", ULL(group->nkeys) << group->shift);

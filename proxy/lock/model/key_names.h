@@ -60,8 +60,8 @@ uint16_t key_names_slot(enum key_naming naming, struct slice key);
 void key_names_write(struct buf *out, enum key_naming naming, enum key_name kind,
                      struct slice key);
 
-/* Writes `n` names of the same key to `p`, each as a RESP bulk, and returns the end of the
- * bytes. They take at most key_names_space() bytes. */
+/* Writes the `n` names that belong to one key to `p`, each as a RESP bulk. Returns the end of
+ * the bytes. The names take at most key_names_space() bytes. */
 char *key_names_put_bulks(char *p, enum key_naming naming, struct slice key,
                           const enum key_name *kinds, size_t n);
 size_t key_names_space(struct slice key, size_t n);

@@ -109,8 +109,8 @@ struct verb_rewrite {
 
 /* --- verb.c --- */
 
-/* Appends the call of a script that answers the error `text`, or, if `names_verb`, the error
- * `text 'name' command`. */
+/* Appends the call of a script that returns an error: `text`. With `names_verb`, the name of
+ * the verb follows the text. */
 void verb_write_error(const struct verb_rewrite *v, const char *text, bool names_verb);
 
 /* The functions below set fields of v->call. Those that return bool write an error, and return

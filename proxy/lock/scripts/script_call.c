@@ -80,7 +80,7 @@ void script_call_write_own(struct buf *out, const struct rewrite_opts *opts)
 		resp_write_bulk(out, opts->own[i]);
 }
 
-/* Returns the offset of the number of keys in `evalsha`. */
+/* Returns the offset in `evalsha` at which the number of keys stands. */
 static size_t skip_script(const struct script *s, struct slice evalsha)
 {
 	const char *header_end = memchr(evalsha.p, '\n', evalsha.n);
