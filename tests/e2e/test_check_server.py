@@ -31,7 +31,7 @@ def check(tmp_path, redis_server):
         path = tmp_path / "hasp.ini"
         options = {} if {"sentinels", "cluster"} & upstream.keys() else {"address": address or f"unix:{redis_server.unix}"}
         options |= upstream
-        path.write_text("[upstream]\n" + "".join(f"{k} = {v}\n" for k, v in options.items()) + sections)
+        path.write_text("[hasp]\nlisten = 127.0.0.1:0\n[upstream]\n" + "".join(f"{k} = {v}\n" for k, v in options.items()) + sections)
         path.chmod(0o600)
         result = run("-t", *args, "-c", path)
         assert result.returncode == 0
