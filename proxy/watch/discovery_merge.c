@@ -185,10 +185,12 @@ static bool are_used_alike(const struct candidate *a, const struct candidate *b)
  * saw harm: then only the use of the locks counts. */
 static bool are_locks_alike(const struct candidate *a, const struct candidate *b)
 {
-	return are_used_alike(a, b) && (lock_taken(a->group->lock) < TAKEN_ENOUGH ||
-	                                lock_taken(b->group->lock) < TAKEN_ENOUGH ||
-	                                (a->lock.renew_is_open == b->lock.renew_is_open &&
-	                                 a->needs_rule == b->needs_rule));
+	const struct lock_sums *k = a->group->lock, *l = b->group->lock;
+
+	return are_used_alike(a, b) &&
+	       (lock_taken(k) < TAKEN_ENOUGH || lock_taken(l) < TAKEN_ENOUGH ||
+	        (a->lock.renew_is_open == b->lock.renew_is_open &&
+	         verdict_may_mark(k) == verdict_may_mark(l) && a->needs_rule == b->needs_rule));
 }
 
 static bool is_like(const struct merging *m, const struct candidate *a,

@@ -271,6 +271,15 @@ static bool may_need_errors(const struct lock_sums *l)
 	return l->n[SEEN_YIELDED] > 0 || 2 * l->taken[WAY_SET] > lock_taken(l);
 }
 
+/* True if the locks without an expiry may be marks. If the name says lock, the few that were
+ * not released are probably those of holders that died. */
+static bool may_be_marks(const struct finding *f)
+{
+	return verdict_may_mark(&f->lock) &&
+	       (2 * f->lock.n[SEEN_BARE_UNRELEASED] > lock_taken(&f->lock) ||
+	        !verdict_says_lock(buf_slice(&f->pattern)));
+}
+
 /* Writes the questions that only the user can answer. Returns true if there is one: the section
  * is then a comment until the user knows the answer. */
 static bool put_questions(struct buf *out, const struct finding *f,
@@ -324,6 +333,13 @@ static bool put_questions(struct buf *out, const struct finding *f,
 		                     "the key was deleted."
 		                   : "A connection that had counted to 1 closed, and "
 		                     "another one deleted the key.");
+	if (may_be_marks(f))
+		buf_printf(
+			out,
+			";   Question: is a lock left without an expiry on purpose, as a mark "
+			"that something was done? %s had neither an expiry nor a release.\n"
+			";     If so, leave this section out: it would end such marks.\n",
+			COUNT(f->lock.n[SEEN_BARE_UNRELEASED], "lock"));
 	if (may_need_errors(&f->lock))
 		buf_printf(
 			out,

@@ -343,6 +343,9 @@ bool verdict_is_harmed(const struct lock_sums *l)
 /* If clients raise keys to 1 by INCR and close their connections, the keys may be counters if
  * other clients then delete more than one key in RESETS_SHARE. */
 #define RESETS_SHARE 20
+/* If more than one lock in MARKED_SHARE has no expiry and no release, clients may leave locks
+ * on purpose. */
+#define MARKED_SHARE 20
 
 bool verdict_says_lock(struct slice pattern)
 {
@@ -363,6 +366,12 @@ bool verdict_was_left(const struct lock_sums *l)
 {
 	return lock_taken(l) == l->taken[WAY_INCR] && l->n[SEEN_BARE_LEFT] > 0 &&
 	       l->n[SEEN_RETRIED] > 0 && lock_released(l) == 0;
+}
+
+bool verdict_may_mark(const struct lock_sums *l)
+{
+	return l->n[SEEN_BARE_UNRELEASED] * MARKED_SHARE > lock_taken(l) &&
+	       l->n[SEEN_BARE_UNRELEASED] >= l->n[SEEN_EXPIRY_LATER] && !verdict_was_left(l);
 }
 
 bool verdict_may_count(const struct lock_sums *l)

@@ -104,6 +104,7 @@ enum seen {
 	/* Values and expiries: */
 	SEEN_BARE_STAYED, /* a hold ended while it had no expiry */
 	SEEN_BARE_LEFT, /* SEEN_BARE_STAYED, and the client disconnected without a release */
+	SEEN_BARE_UNRELEASED, /* a lock without an expiry that no client has released so far */
 	SEEN_PROLONGED, /* the expiry of a lock that had one was set again */
 	SEEN_EXPIRY_LATER, /* a client took the lock without an expiry, and set one later */
 	SEEN_REPEATED, /* another hold had the same value */
@@ -531,6 +532,10 @@ bool verdict_says_lock(struct slice pattern);
  * further. Either they wait for a lock that no client will release, or the key is a plain
  * counter. */
 bool verdict_was_left(const struct lock_sums *l);
+/* True if clients may leave locks without an expiry on purpose, as marks that something was
+ * done: a rule would end such marks. False if clients mostly set the expiry after taking the
+ * lock. */
+bool verdict_may_mark(const struct lock_sums *l);
 /* True if only INCR sets the key, and a connection that had raised it to 1 raised it again: a
  * counter that is deleted now and then, or the lock of a pool. */
 bool verdict_may_count(const struct lock_sums *l);

@@ -118,8 +118,10 @@ void tracker_add_open_holds(struct lock_sums *l, const struct key_group *group, 
 {
 	list_each (struct key, k, &group->keys, in_group) {
 		list_each (struct held_lock, h, &k->holds, in_key) {
-			if (h->state == HOLD_HELD)
-				sum_up_unreleased(l, h, now);
+			if (h->state != HOLD_HELD)
+				continue;
+			sum_up_unreleased(l, h, now);
+			l->n[SEEN_BARE_UNRELEASED] += h->no_ttl;
 		}
 	}
 }
@@ -130,8 +132,9 @@ static void sum_up_held(struct held_lock *h, double now)
 	struct lock_sums *l = h->key->group->lock;
 
 	sum_up_unreleased(l, h, now);
-	l->n[SEEN_BARE_LEFT] += h->no_ttl;
+	l->n[SEEN_BARE_LEFT] += h->no_ttl && h->client->is_closing;
 	l->n[SEEN_BARE_STAYED] += h->no_ttl;
+	l->n[SEEN_BARE_UNRELEASED] += h->no_ttl;
 	if (h->way == WAY_INCR && verdict_says_lock(h->key->group->node.key))
 		mark_lock(h->key);
 }
@@ -749,6 +752,7 @@ static void release_outlasting(const struct tracker_act *a, struct key *k, struc
 	if (!h)
 		return;
 	l->n[SEEN_HANDED_ON] += !was_refused(h, a->client);
+	l->n[SEEN_BARE_UNRELEASED] -= h->no_ttl;
 	tracker_hold_free(a->tracker, h);
 }
 

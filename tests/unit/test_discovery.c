@@ -739,6 +739,55 @@ TEST(one_of_another_name_may_just_be_a_count)
 	assert_not_told(f, "[lock");
 }
 
+/* Each client sets marks, and deletes the mark of the one action that failed. */
+static void set_marks(struct fixture *f, int n, size_t nclients)
+{
+	char key[16];
+
+	for (int i = 0; i < n; i++) {
+		snprintf(key, sizeof(key), "sent:%d", i);
+		tracker_took(by(f, (size_t)i % nclients, key), WAY_SETNX, 0, value(f, "1"));
+		if (i == 0)
+			release(f, 0, key);
+	}
+}
+
+TEST(marks_without_an_expiry_may_be_left_on_purpose)
+{
+	struct fixture *f = *state;
+
+	set_marks(f, 10, 2);
+	assert_told(
+		f,
+		"\n;   Question: is a lock left without an expiry on purpose, as a mark that "
+		"something was done? 9 locks had neither an expiry nor a release.\n");
+	assert_told(f, "\n;[lock sent]\n");
+	assert_not_told(f, "when the holder's connection closed");
+	for (size_t i = 0; i < 2; i++)
+		close_client(f, i);
+	assert_told(f, "9 locks had neither an expiry nor a release");
+	assert_told(f, "9 locks stayed without an expiry when the holder's connection closed");
+}
+
+TEST(a_mark_that_another_client_deletes_is_not_left)
+{
+	struct fixture *f = *state;
+
+	set_marks(f, 2, 2);
+	close_client(f, 1);
+	release(f, 0, "sent:1");
+	assert_not_told(f, "neither an expiry nor a release");
+}
+
+TEST(a_client_that_takes_very_many_locks_did_not_close_its_connection)
+{
+	struct fixture *f = *state;
+
+	set_marks(f, HOLDS_MAX + 3, 1);
+	assert_not_told(f, "when the holder's connection closed");
+	assert_told(f, "1,026 locks had neither an expiry nor a release");
+}
+
 /* --- a lock that is taken again ----------------------------------------------------------- */
 
 /* The client took the lock again after it had expired: it never released the first one. */

@@ -392,6 +392,28 @@ TEST(the_owner_is_what_the_releases_show)
 	}
 }
 
+TEST(locks_that_stay_without_an_expiry_may_be_marks)
+{
+	static const struct {
+		struct lock_sums l;
+		bool may_mark;
+	} rows[] = {
+		{ { TAKEN(20) }, false },
+		{ { TAKEN(20), .n = { [SEEN_BARE_UNRELEASED] = 1 } }, false },
+		{ { TAKEN(19), .n = { [SEEN_BARE_UNRELEASED] = 1 } }, true },
+		{ { TAKEN(19), .n = { [SEEN_BARE_UNRELEASED] = 1, [SEEN_EXPIRY_LATER] = 2 } },
+		  false },
+		{ { TAKEN(19), .n = { [SEEN_BARE_UNRELEASED] = 2, [SEEN_EXPIRY_LATER] = 2 } },
+		  true },
+		{ { .taken = { [WAY_INCR] = 1 }, .n = { [SEEN_BARE_UNRELEASED] = 1,
+			[SEEN_BARE_LEFT] = 1, [SEEN_RETRIED] = 1 } }, false },
+	};
+
+	for (EACH(i, rows))
+		if (verdict_may_mark(&rows[i].l) != rows[i].may_mark)
+			fail_msg("row %zu", i);
+}
+
 TEST(the_expiry_and_its_holders_show_whether_to_renew)
 {
 	static const struct {
