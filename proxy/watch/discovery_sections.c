@@ -317,6 +317,21 @@ static bool put_questions(struct buf *out, const struct finding *f,
 		           v->owner_open == OPEN_TAKEOVERS
 		                   ? "end the lock of a holder that takes too long"
 		                   : "delete a lock that they did not get");
+	if (v->extends_is_open)
+		buf_printf(
+			out,
+			";   Question: does one client use several connections? %s a "
+		        "connection "
+			"that had not taken the lock set its expiry.\n"
+			";     With this owner, hasp refuses that, and the lock ends while its "
+			"holder works. %s\n",
+			COUNT(f->lock.n[SEEN_EXTENDED], "time"),
+			strcmp(v->owner, "value") == 0
+				? "If so, have that connection read the value first."
+				: "If so, choose an owner that both\n"
+				  ";     connections share: owner = address, or have each send "
+		                  "CLIENT "
+				  "SETNAME with one name: owner = name.");
 	if (f->lock.n[SEEN_RETURNED])
 		buf_puts(out,
 		         ";   Question: is the integer that the script returns the time "

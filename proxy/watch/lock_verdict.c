@@ -278,6 +278,16 @@ static bool is_handed_on(const struct lock_verdict *v, const struct lock_sums *l
 	       l->n[SEEN_HANDED_ON] * HOPS_SHARE > v->own + v->hopped;
 }
 
+/* True if hasp would refuse no client that sets the expiry of a lock. */
+static bool extends_as_owner(const struct lock_verdict *v, const struct lock_sums *l)
+{
+	enum seen like = strcmp(v->owner, "value") == 0  ? SEEN_EXTENDED_VALUE
+	                 : strcmp(v->owner, "name") == 0 ? SEEN_EXTENDED_NAME
+	                                                 : SEEN_EXTENDED_ADDRESS;
+
+	return l->n[SEEN_EXTENDED] == (strcmp(v->owner, "connection") == 0 ? 0 : l->n[like]);
+}
+
 struct lock_verdict lock_verdict(const struct lock_sums *l)
 {
 	struct lock_verdict v = { .owner = "connection" };
@@ -305,6 +315,7 @@ struct lock_verdict lock_verdict(const struct lock_sums *l)
 		v.owner = "value";
 		v.owner_open = OPEN_NONE;
 	}
+	v.extends_is_open = v.owner_open == OPEN_NONE && !extends_as_owner(&v, l);
 	if (v.late) {
 		v.renew = true;
 		v.renew_is_open = v.is_left || l->likes_left ||

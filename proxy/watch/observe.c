@@ -171,6 +171,13 @@ static void report_verdict(const struct observed_rule *rule, const struct lock_s
 	             "a lock was released after the connection that took it had closed, which "
 	             "needs on_disconnect = expire and an owner that both have in common",
 	             out);
+	report_times(l->n[SEEN_EXTENDED] - (rule->by_value ? l->n[SEEN_EXTENDED_VALUE] : 0),
+	             rule->by_value ? "a connection that had not read the value set the expiry "
+	                              "of a lock: enforcing needs foreign_del = allow"
+	                            : "another connection set the expiry of a lock, which the "
+	                              "rule would refuse: if it works for the holder, first "
+	                              "set an owner that both have in common",
+	             out);
 	report_times(v.late,
 	             "the work took longer than the lock lasted, which renew = yes prevents",
 	             out);

@@ -106,6 +106,10 @@ enum seen {
 	SEEN_BARE_LEFT, /* SEEN_BARE_STAYED, and the client disconnected without a release */
 	SEEN_BARE_UNRELEASED, /* a lock without an expiry that no client has released so far */
 	SEEN_PROLONGED, /* the expiry of a lock that had one was set again */
+	SEEN_EXTENDED, /* another connection, not refused the lock, set the lock's expiry */
+	SEEN_EXTENDED_ADDRESS, /* SEEN_EXTENDED from the holder's address */
+	SEEN_EXTENDED_NAME, /* SEEN_EXTENDED from a connection with the holder's name */
+	SEEN_EXTENDED_VALUE, /* SEEN_EXTENDED by a client that knew the value */
 	SEEN_EXPIRY_LATER, /* a client took the lock without an expiry, and set one later */
 	SEEN_REPEATED, /* another hold had the same value */
 	SEEN_RETURNED, /* a script was called with the integer that another script had returned
@@ -476,6 +480,7 @@ struct lock_verdict {
 	enum owner_open owner_open; /* if not OPEN_NONE, `owner` is a guess */
 	bool renew; /* hasp should renew the lock */
 	bool is_left; /* clients often leave locks to expire */
+	bool extends_is_open; /* hasp would refuse some SEEN_EXTENDED if `owner` is the owner */
 	bool renew_is_open; /* clients may let locks expire on purpose: hasp does not know */
 	uint64_t own; /* releases by the connection that took the lock */
 	uint64_t hopped; /* releases by another connection of the owner's pool */

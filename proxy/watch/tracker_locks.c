@@ -530,6 +530,22 @@ static bool is_akin(const struct held_lock *h, const struct tracker_client *c)
 	return !was_refused(h, c) && is_like_holder(c, h);
 }
 
+/* Notes that a client that has not taken the lock sets its expiry, as a thread does that
+ * prolongs the lock over a connection of its own. */
+static void note_extended(const struct tracker_act *a, const struct held_lock *h,
+                          bool has_value)
+{
+	struct lock_sums *l = h->key->group->lock;
+	const struct tracker_client *c = a->client;
+
+	if (was_refused(h, c) && !has_value)
+		return;
+	l->n[SEEN_EXTENDED]++;
+	l->n[SEEN_EXTENDED_ADDRESS] += c->address && c->address == h->address;
+	l->n[SEEN_EXTENDED_NAME] += c->name && c->name == h->name;
+	l->n[SEEN_EXTENDED_VALUE] += has_value;
+}
+
 void tracker_expires(const struct tracker_act *a, int64_t lease_ms)
 {
 	struct key *k = tracker_key(a);
@@ -542,6 +558,8 @@ void tracker_expires(const struct tracker_act *a, int64_t lease_ms)
 		return;
 	}
 	own = held_by(k, owner_of(a));
+	if (of_another(a, h) && !own && (is_akin(h, a->client) || !k->group->rule))
+		note_extended(a, h, knows_value(h, a->client));
 	if (of_another(a, h) && (own || !is_akin(h, a->client))) {
 		seen_event(a, k, SEEN_CHANGED, h->label, "");
 		if (own && own->state == HOLD_HELD && has_run_out(own, a->sent))
@@ -596,6 +614,11 @@ bool tracker_lock_seized(const struct tracker_act *a, struct key *k, uint64_t va
 {
 	struct held_lock *h = of_another(a, newest_hold(k));
 
+	if (h && value && h->value == value && lease_ms >= 0 && !held_by(k, owner_of(a))) {
+		note_extended(a, h, true);
+		set_expiry(a, h, lease_ms);
+		return true;
+	}
 	if (!h || !value || h->value == value || !knows_value(h, a->client))
 		return false;
 	k->group->lock->n[SEEN_SEIZED]++;

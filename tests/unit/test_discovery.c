@@ -180,6 +180,55 @@ TEST(connections_of_one_address_that_release_for_each_other_are_one_owner)
 	assert_not_told(f, "little evidence");
 }
 
+/* Client 0 takes the lock 20 times. Each time, client `other` prolongs it, and client `last`
+ * releases it. */
+static void prolong_for_another(struct fixture *f, size_t other, bool by_set, size_t last)
+{
+	for (int i = 0; i < 20; i++) {
+		take(f, 0, "lock:a");
+		if (by_set)
+			tracker_wrote(by(f, other, "lock:a"), value(f, "1"), 1000, false);
+		else
+			tracker_expires(by(f, other, "lock:a"), 1000);
+		release(f, last, "lock:a");
+	}
+}
+
+TEST(whose_lock_another_connection_prolongs_has_perhaps_two_connections)
+{
+	struct fixture *f = *state;
+
+	prolong_for_another(f, 1, false, 0);
+	assert_told(f,
+	            "Question: does one client use several connections? 20 times a connection");
+	assert_told(f, "\n;[lock a]\n;pattern = lock:a\n;owner = connection\n;mode");
+	prolong_for_another(f, 3, true, 0);
+	assert_told(f, "40 times a connection that had not taken the lock set its expiry");
+	assert_not_told(f, "had other uses");
+}
+
+TEST(a_pool_whose_connections_prolong_and_release_has_one_owner)
+{
+	struct fixture *f = *state;
+
+	prolong_for_another(f, 1, false, 1);
+	assert_not_told(f, "Question");
+	assert_told(f, "owner = address\n");
+}
+
+TEST(who_sets_the_expiry_of_a_lock_that_it_did_not_get_is_another_client)
+{
+	struct fixture *f = *state;
+
+	for (int i = 0; i < 20; i++) {
+		take(f, 0, "lock:a");
+		tracker_refused(by(f, 1, "lock:a"), WAY_SET_NX);
+		tracker_expires(by(f, 1, "lock:a"), 1000);
+		release(f, 0, "lock:a");
+	}
+	assert_not_told(f, "Question");
+}
+
 TEST(those_of_one_name_are_one_owner_wherever_they_are)
 {
 	struct fixture *f = *state;

@@ -582,6 +582,44 @@ TEST(verdict_says_what_would_cure_it)
 	end(&f);
 }
 
+TEST(extension_by_another_connection_of_the_holder_would_be_refused)
+{
+	struct fixture f;
+	struct tracker_act a;
+
+	begin(&f, ROOMY);
+	tracker_client_rename(f.clients[0], 5);
+	tracker_client_rename(f.clients[1], 5);
+	take(&f, 'A', 10000);
+	a = lock(&f, 'B');
+	tracker_expires(&a, 10000);
+	assert_has(report(&f), "changed_by_others=0 ");
+	assert_has(report(&f), "verdict=\"1 times another connection set the expiry of a lock, "
+	                       "which the rule would refuse: ");
+	end(&f);
+}
+
+TEST(extension_by_a_client_that_did_not_read_the_value_would_be_refused)
+{
+	struct fixture f;
+	struct tracker_act a;
+
+	begin(&f, ROOMY);
+	f.by_value = true;
+	take(&f, 'A', 10000);
+	a = lock(&f, 'B');
+	tracker_expires(&a, 10000);
+	assert_has(report(&f),
+	           "1 times a connection that had not read the value set the expiry");
+	f.now++;
+	a = lock(&f, 'C');
+	tracker_read(&a, READ_GET);
+	tracker_expires(&a, 10000);
+	assert_has(report(&f),
+	           "1 times a connection that had not read the value set the expiry");
+	end(&f);
+}
+
 TEST(nothing_is_reported_of_no_rules)
 {
 	struct fixture f;
