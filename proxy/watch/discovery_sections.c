@@ -195,7 +195,10 @@ static void put_harm(struct buf *out, const struct lock_sums *l, const struct lo
 	         "under this lock overwrote another client's: the lock did not protect the "
 	         "value");
 	put_fact(out, v->unreleased, "lock",
-	         "expired without a release, although the connection stayed open");
+	         l->n[SEEN_REFUSED_OWN] == 0
+	                 ? "expired without a release, although the connection stayed open"
+	                 : "expired without a release, or with a late one that hasp took for "
+	                   "another user's of the same connection");
 	put_fact(out, l->n[SEEN_BARE], "lock", "had no expiry, at least for a while");
 	put_fact(out, l->n[SEEN_BARE_LEFT], "lock",
 	         "stayed without an expiry when the holder's connection closed");
@@ -321,7 +324,7 @@ static bool put_questions(struct buf *out, const struct finding *f,
 		buf_printf(
 			out,
 			";   Question: does one client use several connections? %s a "
-		        "connection "
+			"connection "
 			"that had not taken the lock set its expiry.\n"
 			";     With this owner, hasp refuses that, and the lock ends while its "
 			"holder works. %s\n",
@@ -330,7 +333,7 @@ static bool put_questions(struct buf *out, const struct finding *f,
 				? "If so, have that connection read the value first."
 				: "If so, choose an owner that both\n"
 				  ";     connections share: owner = address, or have each send "
-		                  "CLIENT "
+				  "CLIENT "
 				  "SETNAME with one name: owner = name.");
 	if (f->lock.n[SEEN_RETURNED])
 		buf_puts(out,

@@ -288,6 +288,14 @@ static bool extends_as_owner(const struct lock_verdict *v, const struct lock_sum
 	return l->n[SEEN_EXTENDED] == (strcmp(v->owner, "connection") == 0 ? 0 : l->n[like]);
 }
 
+/* True if locks that expired may be those of late holders, whose DELs hasp took for others'. A
+ * DEL of a pool that removed another holder's lock may have come late. If users share a
+ * connection, a late DEL of one looks like the release of the lock that another one has now. */
+static bool may_hide_late(const struct lock_verdict *v, const struct lock_sums *l)
+{
+	return (v->hopped && v->stolen) || (l->n[SEEN_REFUSED_OWN] && !verdict_may_count(l));
+}
+
 struct lock_verdict lock_verdict(const struct lock_sums *l)
 {
 	struct lock_verdict v = { .owner = "connection" };
@@ -320,8 +328,7 @@ struct lock_verdict lock_verdict(const struct lock_sums *l)
 		v.renew = true;
 		v.renew_is_open = v.is_left || l->likes_left ||
 		                  v.unreleased * LATE_SHARE_OPEN > v.late;
-	} else if (v.hopped && v.stolen && v.unreleased) {
-		/* A DEL of a pool that removed another holder's lock may have come late. */
+	} else if (v.unreleased && may_hide_late(&v, l)) {
 		v.renew = v.renew_is_open = true;
 	} else {
 		/* A holder that prolongs its own lock needs no renewal, which would also go on

@@ -788,6 +788,22 @@ TEST(one_of_another_name_may_just_be_a_count)
 	assert_not_told(f, "[lock");
 }
 
+TEST(a_late_release_of_a_user_that_shares_its_connection_may_be_hidden)
+{
+	struct fixture *f = *state;
+
+	for (int i = 0; i < 20; i++) {
+		take(f, 0, "lock:a");
+		tracker_refused(by(f, 0, "lock:a"), WAY_SET_NX);
+		f->now += 2;
+		take(f, 0, "lock:a");
+		release(f, 0, "lock:a"); /* by the first user */
+	}
+	assert_told(f, "20 locks expired without a release, or with a late one that");
+	assert_told(f, "Question: is a lock left to expire on purpose");
+	assert_told(f, "\n;renew = yes\n");
+}
+
 /* Each client sets marks, and deletes the mark of the one action that failed. */
 static void set_marks(struct fixture *f, int n, size_t nclients)
 {

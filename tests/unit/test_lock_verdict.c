@@ -497,6 +497,13 @@ TEST(the_expiry_and_its_holders_show_whether_to_renew)
 		{ { TAKEN(4), .n = { [SEEN_FOREIGN] = 2, [SEEN_STRANGE] = 2, [SEEN_DELETES] = 3,
 		                     [SEEN_FOREIGN_ADDRESS] = 2, [SEEN_UNRELEASED] = 2,
 		                     [SEEN_REPEATED] = 1 } }, 1, 1, true, true, true, 0 },
+		/* Users of one connection: another user's DEL may have come late. */
+		{ { TAKEN(40), .n = { [SEEN_REFUSED_OWN] = 1, [SEEN_UNRELEASED] = 1 } },
+		  0, 1, true, false, true, 0 },
+		{ { TAKEN(40), .n = { [SEEN_REFUSED_OWN] = 1 } }, 0, 0, false, false, false, 0 },
+		{ { .taken = { [WAY_INCR] = 40 },
+		    .n = { [SEEN_REFUSED_OWN] = 1, [SEEN_UNRELEASED] = 1 } },
+		  0, 1, false, false, false, 0 },
 	};
 
 	for (EACH(i, rows)) {
