@@ -87,6 +87,7 @@ static void put_example(struct buf *out, const struct finding *f)
 /* The lease to propose for locks that the application takes without an expiry. hasp renews
  * them; when a holder dies, its lock keeps other clients out for this long. */
 #define LEASE_UNSEEN_MS 5000
+#define LEASE_UNSET 30 /* the default of `lease` in [lock], in seconds */
 
 /* True if most clients that were refused the lock tried again soon. */
 static bool is_retried(const struct lock_sums *l)
@@ -403,6 +404,9 @@ static int max_hold_seconds(const struct lock_sums *l, const struct lock_verdict
 	double least = v->longest > 0 ? MAX_HOLD_TIMES * v->longest : MAX_HOLD_UNSEEN;
 	double lease = (double)l->lease_ms_max / 1e3;
 
+	/* hasp did not see the expiry that a script sets. */
+	if (lease == 0 && l->n[SEEN_BARE] == 0)
+		lease = LEASE_UNSET / 2.0;
 	return words_round_up(steps, least < 2 * lease ? 2 * lease : least);
 }
 
@@ -415,7 +419,8 @@ static void put_section(struct buf *out, const struct finding *f, const struct l
 
 	buf_printf(out, "%s[lock %s]\n%spattern = %.*s\n%sowner = %s\n", mark, name, mark,
 	           PATTERN(f), mark, v->owner);
-	if (l->n[SEEN_BARE])
+	/* A max_hold below the default of `lease` would cause a warning. */
+	if (l->n[SEEN_BARE] || (v->renew && max_hold_seconds(l, v) < LEASE_UNSET))
 		put_lease(out, mark, l->lease_ms_max ? l->lease_ms_max : LEASE_UNSEEN_MS);
 	if (v->renew)
 		buf_printf(out, "%srenew = yes\n%smax_hold = %ds\n", mark, mark,

@@ -418,10 +418,15 @@ TEST(max_hold_leaves_room_for_ten_times_the_longest_hold)
 		int64_t lease_ms;
 		const char *words;
 	} rows[] = {
-		{ 0, 0, "max_hold = 600s\n" },    { 0.4, 0, "max_hold = 5s\n" },
-		{ 0.51, 0, "max_hold = 10s\n" },  { 3, 0, "max_hold = 30s\n" },
-		{ 3.1, 0, "max_hold = 60s\n" },   { 0.4, 10000, "max_hold = 20s\n" },
-		{ 3, 10000, "max_hold = 30s\n" }, { 1e4, 0, "max_hold = 86400s\n" },
+		{ 0, 0, "max_hold = 600s\n" },
+		{ 0.4, 0, "connection\nrenew = yes\nmax_hold = 30s\n" },
+		{ 0.51, 1, "lease = 1ms\nrenew = yes\nmax_hold = 10s\n" },
+		{ 3, 0, "connection\nrenew = yes\nmax_hold = 30s\n" },
+		{ 3.1, 0, "max_hold = 60s\n" },
+		{ 0.4, 1, "max_hold = 5s\n" },
+		{ 0.4, 10000, "lease = 10s\nrenew = yes\nmax_hold = 20s\n" },
+		{ 3, 10000, "max_hold = 30s\n" },
+		{ 1e4, 0, "max_hold = 86400s\n" },
 	};
 
 	for (EACH(i, rows))
