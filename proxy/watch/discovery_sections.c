@@ -484,14 +484,22 @@ void discovery_put_lock(struct buf *out, const struct finding *f, const char *na
 
 static void put_sound(struct buf *out, const struct lock_sums *l)
 {
+	uint64_t unreleased = lock_verdict(l).unreleased;
+
+	if (unreleased)
+		buf_printf(out,
+		           ";     %s expired without a release, although the connection stayed "
+		           "open: hasp cannot tell\n;     whether a holder forgot the lock, or "
+		           "worked for longer than the lock lasted and did not try to release "
+		           "it\n",
+		           COUNT(unreleased, "lock"));
 	if (l->taken[WAY_SCRIPT] == lock_taken(l))
 		buf_puts(out,
 		         ";     sound as far as was seen: no holder found at its release that "
 		         "the lock was gone\n");
 	else if (l->n[SEEN_RELEASED] + l->n[SEEN_FOREIGN] == 0)
-		buf_puts(out,
-		         ";     sound: always with an expiry, which no holder outlived, and "
-		         "released by a comparison of the value\n");
+		buf_puts(out, ";     sound as far as was seen: always with an expiry, which no "
+		              "holder outlived, and released by a comparison of the value\n");
 	else
 		buf_printf(
 			out,

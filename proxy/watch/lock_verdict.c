@@ -175,6 +175,14 @@ static void count_as_late(struct lock_verdict *v, uint64_t never)
 	v->unreleased -= late;
 }
 
+/* True if most holders read the lock's value before they release it, by DEL or by a transaction
+ * that watches the key. */
+static bool holders_look(const struct lock_sums *l)
+{
+	return verdict_compares(l) ||
+	       (l->n[SEEN_WATCHED] > 0 && l->n[SEEN_WATCHED] >= l->n[SEEN_RELEASED]);
+}
+
 /* Decides how many holders of locks that expired unreleased were late, and how many never tried
  * to release. */
 static void judge_expiry(struct lock_verdict *v, const struct lock_sums *l)
@@ -182,15 +190,16 @@ static void judge_expiry(struct lock_verdict *v, const struct lock_sums *l)
 	uint64_t lapsed = l->n[SEEN_WORKED] < l->n[SEEN_LAPSED] ? l->n[SEEN_WORKED]
 	                                                        : l->n[SEEN_LAPSED];
 
-	if (verdict_compares(l))
+	if (holders_look(l))
 		lapsed = l->n[SEEN_LAPSED];
 	v->late = l->n[SEEN_OUTLIVED] + lapsed;
 	v->unreleased = l->n[SEEN_UNRELEASED] + l->n[SEEN_LAPSED] - lapsed;
 	/* If holders read the value before their DEL, a holder that finds another value, or
 	 * none, is late and sends no DEL. */
-	if (verdict_compares(l))
-		count_as_late(v, less(lock_taken(l), l->n[SEEN_LOOKS] + l->n[SEEN_ABANDONED] +
-		                                             l->n[SEEN_CHECKED]));
+	if (holders_look(l))
+		count_as_late(
+			v, less(lock_taken(l) + l->n[SEEN_WATCHED],
+		                l->n[SEEN_LOOKS] + l->n[SEEN_ABANDONED] + l->n[SEEN_CHECKED]));
 	/* In a pool, a connection other than the holder's sends the late DEL. */
 	if (v->hopped)
 		count_as_late(v, less(lock_taken(l), l->n[SEEN_DELETES] + l->n[SEEN_ABANDONED] +

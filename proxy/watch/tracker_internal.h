@@ -70,6 +70,7 @@ enum seen {
 	SEEN_RELEASED, /* a DEL of the owner */
 	SEEN_COMPARED, /* SEEN_RELEASED, and the connection had read the value before */
 	SEEN_CHECKED, /* a release by a client that knew or watched the value */
+	SEEN_WATCHED, /* SEEN_CHECKED, by a transaction that watched the key */
 	SEEN_FOREIGN, /* a DEL of another owner */
 	SEEN_FOREIGN_ADDRESS, /* SEEN_FOREIGN from the holder's address */
 	SEEN_FOREIGN_NAME, /* SEEN_FOREIGN from a connection with the holder's name */

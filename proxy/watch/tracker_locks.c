@@ -686,6 +686,7 @@ static void release_own(const struct tracker_act *a, struct held_lock *h,
 		note_outlived(a, h, n);
 	if (a->watches) {
 		l->n[SEEN_CHECKED]++;
+		l->n[SEEN_WATCHED]++;
 	} else {
 		l->n[SEEN_RELEASED]++;
 		l->n[SEEN_COMPARED] += h->compares;
@@ -707,6 +708,13 @@ static void release_known(struct held_lock *h, double now)
 	h->ended = now;
 	h->expires = 0;
 	mark_lock(h->key);
+}
+
+/* Ends a hold whose lock another connection deleted in a transaction that watched the key. */
+static void release_watched(struct held_lock *h, double now)
+{
+	h->key->group->lock->n[SEEN_WATCHED]++;
+	release_known(h, now);
 }
 
 /* True if another client deleted the lock of the hold `h`, and the owner of `h` now deletes the
@@ -810,7 +818,7 @@ void tracker_deleted(const struct tracker_act *a, enum tracker_gone gone)
 	else if (was_there && there && there->state == HOLD_LEFT)
 		release_outlasting(a, k, there);
 	else if (was_there && there && there->state == HOLD_HELD && a->watches)
-		release_known(there, a->now);
+		release_watched(there, a->now);
 	else if (was_there && there && there->state == HOLD_HELD &&
 	         !has_run_out(there, a->sent))
 		remove_foreign(a, there);

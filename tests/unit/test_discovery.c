@@ -788,6 +788,57 @@ TEST(one_of_another_name_may_just_be_a_count)
 	assert_not_told(f, "[lock");
 }
 
+/* Client 0 takes the lock 20 times. Client `looks` reads it and, if it is there, deletes it in
+ * a transaction that watches the key. Each fifth lock expires first, and is read only if
+ * `late`. */
+static void release_watched(struct fixture *f, size_t looks, bool late)
+{
+	for (uint64_t i = 0; i < 20; i++) {
+		tracker_took(by(f, 0, "lock:a"), WAY_SET_NX, 1000, value(f, "1") + 2 * i);
+		if (i % 5 == 0) {
+			f->now += 2;
+			if (late)
+				tracker_missed(by(f, looks, "lock:a"), false);
+			continue;
+		}
+		tracker_read(by(f, looks, "lock:a"), READ_GET);
+		by(f, looks, "lock:a");
+		f->act.watches = true;
+		tracker_deleted(&f->act, TRACKER_GONE);
+	}
+}
+
+TEST(who_looks_before_a_watched_release_and_finds_no_lock_was_late)
+{
+	struct fixture *f = *state;
+
+	release_watched(f, 0, true);
+	assert_told(f, "4 holders outlived the expiry of their lock");
+	assert_told(f, "\n[lock a]\npattern = lock:a\nowner = value\n");
+	assert_told(f, "\nrenew = yes\n");
+}
+
+TEST(it_may_look_over_another_connection_of_its_pool)
+{
+	struct fixture *f = *state;
+
+	release_watched(f, 1, true);
+	assert_told(f, "4 holders outlived the expiry of their lock");
+	assert_told(f, "\nrenew = yes\n");
+}
+
+TEST(locks_that_expired_unreleased_are_not_passed_over)
+{
+	struct fixture *f = *state;
+
+	release_watched(f, 0, false);
+	assert_told(f, "Examined, without a section");
+	assert_told(f,
+	            "\n;     4 locks expired without a release, although the connection stayed "
+	            "open: hasp cannot tell\n");
+	assert_not_told(f, "outlived the expiry");
+}
+
 TEST(a_late_release_of_a_user_that_shares_its_connection_may_be_hidden)
 {
 	struct fixture *f = *state;

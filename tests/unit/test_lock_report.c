@@ -391,7 +391,7 @@ TEST(a_report_has_the_evidence_the_questions_and_the_section)
 		{ { .lock = { TAKEN(20), .n = { [SEEN_CHECKED] = 20 } } },
 		  "; jobs:*    1 key, taken 20 times by SET NX, released by scripts or "
 		  "transactions that compare the value\n"
-		  ";     sound: always with an expiry, which no holder outlived, and "
+		  ";     sound as far as was seen: always with an expiry, which no holder outlived, and "
 		  "released by a comparison of the value\n" },
 		{ { .lock = { TAKEN(20), .least_left = 9,
 		              .n = { [SEEN_RELEASED] = 2, [SEEN_DELETES] = 2 } } },
