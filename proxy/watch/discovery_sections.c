@@ -617,12 +617,23 @@ static bool can_check(const struct finding *f)
 	return is_read_mostly(f) && !(f->guard.how & READ_HGET);
 }
 
-/* Returns a `wait`, in seconds, that is enough for all clients that come at once. */
-static int guard_wait_seconds(const struct guard_sums *g)
+static double guard_lease(const struct guard_sums *g)
+{
+	double lease = LEASE_SHARE * durations_at(&g->between, 0.99);
+
+	return lease > LEASE_DEFAULT ? lease : LEASE_DEFAULT;
+}
+
+/* Returns a `wait`, in seconds, that is enough for all clients that come at once, and longer
+ * than the lease if clients read without writing: such a read keeps the guard for its lease. */
+static int guard_wait_seconds(const struct finding *f)
 {
 	static const int steps[] = { 2, 5, 10, 30, 60, 0 };
+	const struct guard_sums *g = &f->guard;
+	double least = 2 * g->max_readers * durations_at(&g->between, 0.5);
 
-	return words_round_up(steps, 2 * g->max_readers * durations_at(&g->between, 0.5));
+	return words_round_up(
+		steps, f->unwritten && least < 2 * guard_lease(g) ? 2 * guard_lease(g) : least);
 }
 
 static void put_guard_use(struct buf *out, const struct finding *f)
@@ -692,10 +703,14 @@ static void put_lost(struct buf *out, const struct finding *f)
 
 static void put_reads(struct buf *out, const struct finding *f)
 {
-	if (!is_read_mostly(f) || verdict_is_refresh(&f->guard))
+	if (!f->unwritten || verdict_is_refresh(&f->guard))
 		return;
 	buf_printf(out, ";   %s had no write back: %s", COUNT(f->unwritten, "read"),
-	           can_check(f)
+	           !is_read_mostly(f)
+	                   ? "each keeps other clients waiting until the lease of its guard "
+	                     "ends.\n"
+	                     ";     If some clients only read, name them in `except`.\n"
+	           : can_check(f)
 	                   ? "strategy = check lets readers pass, and no client waits.\n"
 	                     ";     A write that would overwrite another client's gets the "
 	                     "error -LOCKLOST: the application has to read the value "
@@ -713,17 +728,16 @@ static void put_guard_section(struct buf *out, const struct finding *f, const ch
 	bool is_open = f->may_catch || is_predicted(g) || verdict_is_refresh(g) ||
 	               is_near_lock(g) || is_hopping(f) || (is_read_mostly(f) && !can_check(f));
 	const char *mark = is_open ? ";" : "";
-	double lease = LEASE_SHARE * durations_at(&g->between, 0.99);
 
 	buf_printf(out, "%s[guard %s]\n%spattern = %.*s\n%sacquire_on =%s%s%s\n", mark, name,
 	           mark, PATTERN(f), mark, g->how & READ_GET ? " GET" : "",
 	           g->how & READ_MGET ? " MGET" : "", g->how & READ_HGET ? " HGET" : "");
 	if (can_check(f))
 		buf_printf(out, "%sstrategy = check\n", mark);
-	else if (lease > LEASE_DEFAULT)
-		buf_printf(out, "%slease = %.0fs\n", mark, lease);
+	else if (guard_lease(g) > LEASE_DEFAULT)
+		buf_printf(out, "%slease = %.0fs\n", mark, guard_lease(g));
 	if (!can_check(f))
-		buf_printf(out, "%swait = %ds\n", mark, guard_wait_seconds(g));
+		buf_printf(out, "%swait = %ds\n", mark, guard_wait_seconds(f));
 	buf_printf(out, "%smode = observe          ; then enforce\n\n", mark);
 }
 

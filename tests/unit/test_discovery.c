@@ -1339,7 +1339,7 @@ TEST(hashes_that_are_read_mostly_get_a_question)
 	write_value(f, 2, "8");
 	assert_told(f, "2 reads had no write back");
 	assert_told(f, "strategy = check, which lets readers pass, guards strings only");
-	assert_told(f, ";[guard stock]\n;pattern = stock:*\n;acquire_on = HGET\n;wait = 2s\n");
+	assert_told(f, ";[guard stock]\n;pattern = stock:*\n;acquire_on = HGET\n;wait = 10s\n");
 }
 
 /* Two clients update at once, `n` times. */
@@ -1351,6 +1351,20 @@ static void update_twice(struct fixture *f, size_t n)
 		write_value(f, 0, "9");
 		write_value(f, 1, "8");
 	}
+}
+
+TEST(a_few_reads_without_a_write_need_a_wait_that_outlasts_their_leases)
+{
+	struct fixture *f = *state;
+
+	update_twice(f, 60);
+	assert_not_told(f, "had no write back");
+	assert_told(f, "acquire_on = GET\nwait = 2s\n");
+	read_value(f, 2);
+	assert_told(f,
+	            ";   1 read had no write back: each keeps other clients waiting until the "
+	            "lease of its guard ends.\n");
+	assert_told(f, "acquire_on = GET\nwait = 10s\n");
 }
 
 /* Clients compare, and the value was different: a guard would refuse each such write. */
