@@ -466,7 +466,7 @@ void discovery_put_lock(struct buf *out, const struct finding *f, const char *na
 			";   clients repeated attempts that were refused, for %s (p90) until "
 			"they got the lock.\n"
 			";     While an attempt waits, later commands of its connection wait, "
-			"too.\n",
+			"too. Remove wait if a refused client leaves its work out.\n",
 			TIME(durations_at(&l->waited, 0.9)));
 	else if (is_retried(l) && l->n[SEEN_MULTIPLEXED])
 		buf_puts(out,

@@ -8,8 +8,9 @@
 #include "base/fatal.h"
 #include "watch/tracker_internal.h"
 
-/* A try that follows a refused one within this time counts as a retry. */
-#define RETRY_SECONDS 2.0
+/* A try that follows a refused one within this time counts as a retry. A client that tries
+ * again each second may be a scheduler, which leaves out its job when it is refused. */
+#define RETRY_SECONDS 0.5
 /* A release is narrow if less than LEFT_SECONDS of the expiry is left, or if more than the
  * fraction USED_SHARE has passed: another time, such a holder might outlive its lock. */
 #define LEFT_SECONDS 30.0

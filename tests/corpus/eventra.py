@@ -35,4 +35,4 @@ class Stampede(Idiom):
         await shop.serve([worker(n) for n in range(2)])
 
 
-REPORT = Stampede(__doc__)
+REPORT = Stampede(__doc__, by_hand=("lock", "owner = value", "renew = yes", "wait = 2s"))

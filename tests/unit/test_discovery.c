@@ -788,6 +788,34 @@ TEST(one_of_another_name_may_just_be_a_count)
 	assert_not_told(f, "[lock");
 }
 
+/* Each `pause` seconds, both clients try to take the lock. */
+static void take_in_turns(struct fixture *f, double pause)
+{
+	for (int i = 0; i < 20; i++) {
+		take(f, 0, "lock:a");
+		tracker_refused(by(f, 1, "lock:a"), WAY_SET_NX);
+		release(f, 0, "lock:a");
+		f->now += pause;
+	}
+}
+
+TEST(who_tries_once_a_second_may_leave_its_work_out_and_gets_no_wait)
+{
+	struct fixture *f = *state;
+
+	take_in_turns(f, 1);
+	assert_not_told(f, "\nwait = ");
+}
+
+TEST(who_tries_again_soon_gets_a_wait)
+{
+	struct fixture *f = *state;
+
+	take_in_turns(f, 0.1);
+	assert_told(f, "\nwait = ");
+	assert_told(f, "Remove wait if a refused client leaves its work out.\n");
+}
+
 /* Client 0 takes the lock 20 times. Client `looks` reads it and, if it is there, deletes it in
  * a transaction that watches the key. Each fifth lock expires first, and is read only if
  * `late`. */
