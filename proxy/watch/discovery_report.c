@@ -158,8 +158,8 @@ static void put_head(struct buf *out, const struct discovery_snapshot *s,
 	if (s->passed_over)
 		buf_printf(
 			out,
-			"; Not followed, for lack of memory or because keys are too long: the "
-			"keys of %s.\n"
+			"; Not followed, for lack of memory, or because keys are too long or "
+			"have too many patterns: the keys of %s.\n"
 			"; Numbers of keys are estimates, all others are lower bounds.\n",
 			COUNT(s->passed_over, "command"));
 	buf_puts(out, "\n");
@@ -171,8 +171,9 @@ static void put_head(struct buf *out, const struct discovery_snapshot *s,
 /* The lines about patterns that hasp only counts, in the order of enum other. */
 static const char *const others[] = {
 	"of keys that a section in force covers",
-	"of keys that were set by NX and never released: markers, not locks, or every holder "
-	"died",
+	"of keys that were set by NX, and that hasp did not see released: markers, not locks, "
+	"or "
+	"every holder died",
 	"of keys that were set by NX, prolonged and never released, as leaders do: hasp "
 	"learns from releases only whose a lock is",
 	"of keys that scripts use: hasp sees the lock of a script only if the script stores a "
@@ -230,8 +231,8 @@ static enum other other_of(const struct key_group *s)
 
 	return s->covered                            ? COVERED
 	       : by_nx && s->lock->n[SEEN_PROLONGED] ? LEADERS
-	       : by_nx                               ? MARKERS
 	       : s->nscripted                        ? SCRIPTED
+	       : by_nx                               ? MARKERS
 	       : s->raced                            ? RACED
 	       : s->hopped                           ? HOPPED
 	                                             : REST;

@@ -883,6 +883,19 @@ TEST(a_late_release_of_a_user_that_shares_its_connection_may_be_hidden)
 	assert_told(f, "\n;renew = yes\n");
 }
 
+TEST(a_lock_that_a_script_deletes_without_a_comparison_is_no_marker)
+{
+	struct fixture *f = *state;
+
+	for (int i = 0; i < 30; i++) {
+		take(f, 0, "lock:a");
+		tracker_script(by(f, 0, "lock:a"),
+		               &(struct tracker_script){ .id = 1, .nkeys = 1, .did = true });
+	}
+	assert_told(f, "1 pattern of keys that scripts use: hasp sees the lock");
+	assert_not_told(f, "markers");
+}
+
 /* Each client sets marks, and deletes the mark of the one action that failed. */
 static void set_marks(struct fixture *f, int n, size_t nclients)
 {
@@ -1212,7 +1225,8 @@ TEST(what_is_never_released_is_a_marker)
 
 	take(f, 0, "seen:1");
 	take(f, 0, "seen:2");
-	assert_told(f, "1 pattern of keys that were set by NX and never released");
+	assert_told(
+		f, "1 pattern of keys that were set by NX, and that hasp did not see released");
 	assert_not_told(f, "[lock");
 }
 
