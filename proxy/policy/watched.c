@@ -136,10 +136,15 @@ static void see_command(struct command_sample *s, const struct context *x, bool 
 		s->absent = c->facts.noop == NOOP_ABSENT ? -2 : 0;
 	} else {
 		s->kind = COMMAND_SAMPLE_EFFECT;
-		if (is_whole &&
-		    (s->effect.act == EFFECT_ACQUIRE || s->effect.act == EFFECT_SET))
+		if (c->facts.rule == RULE_MSETNX)
+			s->effect = (struct effect){ .act = EFFECT_ACQUIRE,
+				                     .zero_is_nothing = true };
+		else if (is_whole &&
+		         (s->effect.act == EFFECT_ACQUIRE || s->effect.act == EFFECT_SET))
 			s->value = value_hash(x);
-		s->way = c->facts.rule == RULE_SETNX ? WAY_SETNX : WAY_SET_NX;
+		s->way = c->facts.rule == RULE_SETNX || c->facts.rule == RULE_MSETNX
+		                 ? WAY_SETNX
+		                 : WAY_SET_NX;
 		s->swaps = c->facts.rule == RULE_GETSET;
 		see_field(s, x);
 	}

@@ -430,6 +430,21 @@ def test_connection_that_serves_others_during_its_tries_gets_no_wait(watch, pipe
     assert ("a wait would delay those" in found.text) is pipelines
 
 
+def test_locks_that_msetnx_takes_are_found(watch):
+    hasp = watch()
+    one, other = Connection(hasp.address), Connection(hasp.address)
+    for _ in range(20):
+        assert one.call("MSETNX", "from:lock", 1, "to:lock", 1) == b":1\r\n"
+        assert other.call("MSETNX", "to:lock", 1, "third:lock", 1) == b":0\r\n"
+        assert one.call("DEL", "from:lock", "to:lock") == b":2\r\n"
+    found = hasp.end()
+    assert set(found.sections) == {"lock from", "lock to"}
+    assert "to:lock    1 key, taken 20 times by SETNX, released by DEL" in found.text
+    one = Connection(watch(found).address)
+    assert one.call("MSETNX", "from:lock", 1, "to:lock", 1) == b":1\r\n"
+    assert one.call("DEL", "from:lock", "to:lock") == b":2\r\n"
+
+
 # --- many keys of one pattern --------------------------------------------------------
 
 
