@@ -171,13 +171,21 @@ static void put_fact(struct buf *out, uint64_t n, const char *what, const char *
 		buf_printf(out, ";   %s %s\n", COUNT(n, what), rest);
 }
 
+/* True if hasp saw how long the late holders worked. If another connection of a pool would have
+ * released the lock, hasp only knows that the expiry passed. */
+static bool is_longest_seen(const struct lock_sums *l, const struct lock_verdict *v)
+{
+	return v->longest <= l->held.longest || v->longest <= l->lapsed_longest;
+}
+
 static void put_late(struct buf *out, const struct lock_sums *l, const struct lock_verdict *v)
 {
 	put_fact(out, v->late, "holder", "outlived the expiry of their lock:");
 	buf_puts(out, ";     held for ");
 	if (l->held.total)
 		buf_printf(out, "%s (p99), ", TIME(durations_at(&l->held, 0.99)));
-	buf_printf(out, "%s at most", TIME(v->longest));
+	buf_printf(out, is_longest_seen(l, v) ? "%s at most" : "some for at least %s",
+	           TIME(v->longest));
 	if (l->lease_ms_max)
 		buf_printf(out, "; expiry %s", TIME((double)l->lease_ms_max / 1e3));
 	buf_puts(out, "\n");
@@ -454,7 +462,7 @@ void discovery_put_lock(struct buf *out, const struct finding *f, const char *na
 		buf_puts(out,
 		         ";   no expiry was ever set: the lock is renewed while its holder's "
 		         "connection lives, and ends soon after it\n");
-	if (v.renew && v.longest > 0)
+	if (v.renew && v.longest > 0 && is_longest_seen(l, &v) && !l->n[SEEN_BARE_UNRELEASED])
 		buf_printf(
 			out,
 			";   no lock was seen held for longer than %s: max_hold = %ds leaves "

@@ -852,6 +852,8 @@ TEST(it_may_look_over_another_connection_of_its_pool)
 
 	release_watched(f, 1, true);
 	assert_told(f, "4 holders outlived the expiry of their lock");
+	assert_told(f, "some for at least 1.0 s; expiry 1.0 s\n");
+	assert_not_told(f, "no lock was seen held for longer");
 	assert_told(f, "\nrenew = yes\n");
 }
 
@@ -919,6 +921,7 @@ TEST(marks_without_an_expiry_may_be_left_on_purpose)
 		"\n;   Question: is a lock left without an expiry on purpose, as a mark that "
 		"something was done? 9 locks had neither an expiry nor a release.\n");
 	assert_told(f, "\n;[lock sent]\n");
+	assert_not_told(f, "no lock was seen held for longer");
 	assert_not_told(f, "when the holder's connection closed");
 	for (size_t i = 0; i < 2; i++)
 		close_client(f, i);
