@@ -344,10 +344,13 @@ bool client_in_critical_section(const struct client *c)
 	       read_set_has_any(&c->locks->read_set, clock_now());
 }
 
-bool client_is_gone_in_pause(const struct client *c)
+bool client_close_if_gone_in_pause(struct client *c)
 {
-	return c->eof && c->state == CLIENT_PARKED_LINK && c->user.inflight == 0 &&
-	       (c->env->node->held & NODE_PAUSED) && !client_in_critical_section(c);
+	if (!c->eof || c->state != CLIENT_PARKED_LINK || c->user.inflight ||
+	    !(c->env->node->held & NODE_PAUSED) || client_in_critical_section(c))
+		return false;
+	client_close(c, "hung up during a pause");
+	return true;
 }
 
 /* Reads and drops further input of the client, because the kernel resets a connection that is

@@ -358,8 +358,9 @@ bool client_waits_for_answer(const struct client *c);
 /* True if the client is between commands that belong together: in a transaction, or between the
  * read and the write of a guarded key. */
 bool client_in_critical_section(const struct client *c);
-/* True if the client has hung up while its requests wait for the end of a pause. */
-bool client_is_gone_in_pause(const struct client *c);
+/* Closes the client if it has hung up while its requests wait for the end of a pause, and no
+ * reply is due. Returns true if it closed the client. */
+bool client_close_if_gone_in_pause(struct client *c);
 
 /* Closes the client at once. clients_reap() frees it. `reason` is for the log. */
 void client_close(struct client *c, const char *reason);

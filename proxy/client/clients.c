@@ -250,9 +250,18 @@ static void sweep_logins(struct client_env *env, double now)
 	}
 }
 
+/* Closes clients that hung up during a pause before their last due reply came. */
+static void sweep_paused(struct client_env *env)
+{
+	if (env->node->held & NODE_PAUSED)
+		list_drain (struct client, c, &env->clients, node)
+			(void)client_close_if_gone_in_pause(c);
+}
+
 void clients_sweep(struct client_env *env)
 {
 	sweep_finishing(env, env->policy.now);
+	sweep_paused(env);
 	if (env->phase != CLIENTS_DRAINING)
 		sweep_idle(env, env->policy.now);
 	else

@@ -142,10 +142,8 @@ void drain_client(struct client *c)
 	HASP_ASSERT(c->env->phase == CLIENTS_DRAINING);
 	if (client_is_ending(c) || client_is_listener(c))
 		return;
-	if (client_is_gone_in_pause(c)) {
-		client_close(c, "hung up during a pause");
+	if (client_close_if_gone_in_pause(c))
 		return;
-	}
 	how = hand_client_over(c);
 	if (how == LEAVES_NOW)
 		return;

@@ -466,12 +466,10 @@ static void on_eof(struct client *c)
 {
 	c->eof = true;
 	stream_pause(&c->stream);
-	if (c->state == CLIENT_FINISHING)
+	if (c->state == CLIENT_FINISHING || client_close_if_gone_in_pause(c))
 		return;
-	if (client_is_gone_in_pause(c))
-		client_close(c, "hung up during a pause");
 	/* If the client is runnable, requests_resume() first takes the requests in `in`. */
-	else if (!end_blocking(c) && !client_is_parked(c) && !client_is_runnable(c))
+	if (!end_blocking(c) && !client_is_parked(c) && !client_is_runnable(c))
 		pass_eof(c);
 }
 

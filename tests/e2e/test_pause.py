@@ -16,7 +16,7 @@ from harness.marks import covers
 from harness.processes import ProtectedRedis
 from harness.relay import Relay
 from harness.replies import FENCE, NIL, OK, ONE, PONG, QUEUED, ZERO, bulk
-from harness.sections import verbs
+from harness.sections import rule, verbs
 
 KEPT = ("--appendonly", "yes", "--appendfsync", "always")
 
@@ -285,6 +285,28 @@ def test_requests_of_clients_that_hang_up_are_dropped(start, redis_server, conso
         with hasp.connect() as c:
             c.send(encode("SET", "k", "v"))
             until(lambda: admin.call("SHOW", "CLIENTS").startswith(b"*2\r\n"), "hasp to have both clients")
+        until(lambda: admin.call("SHOW", "CLIENTS").startswith(b"*1\r\n"), "hasp to close the client")
+        assert admin.call("RESUME") == OK
+        assert idle.call("EXISTS", "k") == ZERO
+
+
+@pytest.mark.parametrize("pooling", ["shared", "session"])
+@pytest.mark.parametrize("first", [("GET", "a"), ("SETNX", "lock:1", "v")])
+def test_requests_of_clients_that_hang_up_before_a_reply_are_dropped(start, redis_server, console, pooling, first):
+    hasp = start(redis_server, rule(), pooling=pooling)
+    with hasp.connect() as idle, console() as admin, console() as waits:
+        with hasp.connect() as c:
+            assert c.call("PING") == PONG
+            with redis_server.frozen():
+                c.send(encode(*first))
+                hasp.take_turn()
+                waits.send(encode("PAUSE"))
+                until(lambda: 'command="PAUSE"' in hasp.log, "PAUSE to begin")
+                c.send(encode("SET", "k", "v"))
+                hasp.take_turn()
+                c.close()
+                hasp.take_turn()
+        assert waits.read() == OK
         until(lambda: admin.call("SHOW", "CLIENTS").startswith(b"*1\r\n"), "hasp to close the client")
         assert admin.call("RESUME") == OK
         assert idle.call("EXISTS", "k") == ZERO
