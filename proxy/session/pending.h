@@ -69,7 +69,8 @@ struct pending_request {
 	uint32_t number; /* with `ends_transaction`: the caller's number for the transaction */
 	bool by_eval; /* the call in place of the request was an EVAL, with the script's text */
 	bool is_short; /* the call is short; after the answer +BUSY, hasp sends a full one */
-	uint8_t nlate; /* how often hasp has sent the call again because the reply was late */
+	uint8_t nlate; /* how often hasp has sent the call again because the reply was late; at
+	                * most LEASE_LATE_MAX */
 	struct list node; /* in session.awaited, transaction.queued or an EXEC's `queued` */
 	struct freelist *freelist; /* where pending_free() puts the memory; NULL: free() */
 	size_t index; /* position of the request in its transaction, from 0 */

@@ -165,8 +165,10 @@ bool lock_request_is_late(const struct lock_request *p);
 bool lock_request_is_over(const struct lock_request *p);
 /* How hasp handles a late answer. `repeated`: hasp has sent the call again before. */
 enum lock_request_late {
-	LOCK_REQUEST_TELL, /* forward the answer: it is no success, so no lease depends on it */
-	LOCK_REQUEST_CONFIRM, /* ask Redis whether the client still has the lock */
+	LOCK_REQUEST_TELL, /* forward the answer: it is no success, or enough of the lease is
+	                    * left */
+	LOCK_REQUEST_CONFIRM, /* ask Redis whether the client still has the lock, or ask
+	                       * replicas */
 	LOCK_REQUEST_REPEAT, /* send the call again, which does no harm */
 };
 enum lock_request_late lock_request_late(const struct lock_request *p,
