@@ -229,6 +229,8 @@ static void dial_on_ready(struct watch *w, int events)
 		try_next(d);
 		return;
 	}
+	/* The address has answered: the handshake may take all the time that is left. */
+	loop_timer_stop(&d->retry);
 	if (d->context)
 		begin_tls(d);
 	else

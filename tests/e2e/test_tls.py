@@ -15,6 +15,7 @@ from harness import Connection, encode, until
 from harness.by_hand import run
 from harness.encrypted import TlsAddress
 from harness.marks import covers
+from harness.nodes import private_address
 from harness.replies import ONE, OK, PONG
 from harness.sections import VERBS, rule
 from harness.tls import Authority, TlsRedis, connect_tls, encrypted, tls_address
@@ -338,25 +339,22 @@ def test_server_that_never_shakes_hands_is_given_up(start_hasp, authority):
 
 
 @contextlib.contextmanager
-def half_a_server(certificate):
+def half_a_server(certificate, delay=0):
     """Returns a server's address, and a list with a bool for each link: whether it resumed its TLS
-    session. The server answers only what private links need."""
+    session. The server answers only what private links need, and takes `delay` seconds for a
+    handshake."""
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.load_cert_chain(certificate.cert, certificate.key)
     reused = []
 
     def serve(listener):
-        while True:
-            try:
-                sock = context.wrap_socket(listener.accept()[0], server_side=True)
-                threading.Thread(target=answer, args=(sock,), daemon=True).start()
-            except ssl.SSLError:
-                continue
-            except OSError:
-                return
+        with contextlib.suppress(OSError):
+            while True:
+                threading.Thread(target=answer, args=(listener.accept()[0],), daemon=True).start()
 
-    def answer(sock):
-        with sock:
+    def answer(raw):
+        time.sleep(delay)
+        with raw, contextlib.suppress(OSError), context.wrap_socket(raw, server_side=True) as sock:
             while sock.recv(65536):
                 reused.append(sock.session_reused)
                 sock.sendall(b"+PONG\r\n")
@@ -370,6 +368,16 @@ def half_a_server(certificate):
 def ping(hasp):
     with Connection(hasp.address) as c:
         return c.call("PING")
+
+
+@covers("connect_timeout")
+def test_slow_handshake_may_take_the_time_of_the_further_addresses(start_hasp, authority, certificate, hosts):
+    with half_a_server(certificate, delay=1) as (address, _):
+        hosts.move("127.0.0.1", *(private_address() for _ in range(7)))
+        upstream = encrypted(address.replace("localhost", hosts.name), authority, tls_server_name="localhost",
+                             connect_timeout="4s", server_check_delay=0)
+        hasp = start_hasp(upstream=upstream, pooling="session", within=hosts.within)
+        assert ping(hasp) == PONG
 
 
 def test_sessions_with_the_server_are_resumed(start_hasp, authority, certificate):
