@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-
-#include <errno.h>
+#include <poll.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -98,10 +97,9 @@ static void note_full(struct admin *a, const struct peer_place *closed)
 static struct peer_place *find_hung_up(struct admin *a)
 {
 	list_each (struct console, c, &a->consoles, place.node) {
-		char byte;
-		ssize_t n = recv(stream_fd(&c->stream), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+		struct pollfd p = { .fd = stream_fd(&c->stream), .events = POLLRDHUP };
 
-		if (n == 0 || (n < 0 && errno != EAGAIN))
+		if (poll(&p, 1, 0) > 0)
 			return &c->place;
 	}
 	return NULL;

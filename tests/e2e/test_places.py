@@ -148,5 +148,6 @@ def test_console_closes_those_who_hung_up_while_they_awaited_an_answer(share_has
             with Connection(str(path)) as operator:
                 operator.send(encode("PING") + encode("PAUSE"))
                 assert operator.read() == PONG
+                operator.send(encode("PING"))  # hasp does not read this until it has answered PAUSE
         with Connection(str(path)) as late:
             assert late.call("RESUME") == OK
