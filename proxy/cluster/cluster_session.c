@@ -192,6 +192,8 @@ static size_t session_begin_stream(struct cluster_session *s, const char *p, siz
 	e->only.slot = slot;
 	e->only.several = several;
 	e->only.may_forge = may_forge;
+	/* The reply takes long if the client takes long to send the rest. */
+	e->patient = true;
 	if (several)
 		s->several |= session_bit((unsigned)slot);
 	if (is_refused)

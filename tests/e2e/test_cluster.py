@@ -6,6 +6,7 @@ import os
 import re
 import socket
 import subprocess
+import time
 
 import pytest
 
@@ -89,6 +90,18 @@ def test_a_long_value_waits_for_a_node_that_is_slow_to_take_it(start_hasp):
         client.sock.settimeout(30)
         client.send(request[sent:])
         assert [client.read(), client.read()] == [b"+OK\r\n", b":50000000\r\n"]
+
+
+def test_a_long_value_that_the_client_sends_slowly_is_waited_for(shared_cluster, start_hasp):
+    limits = "server_check_delay = 200ms\nserver_timeout = 500ms"
+    hasp = start_hasp(upstream=f"{shared_cluster.upstream}\n{limits}", pooling="session").is_up(3)
+    request = encode("SET", "big", b"x" * 200_000)
+    with hasp.connect() as client:
+        client.send(request[:150_000])
+        time.sleep(2)  # four times server_timeout
+        client.send(request[150_000:])
+        assert client.read() == b"+OK\r\n"
+    assert " link_ended " not in hasp.log
 
 
 def test_what_a_session_is_holds_at_every_node(hasp):
