@@ -184,7 +184,8 @@ bool routing_needs_whole(const struct cluster_session *s, const struct resp_view
 {
 	const struct command *c;
 
-	if (s->block.state != BLOCK_NONE)
+	/* In RESP2, a subscriber may not send most commands: see pubsub_take(). */
+	if (s->block.state != BLOCK_NONE || (s->subscribed && s->proto == 2))
 		return true;
 	c = req->argc ? commands_find(s->cluster->opts.commands, req->argv[0]) : NULL;
 	return c && (c->facts.cluster != CLUSTER_KEYS || c->facts.session >= SESSION_SELECT);

@@ -126,6 +126,19 @@ def test_pubsub_is_refused_in_redis_words(hasp, redis_server):
             assert ours.call(*line.split()) == theirs.call(*line.split()), line
 
 
+@pytest.mark.parametrize("pooling", ["session"])
+def test_a_subscriber_may_not_send_long_commands_either(hasp):
+    with hasp.connect() as client, hasp.connect() as other:
+        client.call("SUBSCRIBE", "news")
+        for key in KEYS[:8]:
+            request = encode("SET", key, b"x" * 200_000)
+            client.send(request[:100_000])
+            other.call("PING")
+            client.send(request[100_000:])
+            assert client.read().startswith(b"-ERR Can't execute 'set'")
+        assert other.call("EXISTS", *KEYS) == b":0\r\n"
+
+
 # --- keyspace notifications
 
 @pytest.fixture(name="notifying")
