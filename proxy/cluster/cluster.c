@@ -120,6 +120,8 @@ static struct cluster_session *next_session(struct cluster *c, struct list *todo
 
 void cluster_map_changed(struct cluster *c)
 {
+	/* For SCAN, the primaries must keep their slots through each change. */
+	primaries_update(&c->primaries, c->opts.map);
 	each_session(c, s)
 	{
 		dispatch_again(s);

@@ -200,6 +200,7 @@ static void merge_scan(struct cluster_entry *e, struct buf *out)
 enum take wide_scan(struct cluster_session *s, const struct resp_view *req)
 {
 	struct buf *text = &s->cluster->text;
+	struct primaries *primaries = &s->cluster->primaries;
 	struct cluster_entry *e;
 	struct scan_cursor c;
 	struct wide_scan *scan;
@@ -207,6 +208,10 @@ enum take wide_scan(struct cluster_session *s, const struct resp_view *req)
 
 	if (!scan_cursor_read(req->argv[1], &c))
 		return TAKE_NOT;
+	primaries_update(primaries, s->cluster->opts.map);
+	/* The scan begins. */
+	if (c.slot == 0 && c.mark == 0 && c.at == 0 && primaries->n)
+		c.slot = primaries->v[0].slot;
 	n = slot_map_node(s->cluster->opts.map, c.slot);
 	if (c.mark != mark_of(s, n))
 		c.at = 0;

@@ -419,31 +419,56 @@ void slot_map_read_migrating(struct slot_map *m, const char *nodes, const char *
 
 /* --- the primaries ------------------------------------------------------------------------ */
 
-static bool is_listed(const struct primaries *p, const struct node *n)
+/* Returns the primary in `v`; NULL: it is not there. */
+static struct primary *find_primary(struct primary *v, size_t n, const struct node *node)
 {
-	for (size_t i = 0; i < p->n; i++)
-		if (p->v[i].node == n)
-			return true;
-	return false;
+	for (size_t i = 0; i < n; i++)
+		if (v[i].node == node)
+			return &v[i];
+	return NULL;
+}
+
+/* Returns the node's lowest slot from `slot` on; SLOTS: it has none. */
+static unsigned next_slot(const struct slot_map *m, const struct node *n, unsigned slot)
+{
+	while (slot < SLOTS && slot_map_node(m, slot) != n)
+		slot++;
+	return slot;
+}
+
+static int compare_slots(const void *a, const void *b)
+{
+	return ((const struct primary *)a)->slot - ((const struct primary *)b)->slot;
 }
 
 void primaries_update(struct primaries *p, const struct slot_map *m)
 {
+	struct primary *before = p->v;
 	const struct node *last = NULL;
+	size_t nbefore = p->n;
 
 	if (p->v && p->version == m->version)
 		return;
-	p->v = xrealloc(p->v, (m->nnodes + 1) * sizeof(*p->v));
+	p->v = xcalloc(m->nnodes + 1, sizeof(*p->v));
 	p->n = 0;
 	p->version = m->version;
 	for (unsigned slot = 0; slot < SLOTS; slot++) {
 		const struct node *n = slot_map_node(m, slot);
+		const struct primary *was;
+		unsigned kept = SLOTS;
+
 		if (!n || n == last)
 			continue;
 		last = n;
-		if (!is_listed(p, n))
-			p->v[p->n++] = (struct primary){ n, (uint16_t)slot };
+		if (find_primary(p->v, p->n, n))
+			continue;
+		was = find_primary(before, nbefore, n);
+		if (was)
+			kept = next_slot(m, n, was->slot);
+		p->v[p->n++] = (struct primary){ n, (uint16_t)(kept < SLOTS ? kept : slot) };
 	}
+	free(before);
+	qsort(p->v, p->n, sizeof(*p->v), compare_slots);
 }
 
 const struct primary *primaries_after(const struct primaries *p, uint16_t slot)

@@ -103,23 +103,25 @@ int slot_map_read(struct slot_map *m, const redisReply *slots, const char *asked
  * `asked`: as for slot_map_read(). */
 void slot_map_read_migrating(struct slot_map *m, const char *nodes, const char *asked);
 
-/* A node that serves slots. hasp addresses a request for all nodes to the lowest slot of each.
- * If a replica has taken a node's place, the request reaches the replica. */
+/* A node that serves slots. hasp addresses a request for all nodes to one slot of each. If a
+ * replica has taken a node's place, the request reaches the replica. */
 struct primary {
 	const struct node *node;
-	uint16_t slot; /* lowest slot of the node */
+	uint16_t slot; /* at first the node's lowest slot, see primaries_update() */
 };
 
 /* The primaries of a map. If all is zero, it is not filled yet. */
 struct primaries {
-	struct primary *v; /* sorted by the lowest slot */
+	struct primary *v; /* sorted by `slot` */
 	size_t n;
 	uint32_t version; /* the map's version at the last primaries_update() */
 };
 
-/* Fills `p` again if the map has changed. */
+/* Fills `p` again if the map has changed. A primary keeps its slot when it gets lower ones:
+ * SCAN goes through the primaries by their slots, and would miss a primary that moved backward.
+ * A primary that loses its slot gets its next higher one, if it has any. */
 void primaries_update(struct primaries *p, const struct slot_map *m);
-/* Returns the first primary whose lowest slot is above `slot`; NULL: there is none. */
+/* Returns the first primary whose slot is above `slot`; NULL: there is none. */
 const struct primary *primaries_after(const struct primaries *p, uint16_t slot);
 void primaries_fini(struct primaries *p);
 

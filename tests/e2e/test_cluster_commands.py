@@ -96,6 +96,34 @@ def test_a_scan_goes_on_when_replicas_take_over(shared_cluster, hasp):
         assert found == names
 
 
+def test_a_scan_visits_a_primary_that_gets_lower_slots(shared_cluster, start_hasp):
+    """The last primary gets a slot of the first one, while the scan is at the second one."""
+    hasp = start_hasp(upstream=shared_cluster.upstream, workers=1)
+    first, second, last = shared_cluster.primaries()
+    slot = next(end for _, end, owner in first.slots() if owner == first.id)
+    with hasp.client() as client:
+        names = {f"scan:{n}" for n in range(300)} - {shared_cluster.key(slot)}
+        client.mset(dict.fromkeys(names, 1))
+        found, cursor = set(), 0
+        while not any(shared_cluster.owner(name) is second for name in found):
+            cursor, some = client.scan(cursor, count=5)
+            found.update(some)
+        shared_cluster.migrate(slot, last)
+        client.get(shared_cluster.key(slot))
+        while cursor:
+            cursor, some = client.scan(cursor, count=5)
+            found.update(some)
+        assert found >= {name for name in names if shared_cluster.slot(name) != slot}
+        # The first slot moves, too: a scan still visits each primary once.
+        shared_cluster.migrate(0, last)
+        client.get(shared_cluster.key(0))
+        found = []
+        for _ in range(3):
+            cursor, some = client.scan(cursor, count=1000)
+            found += some
+        assert cursor == 0 and len(found) == len(set(found)) == client.dbsize()
+
+
 def test_scripts_and_functions_are_at_every_node(shared_cluster, both):
     text = "return redis.call('GET', KEYS[1])"
     sha = both("SCRIPT", "LOAD", text).split(b"\r\n")[1]

@@ -434,6 +434,30 @@ static void assert_primaries(struct primaries *p, const char *text)
 	assert_string_equal(out, text);
 }
 
+TEST(primaries_keep_their_slots)
+{
+	struct primaries p = { 0 };
+	struct node *a, *b;
+
+	assert_int_equal(read_slots("*2\r\n*3\r\n:0\r\n:5\r\n" A "*3\r\n:6\r\n:16383\r\n" B),
+	                 0);
+	a = slot_map_node(&map, 0);
+	b = slot_map_node(&map, 6);
+	assert_primaries(&p, "1.1.1.1:1000 0 [::1]:1001 6 ");
+	/* A primary that gets lower slots keeps its turn. */
+	slot_map_move(&map, 3, b);
+	assert_primaries(&p, "1.1.1.1:1000 0 [::1]:1001 6 ");
+	slot_map_move(&map, 0, b);
+	assert_primaries(&p, "1.1.1.1:1000 1 [::1]:1001 6 ");
+	slot_map_move(&map, 6, a);
+	assert_primaries(&p, "1.1.1.1:1000 1 [::1]:1001 7 ");
+	/* It has no higher slot: it gets its lowest one. */
+	for (unsigned slot = 7; slot < SLOTS; slot++)
+		slot_map_move(&map, slot, a);
+	assert_primaries(&p, "[::1]:1001 0 1.1.1.1:1000 1 ");
+	primaries_fini(&p);
+}
+
 TEST(primaries_are_in_the_order_of_their_first_slots)
 {
 	struct primaries p = { 0 };
