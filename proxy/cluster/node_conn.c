@@ -247,22 +247,39 @@ static void node_conn_on_bytes(void *owner, struct slice bytes)
 	}
 	if (!l->in_frame) {
 		l->in_push = *bytes.p == '>';
-		l->frame_state = may_be_message(l, *bytes.p) ? NODE_CONN_FRAME_HELD
-		                                             : NODE_CONN_FRAME_PASSED;
+		l->frame_state = l->in_push || may_be_message(l, *bytes.p)
+		                         ? NODE_CONN_FRAME_HELD
+		                         : NODE_CONN_FRAME_PASSED;
 	}
 	l->in_frame = true;
-	if (l->frame_state == NODE_CONN_FRAME_HELD) {
-		buf_append(&l->frame, bytes);
-		l->frame_state = pubsub_frame(l, buf_slice(&l->frame));
-		l->in_push = l->in_push || l->frame_state == NODE_CONN_FRAME_PUSHED;
-		if (l->frame_state == NODE_CONN_FRAME_PASSED ||
-		    l->frame_state == NODE_CONN_FRAME_PUSHED)
-			forward_frame(l, buf_slice(&l->frame));
-		if (l->frame_state != NODE_CONN_FRAME_HELD)
-			buf_release(&l->frame);
-	} else if (l->frame_state != NODE_CONN_FRAME_DROPPED) {
+	if (l->frame_state == NODE_CONN_FRAME_PASSED) {
 		forward_frame(l, bytes);
+	} else if (l->frame_state != NODE_CONN_FRAME_DROPPED) {
+		buf_append(&l->frame, bytes);
+		session_grew(s, bytes.n);
 	}
+	if (l->frame_state != NODE_CONN_FRAME_HELD)
+		return;
+	l->frame_state = pubsub_frame(l, buf_slice(&l->frame));
+	l->in_push = l->in_push || l->frame_state == NODE_CONN_FRAME_PUSHED;
+	if (l->in_push && l->frame_state == NODE_CONN_FRAME_PASSED)
+		l->frame_state = NODE_CONN_FRAME_PUSHED;
+	if (l->frame_state == NODE_CONN_FRAME_PASSED)
+		forward_frame(l, buf_slice(&l->frame));
+	if (l->frame_state == NODE_CONN_FRAME_PASSED ||
+	    l->frame_state == NODE_CONN_FRAME_DROPPED)
+		buf_release(&l->frame);
+}
+
+/* Forwards the push in l->frame, now that it is whole: other nodes' replies may come between
+ * its pieces. */
+static void forward_push(struct node_conn *l)
+{
+	struct buf push = l->frame;
+
+	l->frame = BUF_INIT;
+	forward_frame(l, buf_slice(&push));
+	buf_release(&push);
 }
 
 /* Forwards the whole acknowledgement in l->frame, unless another node's replaces it. */
@@ -380,6 +397,8 @@ static bool node_conn_on_frame(void *owner, const struct reply_scan *frame)
 	                                  l->session->proto == 3, &ended);
 	if (l->in_frame && l->frame_state == NODE_CONN_FRAME_HELD)
 		forward_ack(l, p);
+	else if (l->in_frame && l->frame_state == NODE_CONN_FRAME_PUSHED)
+		forward_push(l);
 	l->in_frame = l->in_push = false;
 	if (ended) {
 		pubsub_note(l->session);

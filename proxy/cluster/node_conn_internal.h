@@ -26,7 +26,8 @@ enum node_conn_state {
 /* How hasp handles the frame that it is reading. */
 enum node_conn_frame {
 	NODE_CONN_FRAME_PASSED,
-	NODE_CONN_FRAME_PUSHED, /* forwarded, even in RESP2, as a frame that answers nothing */
+	NODE_CONN_FRAME_PUSHED, /* kept in node_conn->frame until it is whole, then forwarded,
+	                         * even in RESP2, as a frame that answers nothing */
 	NODE_CONN_FRAME_HELD, /* kept in node_conn->frame until its kind is known */
 	NODE_CONN_FRAME_DROPPED,
 };
@@ -50,7 +51,7 @@ struct node_conn {
 	bool in_frame; /* a frame has begun and not ended */
 	bool in_push; /* the frame being read is a push */
 	enum node_conn_frame frame_state; /* (in_frame) how hasp handles the frame */
-	struct buf frame; /* (NODE_CONN_FRAME_HELD) the frame's bytes so far */
+	struct buf frame; /* (HELD, PUSHED) the frame's bytes so far */
 };
 
 /* True if the link is subscribed to a channel or a pattern; shard channels do not count. */

@@ -197,6 +197,27 @@ TEST(pushes_do_not_disturb_the_order)
 	assert_client_got(f, "$1\r\n1\r\n$1\r\n2\r\n");
 }
 
+TEST(no_reply_comes_between_the_pieces_of_a_push)
+{
+	struct cluster_fixture *f = *state;
+
+	assert_passes(f, 0, HELLO_3, 0, "%0\r\n");
+	client_sends(f, SUBSCRIBE, 0);
+	assert_node_got(f, 0, SUBSCRIBE);
+	node_sends(f, 0, ACK(">", "1", "a", "1") ACK(">", "1", "b", "2"));
+	assert_client_got(f, ACK(">", "1", "a", "1") ACK(">", "1", "b", "2"));
+	client_sends(f, GET_FOO, 0);
+	assert_node_got(f, 1, HELLO_3);
+	node_sends(f, 1, "%0\r\n");
+	assert_node_got(f, 1, GET_FOO);
+	node_sends(f, 0, ">3\r\n$7\r\nmessage\r\n$1\r\na\r\n$2\r\nh");
+	turn_loop(f);
+	node_sends(f, 1, "$1\r\n1\r\n");
+	assert_client_got(f, "$1\r\n1\r\n");
+	node_sends(f, 0, "i\r\n");
+	assert_client_got(f, MESSAGE(">"));
+}
+
 TEST(shard_channels_are_at_their_slots_nodes)
 {
 	struct cluster_fixture *f = *state;
