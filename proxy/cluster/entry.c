@@ -117,6 +117,8 @@ void entry_end(struct cluster_entry *e)
 		e->free_arg(e->arg);
 	list_remove(&e->node);
 	e->session->nentries--;
+	e->session->kept -= buf_len(&e->after);
+	buf_release(&e->after);
 	buf_give(&e->reply, &c->requests);
 	freelist_give(&c->entries, e);
 }
@@ -158,6 +160,26 @@ static void forward_kept(struct cluster_entry *e)
 	buf_give(&e->reply, &s->cluster->requests);
 }
 
+void entries_push_again(struct cluster_session *s, struct slice push)
+{
+	struct list *at = s->entries.prev;
+	struct cluster_entry *e;
+
+	if (s->kept == 0)
+		return;
+	for (; at != &s->entries; at = at->prev) {
+		e = container_of(at, struct cluster_entry, node);
+		if (e->nreply == 0)
+			continue;
+		buf_append(&e->after, push);
+		s->kept += push.n;
+		session_grew(s, push.n);
+		break;
+	}
+	if (s->kept >= s->cluster->output_limit)
+		session_steer_node_conns(s);
+}
+
 void session_advance(struct cluster_session *s)
 {
 	struct cluster_entry *e;
@@ -176,6 +198,7 @@ void session_advance(struct cluster_session *s)
 		 * REPLY mutes the reply. */
 		s->lingers = e->ends && e->muted;
 		advanced = true;
+		session_put(s, buf_slice(&e->after));
 		entry_end(e);
 		s->head_begun = false;
 		if (buf_len(&s->pushes) && !s->subscribing) {

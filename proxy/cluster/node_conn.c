@@ -279,6 +279,8 @@ static void forward_push(struct node_conn *l)
 
 	l->frame = BUF_INIT;
 	forward_frame(l, buf_slice(&push));
+	if (l->session->tracks && frame_kind(buf_slice(&push)) == FRAME_OTHER)
+		entries_push_again(l->session, buf_slice(&push));
 	buf_release(&push);
 }
 

@@ -27,6 +27,9 @@
 #define SUNACK(channel, i) "*3\r\n$12\r\nsunsubscribe\r\n$3\r\n" channel "\r\n:" i "\r\n"
 #define MESSAGE(t) t "3\r\n$7\r\nmessage\r\n$1\r\na\r\n$2\r\nhi\r\n"
 
+#define TRACKING "*3\r\n$6\r\nCLIENT\r\n$8\r\nTRACKING\r\n$2\r\nON\r\n"
+#define INVALIDATED(key) ">2\r\n$10\r\ninvalidate\r\n*1\r\n$3\r\n" key "\r\n"
+
 #define SUBSCRIBE_EVENTS "*2\r\n$9\r\nSUBSCRIBE\r\n$18\r\n__keyevent@0__:set\r\n"
 #define EVENTS_ACK ACK("*", "18", "__keyevent@0__:set", "1")
 #define EVENTS_UNACK "*3\r\n$11\r\nunsubscribe\r\n$18\r\n__keyevent@0__:set\r\n:0\r\n"
@@ -216,6 +219,27 @@ TEST(no_reply_comes_between_the_pieces_of_a_push)
 	assert_client_got(f, "$1\r\n1\r\n");
 	node_sends(f, 0, "i\r\n");
 	assert_client_got(f, MESSAGE(">"));
+}
+
+TEST(an_invalidation_comes_again_after_a_reply_that_waited)
+{
+	struct cluster_fixture *f = *state;
+
+	assert_passes(f, 0, HELLO_3, 0, "%0\r\n");
+	assert_passes(f, 0, TRACKING, 0, "+OK\r\n");
+	client_sends(f, GET_FOO GET_BAR, 0);
+	assert_node_got(f, 1, HELLO_3);
+	node_sends(f, 1, "%0\r\n");
+	assert_node_got(f, 1, TRACKING);
+	node_sends(f, 1, "+OK\r\n");
+	assert_node_got(f, 1, GET_FOO);
+	assert_node_got(f, 0, GET_BAR);
+	node_sends(f, 0, INVALIDATED("baz") "$1\r\n2\r\n" INVALIDATED("bar"));
+	assert_client_got(f, INVALIDATED("baz") INVALIDATED("bar"));
+	node_sends(f, 1, "$1\r\n1\r\n");
+	assert_client_got(f, "$1\r\n1\r\n$1\r\n2\r\n" INVALIDATED("bar"));
+	node_sends(f, 0, INVALIDATED("bar"));
+	assert_client_got(f, INVALIDATED("bar"));
 }
 
 TEST(shard_channels_are_at_their_slots_nodes)
