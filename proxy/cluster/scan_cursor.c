@@ -11,7 +11,7 @@
 
 uint8_t scan_cursor_mark(struct slice name)
 {
-	return slot_of_key(name) & ((1 << MARK_BITS) - 1);
+	return (uint8_t)(slot_of_key(name) % ((1 << MARK_BITS) - 1) + 1);
 }
 
 /* Reads a cursor as Redis does, by strtoul(): it may have a sign, and may be empty. */

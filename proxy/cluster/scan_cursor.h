@@ -24,11 +24,12 @@
 
 struct scan_cursor {
 	uint64_t at; /* the cursor of Redis; 0: SCAN begins at this node */
-	uint16_t slot; /* the lowest slot of the node */
+	uint16_t slot; /* the node's slot, by which SCAN orders the nodes: see slot_map.h */
 	uint8_t mark; /* scan_cursor_mark() of the node */
 };
 
-/* Returns the mark of the node with this name or address. */
+/* Returns the mark of the node with this name or address, which is never 0: the cursor 0 tells
+ * the client that SCAN has ended. */
 uint8_t scan_cursor_mark(struct slice name);
 
 /* Reads the cursor that a client has sent; like Redis, it accepts any number. Returns false if

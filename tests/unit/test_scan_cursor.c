@@ -45,6 +45,18 @@ static void assert_returns(struct scan_cursor c)
 	buf_release(&out);
 }
 
+/* hasp may have to begin again with a node that has slot 0: that cursor must not mean the end.
+ */
+TEST(no_cursor_with_a_mark_is_zero)
+{
+	char address[32];
+
+	for (int port = 7000; port < 8000; port++) {
+		snprintf(address, sizeof(address), "127.0.0.1:%d", port);
+		assert_in_range(scan_cursor_mark(slice_str(address)), 1, 63);
+	}
+}
+
 TEST(test_a_cursor_that_was_given_comes_back)
 {
 	assert_returns((struct scan_cursor){ .at = 1, .slot = 0, .mark = 0 });
