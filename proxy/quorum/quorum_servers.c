@@ -106,6 +106,13 @@ static void quorum_server_on_info(struct quorum_server *s, const redisReply *r)
 
 /* --- the link ----------------------------------------------------------------------------- */
 
+/* True if AUTH failed because the default user of the server needs no password. */
+static bool needs_no_password(const redisReply *r)
+{
+	return slice_starts(slice_of(r->str, r->len),
+	                    SLICE_LIT("ERR AUTH <password> called without any password"));
+}
+
 /* `tag`: the answered call; NULL for INFO; `owner` for AUTH. */
 static void quorum_server_on_reply(void *owner, void *tag, redisReply **reply)
 {
@@ -113,7 +120,7 @@ static void quorum_server_on_reply(void *owner, void *tag, redisReply **reply)
 	struct quorum_call *call = tag;
 
 	if (tag == s) {
-		if (*reply && (*reply)->type == REDIS_REPLY_ERROR)
+		if (*reply && (*reply)->type == REDIS_REPLY_ERROR && !needs_no_password(*reply))
 			quorum_server_refused(s, (*reply)->str);
 	} else if (call) {
 		struct quorum_answer a = answer_of(*reply);
