@@ -710,14 +710,23 @@ void history_refuse(struct try *t)
 		             t->key, (long long)((t->sent + t->wait_us - world_now()) / MS));
 }
 
+/* True if hasp could not renew the held lock, because its network was held up. Then hasp logs
+ * that the lock is lost, and closes its client if it drains. */
+static bool may_be_closed(const struct try *t)
+{
+	return t->state == TRY_RELEASING && t->hasp->stalled_until >= t->granted &&
+	       t->hasp->longest_stall >= t->lease_us / 2;
+}
+
 void history_fail_try(struct try *t, const char *why)
 {
+	bool excused = may_be_closed(t);
 	int64_t since = t->state == TRY_RELEASING ? t->release_sent
 	                : t->state == TRY_HELD    ? t->granted
 	                                          : t->sent;
 
 	set_over(t, t->ends_with_connection);
-	if (!is_disturbed(t, t->of_quorum ? since - QUORUM_RECOVERY : since))
+	if (!excused && !is_disturbed(t, t->of_quorum ? since - QUORUM_RECOVERY : since))
 		history_fail("failed: %s with %s: %s", t->who, t->key, why);
 }
 
