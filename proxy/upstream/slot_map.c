@@ -445,7 +445,7 @@ void primaries_update(struct primaries *p, const struct slot_map *m)
 {
 	struct primary *before = p->v;
 	const struct node *last = NULL;
-	size_t nbefore = p->n;
+	size_t nbefore = before ? p->n : 0;
 
 	if (p->v && p->version == m->version)
 		return;
