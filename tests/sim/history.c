@@ -675,6 +675,8 @@ void history_changed(struct try *t, int64_t lease_us, int64_t fence)
 		t->granted = world_now();
 	}
 	if (history_has(t)) {
+		/* A late vote of a quorum can replace one that a server has lost. */
+		t->was_lost = t->was_lost && !t->of_quorum;
 		if (t->client->disturbed_until < t->release_sent)
 			t->sure_until = sure_until(t);
 		check_holders(t);
@@ -705,7 +707,8 @@ void history_refuse(struct try *t)
 {
 	set_over(t, true);
 	check_time(t, "does not get");
-	if (world_now() < t->sent + t->wait_us - (t->of_quorum ? QUORUM_PAUSE : 0))
+	/* (hasp counts what is left of a wait in whole ms.) */
+	if (world_now() <= t->sent + t->wait_us - (t->of_quorum ? QUORUM_PAUSE : MS))
 		history_fail("early: %s does not get %s, and had %lld ms more to wait", t->who,
 		             t->key, (long long)((t->sent + t->wait_us - world_now()) / MS));
 }
