@@ -211,7 +211,7 @@ static void write_holder(struct buf *out, struct slice owner)
 {
 	size_t before = buf_len(out);
 
-	if (*owner.p == 't')
+	if (slice_starts(owner, SLICE_LIT("t")))
 		owner_describe_token(out, slice_of(owner.p + 1, owner.n - 1));
 	if (buf_len(out) == before)
 		buf_puts(out, "another owner");
