@@ -400,7 +400,7 @@ bool lock_multi_stays(struct context *x, const struct lock_request *p)
 	static const struct mlock_step first = { .place_of = 0 };
 	struct attempt t = lock_request_attempt(p);
 	struct mlock_keys keys;
-	struct lock_call call;
+	struct lock_call call = { 0 };
 
 	if (x->what->verb != VERB_MLOCK)
 		return false;
