@@ -211,6 +211,15 @@ static inline const struct guard *context_guard_enforced(const struct command_ke
 	return k->guard && k->guard->mode == MODE_ENFORCE ? k->guard : NULL;
 }
 
+/* True if one of the command's keys is guarded. */
+static inline bool context_names_guarded(const struct context *x)
+{
+	for (size_t i = 0; i < x->keys.n; i++)
+		if (context_guard_enforced(&x->keys.v[i]))
+			return true;
+	return false;
+}
+
 /* Returns the client's token for a rule or guard with the owner `kind`. Until a client logs in,
  * its token is its connection's, whatever `kind` is. Otherwise it could make hasp, which has
  * more permissions, change locks of clients with the same name or address. `scratch` may hold

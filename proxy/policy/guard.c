@@ -18,15 +18,14 @@ static const struct decision pass = { .verdict = DISPATCH_PASS };
 bool guard_needs_pinned(const struct context *x)
 {
 	const struct command *c = x->what->command;
-	bool writes = c && ((c->flags & COMMAND_WRITE) || (c->flags & COMMAND_NOSCRIPT));
-	bool fits = writes && rewrite_guard_fits(c, x->req, true, true);
 
-	if (!writes || (fits && !x->what->acquires))
+	if (!c || !(c->flags & (COMMAND_WRITE | COMMAND_NOSCRIPT)) || !context_names_guarded(x))
 		return false;
-	for (size_t i = 0; i < x->keys.n; i++) {
+	if (!rewrite_guard_fits(c, x->req, true, true))
+		return true;
+	for (size_t i = 0; x->what->acquires && i < x->keys.n; i++) {
 		const struct guard *g = context_guard_enforced(&x->keys.v[i]);
-		if (g && (!fits ||
-		          (g->strategy == STRATEGY_LOCK && match_acquires(g, x->req->argv[0]))))
+		if (g && g->strategy == STRATEGY_LOCK && match_acquires(g, x->req->argv[0]))
 			return true;
 	}
 	return false;
@@ -151,7 +150,7 @@ bool guard_decide(struct context *x, struct decision *d)
 			   "guarded");
 		return true;
 	}
-	if (!guard_is_named(x))
+	if (!context_names_guarded(x))
 		return false;
 	guard_keys_find(x, &k);
 	if (k.n)

@@ -13,14 +13,6 @@
 #include "base/glob.h"
 #include "config/match.h"
 
-bool guard_is_named(const struct context *x)
-{
-	for (size_t i = 0; i < x->keys.n; i++)
-		if (context_guard_enforced(&x->keys.v[i]))
-			return true;
-	return false;
-}
-
 void guard_keys_init(struct guard_keys *k)
 {
 	/* Clear all but `inline_keys`, which are many. */

@@ -38,7 +38,7 @@ bool guard_txn_names_guarded(const struct context *x)
 		return false;
 	if (!c)
 		return guard_block_names_guarded(x->env, x->req);
-	return guard_is_named(x);
+	return context_names_guarded(x);
 }
 
 /* Adds the guarded keys of all commands in `block` to `k`. Returns false if hasp does not know

@@ -41,8 +41,6 @@ struct guard_keys {
 	struct guarded_key inline_keys[KEYS_ON_STACK];
 };
 
-/* True if one of the command's keys is guarded. */
-bool guard_is_named(const struct context *x);
 /* Makes an empty list, to which guard_keys_add() adds keys. */
 void guard_keys_init(struct guard_keys *k);
 /* Makes the list of the command's guarded keys, in the command's order, without tokens. */
