@@ -291,8 +291,3 @@ void event_log(const struct section_stats *s, enum lock_event e,
 	log_lines(severity_of(e), buf_slice(&line));
 	buf_release(&line);
 }
-
-bool event_is_long(double seconds, int64_t limit_ms)
-{
-	return limit_ms && seconds * 1000 >= (double)limit_ms;
-}

@@ -205,6 +205,9 @@ void event_log(const struct section_stats *s, enum lock_event e,
 const char *event_hint(enum lock_event e, const struct event_facts *facts);
 
 /* True if `seconds` is long enough to be logged. `limit_ms` 0: never. */
-bool event_is_long(double seconds, int64_t limit_ms);
+static inline bool event_is_long(double seconds, int64_t limit_ms)
+{
+	return limit_ms && seconds * 1000 >= (double)limit_ms;
+}
 
 #endif
