@@ -38,13 +38,13 @@ struct watched_key {
 	int db;
 };
 
-static struct watched_key *find_watched(const struct transaction *t, int db, struct slice key)
+bool transaction_has_watched(const struct transaction *t, int db, struct slice key)
 {
 	struct map_node *node = t->watched ? map_get(&t->watched->keys, key) : NULL;
 
 	while (node && container_of(node, struct watched_key, by_key)->db != db)
 		node = map_next(node);
-	return node ? container_of(node, struct watched_key, by_key) : NULL;
+	return node;
 }
 
 void transaction_watch(struct transaction *t, int db, struct slice key)
@@ -53,7 +53,7 @@ void transaction_watch(struct transaction *t, int db, struct slice key)
 	struct watched_keys *all = t->watched;
 	struct watched_key *w;
 
-	if (find_watched(t, db, key) ||
+	if (transaction_has_watched(t, db, key) ||
 	    (all ? all->nbytes : sizeof(*all)) + nbytes > WATCHED_MAX_BYTES)
 		return;
 	w = xmalloc(nbytes);
@@ -202,10 +202,4 @@ void transaction_unwatch(struct transaction *t)
 {
 	t->watching = false;
 	forget_watched(t);
-}
-
-bool transaction_watches(const struct transaction *t, int db, struct slice key)
-{
-	/* If in doubt, return false, so that hasp checks the command on the key. */
-	return t->watched && db >= 0 && !transaction_selects(t) && find_watched(t, db, key);
 }

@@ -112,8 +112,16 @@ static inline bool transaction_selects(const struct transaction *t)
 	return t->selects && t->exec;
 }
 
-/* True if hasp knows that the application watches `key`; false while a SELECT is queued. */
-bool transaction_watches(const struct transaction *t, int db, struct slice key);
+/* Call transaction_watches() instead. */
+bool transaction_has_watched(const struct transaction *t, int db, struct slice key);
+
+/* True if hasp knows that the application watches `key`. If in doubt, false, so that hasp
+ * checks the command on the key: while a SELECT is queued, and if `db` is not known (-1). */
+static inline bool transaction_watches(const struct transaction *t, int db, struct slice key)
+{
+	return t->watched && db >= 0 && !transaction_selects(t) &&
+	       transaction_has_watched(t, db, key);
+}
 
 /* True if the state may change from `from` to `to`. */
 bool transaction_may_become(enum transaction_state from, enum transaction_state to);
