@@ -670,8 +670,3 @@ const char *tls_reason(const struct tls *t)
 {
 	return t->reason;
 }
-
-const char *tls_library(void)
-{
-	return OpenSSL_version(OPENSSL_VERSION);
-}

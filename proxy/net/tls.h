@@ -103,7 +103,4 @@ void tls_shutdown(struct tls *t);
 /* Returns in words why the connection failed; "" if it did not. Valid until tls_free(). */
 const char *tls_reason(const struct tls *t);
 
-/* Returns the TLS library in hasp, such as "OpenSSL 3.0.19 ..."; NULL: hasp has no TLS. */
-const char *tls_library(void);
-
 #endif

@@ -36,11 +36,6 @@ void tls_free(struct tls *t)
 	HASP_ASSERT(!t);
 }
 
-const char *tls_library(void)
-{
-	return NULL;
-}
-
 /* Defines a function that is never called, because without TLS no connection or context
  * exists. */
 #define NEVER_CALLED(prototype)                                                                \
