@@ -39,14 +39,13 @@ bool account_admits(struct account *a, const struct account_share *s, size_t nby
 	return false;
 }
 
-struct account_share *account_heaviest(const struct account *a, account_weigh_fn *weigh,
-                                       void *arg)
+struct account_share *account_heaviest(const struct account *a, account_weigh_fn *weigh)
 {
 	struct account_share *heaviest = NULL;
 	double most = 0;
 
 	list_each (struct account_share, s, &a->shares, node) {
-		double weight = weigh(arg, s);
+		double weight = weigh(s);
 
 		if (weight <= most)
 			continue;

@@ -64,10 +64,9 @@ static inline bool account_is_over(const struct account *a)
 }
 
 /* Returns how much closing the share's holder would help; more than 0. */
-typedef double account_weigh_fn(void *arg, const struct account_share *s);
+typedef double account_weigh_fn(const struct account_share *s);
 /* Returns the first share with the greatest weight; NULL: no share has bytes. */
-struct account_share *account_heaviest(const struct account *a, account_weigh_fn *weigh,
-                                       void *arg);
+struct account_share *account_heaviest(const struct account *a, account_weigh_fn *weigh);
 
 /* Call it when the refused memory is available, or no longer wanted. */
 static inline void account_reset_wanted(struct account *a)

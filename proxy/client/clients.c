@@ -352,12 +352,11 @@ void clients_close(struct client_env *env, const char *reason)
 
 /* Weighs a client's memory by the square of the seconds (at least 1) since the client last
  * read. A client that reads will soon free its memory; others will probably keep theirs. */
-static double weigh(void *arg, const struct account_share *s)
+static double weigh(const struct account_share *s)
 {
 	struct client_share *share = container_of(s, struct client_share, account);
 	double unread;
 
-	(void)arg;
 	client_note_reading(share);
 	unread = share->client->env->policy.now - share->read_at;
 	if (unread < 1)
@@ -367,7 +366,7 @@ static double weigh(void *arg, const struct account_share *s)
 
 static struct client *heaviest(const struct client_env *env)
 {
-	struct account_share *s = account_heaviest(&env->account, weigh, NULL);
+	struct account_share *s = account_heaviest(&env->account, weigh);
 
 	return s ? container_of(s, struct client_share, account)->client : NULL;
 }

@@ -47,9 +47,8 @@ TEST(what_everybody_may_have_is_not_counted)
 	assert_true(account_is_over(&a));
 }
 
-static double by_size(void *arg, const struct account_share *s)
+static double by_size(const struct account_share *s)
 {
-	(void)arg;
 	return (double)s->nbytes;
 }
 
@@ -60,13 +59,13 @@ TEST(the_heaviest_is_found)
 	size_t most = 0;
 
 	account_init(&a, SIZE_MAX);
-	assert_null(account_heaviest(&a, by_size, NULL));
+	assert_null(account_heaviest(&a, by_size));
 	for (size_t i = 0; i < MANY; i++) {
 		size_t nbytes = 4 * KB + (i * 7919) % 1000 * ((size_t)1 << i % 30);
 		account_share_init(&s[i]);
 		account_set(&a, &s[i], nbytes);
 		most = nbytes > most ? nbytes : most;
-		assert_int_equal(account_heaviest(&a, by_size, NULL)->nbytes, most);
+		assert_int_equal(account_heaviest(&a, by_size)->nbytes, most);
 	}
 }
 
@@ -80,9 +79,9 @@ TEST(of_equals_the_first_is_the_heaviest)
 	account_share_init(&two);
 	account_set(&a, &two, 100 * KB);
 	account_set(&a, &one, 100 * KB);
-	assert_ptr_equal(account_heaviest(&a, by_size, NULL), &two);
+	assert_ptr_equal(account_heaviest(&a, by_size), &two);
 	account_set(&a, &two, 0);
-	assert_ptr_equal(account_heaviest(&a, by_size, NULL), &one);
+	assert_ptr_equal(account_heaviest(&a, by_size), &one);
 }
 
 TEST(what_does_not_fit_puts_it_over_its_limit)
