@@ -315,19 +315,12 @@ static bool tell_kind(struct server_check *c)
 	return true;
 }
 
-static const char *first_error(const struct server_check *c, size_t from, size_t end)
-{
-	for (size_t i = from; i < end; i++)
-		if (c->errors[i])
-			return c->errors[i];
-	return NULL;
-}
-
 static void tell_scripts(struct server_check *c)
 {
-	const char *loading = first_error(c, ASKS_LOAD, ASKS_LOAD + SCRIPT_COUNT);
-	const char *calling = c->errors[ASKS_EVALSHA];
+	const char *loading = NULL, *calling = c->errors[ASKS_EVALSHA];
 
+	for (size_t i = 0; i < SCRIPT_COUNT && !loading; i++)
+		loading = c->errors[ASKS_LOAD + i];
 	if (loading)
 		warn(c, "refuses to load hasp's scripts: %s", loading);
 	/* EVALSHA named no existing script, so NOSCRIPT is the right answer. */

@@ -247,20 +247,20 @@ static void settings_check_directory(const struct config *c, const char *option,
 	           option, path, directory);
 }
 
-static void settings_check_sockets(const struct config *c, const char *option,
-                                   const struct strings *addresses, struct buf *warnings)
+static void settings_check_sockets(const struct config *c, const struct strings *addresses,
+                                   struct buf *warnings)
 {
 	for (size_t i = 0; i < addresses->n; i++)
 		if (strncmp(addresses->v[i], "unix:", 5) == 0)
-			settings_check_directory(c, option, addresses->v[i] + 5, warnings);
+			settings_check_directory(c, "listen", addresses->v[i] + 5, warnings);
 }
 
 void settings_check_machine(const struct config *c, struct buf *good, struct buf *warnings)
 {
 	settings_check_directory(c, "log", c->log, warnings);
 	settings_check_directory(c, "file", c->discover_file, warnings);
-	settings_check_sockets(c, "listen", &c->listen, warnings);
-	settings_check_sockets(c, "listen", &c->admin_listen, warnings);
+	settings_check_sockets(c, &c->listen, warnings);
+	settings_check_sockets(c, &c->admin_listen, warnings);
 	if (!c->nrules && !c->nguards && !c->verbs.enabled && !c->discover)
 		buf_printf(good, "%s: no rules: nothing is locked\n", config_name(c));
 }
