@@ -50,16 +50,11 @@ char *resp_put_bulk_long(char *p, long long v)
 	return resp_put_end(put_digits(p, n, digits));
 }
 
-static void write_header(struct buf *out, char type, uint64_t n)
+void resp_write_array(struct buf *out, size_t n)
 {
 	char *p = buf_reserve(out, RESP_HEADER_SPACE);
 
-	buf_added_to(out, resp_put_header(p, type, n));
-}
-
-void resp_write_array(struct buf *out, size_t n)
-{
-	write_header(out, '*', n);
+	buf_added_to(out, resp_put_header(p, '*', n));
 }
 
 void resp_write_bulk_int(struct buf *out, long long v)
