@@ -77,8 +77,6 @@ void rows_add_int(struct rows *r, const char *name, int64_t value);
 
 /* Adds seconds as whole ms, or 0 for a negative number. */
 void rows_add_ms(struct rows *r, const char *name, double seconds);
-/* Adds "yes" or "no". */
-void rows_add_bool(struct rows *r, const char *name, bool value);
 
 /* Appends `n` rows: the bytes of another struct rows with the same protocol. */
 void rows_append(struct rows *r, size_t n, struct slice bytes);

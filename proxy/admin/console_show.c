@@ -40,7 +40,7 @@ static void add_lock(struct rows *rows, const struct live_row *row, const char *
 		rows_add_int(rows, "lease_ms", -1);
 	else
 		rows_add_ms(rows, "lease_ms", row->until - now);
-	rows_add_bool(rows, "renewed", row->renewed);
+	rows_add_str(rows, "renewed", row->renewed ? "yes" : "no");
 	rows_add_int(rows, "fence", row->fence);
 	rows_add_int(rows, "waiters", (int64_t)row->waiters);
 	rows_add_str(rows, "state", trouble && !of_quorum ? "unknown" : "held");

@@ -60,11 +60,6 @@ void rows_add_ms(struct rows *r, const char *name, double seconds)
 	rows_add_int(r, name, seconds > 0 ? (int64_t)(seconds * 1000) : 0);
 }
 
-void rows_add_bool(struct rows *r, const char *name, bool value)
-{
-	rows_add_str(r, name, value ? "yes" : "no");
-}
-
 void rows_append(struct rows *r, size_t n, struct slice bytes)
 {
 	HASP_ASSERT(r->left == 0);
