@@ -166,7 +166,7 @@ static bool kill_client(const struct worker_view *w, void *arg, struct worker_an
 	if (client_list_worker(k->id) != w->number)
 		return true;
 	snprintf(reason, sizeof(reason), "killed by %s", k->by);
-	(void)client_list_kill(w->clients, k->id, reason, &a->out);
+	client_list_kill(w->clients, k->id, reason, &a->out);
 	return true;
 }
 

@@ -292,8 +292,8 @@ uint64_t client_list_id(const struct client *c);
 /* Returns the number of the worker that has, or had, the client `id`. */
 int client_list_worker(uint64_t id);
 /* Closes the client `id` as if it had hung up, and appends its address and name to
- * `described`. Returns false if this worker has no client `id`. */
-bool client_list_kill(struct client_env *env, uint64_t id, const char *reason,
+ * `described`. Does nothing if this worker has no client `id`. */
+void client_list_kill(struct client_env *env, uint64_t id, const char *reason,
                       struct buf *described);
 
 /* --- questions to other workers ----------------------------------------------------------- */

@@ -125,15 +125,14 @@ static struct client *client_by_id(const struct client_table *t, uint64_t id)
 	return NULL;
 }
 
-bool client_list_kill(struct client_env *env, uint64_t id, const char *reason,
+void client_list_kill(struct client_env *env, uint64_t id, const char *reason,
                       struct buf *described)
 {
 	struct client *c = client_by_id(&env->table, id);
 
 	/* A client that hasp has handed over belongs to the next hasp. */
 	if (!c || client_is_dead(c) || c->state == CLIENT_HANDED)
-		return false;
+		return;
 	client_describe(c, described);
 	client_close(c, reason);
-	return true;
 }
