@@ -120,7 +120,6 @@ void policy_end_turn(struct policy_env *env)
 	buf_trim(&env->given_back);
 	buf_trim(&env->keys);
 	holds_trim(env->holds);
-	read_sets_trim(env->read_sets);
 }
 
 void policy_fini(struct policy_env *env)

@@ -44,11 +44,6 @@ void read_sets_free(struct read_sets *table)
 	free(table);
 }
 
-void read_sets_trim(struct read_sets *table)
-{
-	buf_trim(&table->scratch);
-}
-
 struct script_jobs *read_sets_jobs(const struct read_sets *table)
 {
 	return table->jobs;
@@ -72,22 +67,21 @@ static struct read_set_entry *entry_of(struct map_node *node)
 	return node ? container_of(node, struct read_set_entry, by_id) : NULL;
 }
 
-/* Writes the id of an entry: its read set, database and key. */
-static struct slice write_id(struct read_sets *table, const struct read_set *r, int db,
-                             struct slice key)
+static size_t id_size(struct slice key)
+{
+	return sizeof(uintptr_t) + sizeof(int) + key.n;
+}
+
+/* Writes the id of an entry to `p`: its read set, database and key. */
+static struct slice write_id(char *p, const struct read_set *r, int db, struct slice key)
 {
 	const uintptr_t whose = (uintptr_t)r;
-	size_t n = sizeof(whose) + sizeof(db) + key.n;
-	char *p;
 
-	buf_clear(&table->scratch);
-	p = buf_reserve(&table->scratch, n);
 	memcpy(p, &whose, sizeof(whose));
 	memcpy(p + sizeof(whose), &db, sizeof(db));
 	if (key.n)
 		memcpy(p + sizeof(whose) + sizeof(db), key.p, key.n);
-	buf_added(&table->scratch, n);
-	return slice_of(p, n);
+	return slice_of(p, id_size(key));
 }
 
 /* Returns the entry's database and key: its id without the read set. */
@@ -121,27 +115,34 @@ static struct read_set_entry *find_among_few(const struct read_set *r, int db, s
 struct read_set_entry *read_set_find(struct read_sets *table, const struct read_set *r, int db,
                                      struct slice key)
 {
+	struct map_node *node;
+	char *id;
+
 	if (r->n <= FEW)
 		return find_among_few(r, db, key);
-	return entry_of(map_get(&table->by_id, write_id(table, r, db, key)));
+	buf_clear(&table->scratch);
+	id = buf_reserve(&table->scratch, id_size(key));
+	node = map_get(&table->by_id, write_id(id, r, db, key));
+	buf_trim(&table->scratch);
+	return entry_of(node);
 }
 
 /* Returns the size of an entry, with its id and token, which follow the struct. */
-static size_t entry_size(struct slice id, struct slice token)
+static size_t entry_size(size_t nid, size_t ntoken)
 {
-	return sizeof(struct read_set_entry) + id.n + token.n;
+	return sizeof(struct read_set_entry) + nid + ntoken;
 }
 
 void read_set_entry_drop(struct read_set_entry *e)
 {
-	bool is_small = entry_size(e->by_id.key, e->token) <= SMALL_SIZE;
+	size_t size = entry_size(e->by_id.key.n, e->token.n);
 
 	map_remove(&e->table->by_id, &e->by_id);
 	map_remove(&e->table->by_lock, &e->by_lock);
 	list_remove(&e->node);
 	e->read_set->n--;
-	e->read_set->nbytes -= entry_size(e->by_id.key, e->token);
-	if (is_small)
+	e->read_set->nbytes -= size;
+	if (size <= SMALL_SIZE)
 		freelist_give(&e->table->small, e);
 	else
 		free(e);
@@ -163,19 +164,17 @@ void read_set_keep(struct read_sets *table, struct read_set *r, int db, struct s
 static struct read_set_entry *entry_new(struct read_sets *table, struct read_set *r, int db,
                                         const struct guarded_key *k)
 {
-	struct slice id = write_id(table, r, db, k->key);
-	size_t size = entry_size(id, k->token);
+	size_t nid = id_size(k->key), size = entry_size(nid, k->token.n);
 	struct read_set_entry *e = size <= SMALL_SIZE ? freelist_take(&table->small)
 	                                              : xmalloc(size);
 	char *bytes = (char *)(e + 1);
 
-	memcpy(bytes, id.p, id.n);
-	memcpy(bytes + id.n, k->token.p, k->token.n);
+	memcpy(bytes + nid, k->token.p, k->token.n);
 	*e = (struct read_set_entry){
-		.by_id.key = slice_of(bytes, id.n),
+		.by_id.key = write_id(bytes, r, db, k->key),
 		.read_set = r,
 		.table = table,
-		.token = slice_of(bytes + id.n, k->token.n),
+		.token = slice_of(bytes + nid, k->token.n),
 		.checked = k->checked,
 	};
 	e->by_lock.key = lock_id_of(e);
@@ -275,6 +274,7 @@ const struct read_set_entry *read_sets_holder(struct read_sets *table, int db, s
 	                                lock_id_write(&table->scratch, db, key));
 	const struct read_set_entry *found = NULL;
 
+	buf_trim(&table->scratch);
 	for (; node; node = map_next(node)) {
 		const struct read_set_entry *e = container_of(node, struct read_set_entry,
 		                                              by_lock);

@@ -38,7 +38,6 @@ typedef void read_sets_describe_fn(const struct read_set *r, struct buf *out);
 /* `jobs` must outlive the result. `describe`: NULL: the log names no connection. */
 struct read_sets *read_sets_new(struct script_jobs *jobs, read_sets_describe_fn *describe);
 void read_sets_free(struct read_sets *r); /* no read set may have entries */
-void read_sets_trim(struct read_sets *r); /* frees memory that a long key took */
 struct script_jobs *read_sets_jobs(const struct read_sets *r);
 
 /* The guarded keys of one connection. */
