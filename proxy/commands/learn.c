@@ -272,7 +272,10 @@ static struct command_facts facts_of_renamed(const struct command *original)
 	return facts;
 }
 
-bool learn_named(struct commands *t, struct slice name, const redisReply *entry)
+/* Adds the command `name` from `entry`, the answer to COMMAND INFO. If the command was renamed
+ * (rename-command), the entry has the original name, but the table gets `name`. Returns false
+ * if the server has no such command, or if the entry has an unknown form. */
+static bool learn_named(struct commands *t, struct slice name, const redisReply *entry)
 {
 	const struct command *original;
 	struct command c;

@@ -18,11 +18,6 @@
  * many commands were added. */
 size_t learn_commands(struct commands *t, const redisReply *reply);
 
-/* Adds the command `name` from `entry`, the answer to COMMAND INFO. If the command was renamed
- * (rename-command), the entry has the original name, but the table gets `name`. Returns false
- * if the server has no such command, or if the entry has an unknown form. */
-bool learn_named(struct commands *t, struct slice name, const redisReply *entry);
-
 /* Command names that clients send and the table of commands lacks, because a module was loaded
  * later or a command was renamed. hasp asks the server about several names in one question, and
  * awaits the answer before the next question. It asks at most once a second, but earlier if
