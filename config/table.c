@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/fatal.h"
-#include "base/network.h"
+#include "config/network.h"
 #include "config/value.h"
 
 #define MS INT64_C(1)

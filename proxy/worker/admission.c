@@ -15,8 +15,8 @@
 
 #include "base/clock.h"
 #include "base/fatal.h"
-#include "base/network.h"
 #include "base/quote.h"
+#include "config/network.h"
 #include "net/address.h"
 #include "net/descriptors.h"
 #include "net/proxy_header.h"

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of base/network.c: which hosts are in a network.
+ * Tests of config/network.c: which hosts are in a network.
  */
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
 
-#include "base/network.h"
+#include "config/network.h"
 #include "tests/unit/testing.h"
 
 static bool has(const char *network, const char *host)

@@ -3,8 +3,8 @@
  * network: a range of addresses that begin with the same bits, such as `10.0.0.0/8`, `fd00::/8`
  * or the single address `10.1.2.3`.
  */
-#ifndef HASP_BASE_NETWORK_H
-#define HASP_BASE_NETWORK_H
+#ifndef HASP_CONFIG_NETWORK_H
+#define HASP_CONFIG_NETWORK_H
 
 #include <stdbool.h>
 #include <sys/socket.h>

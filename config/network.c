@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "base/network.h"
+#include "config/network.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
