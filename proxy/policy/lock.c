@@ -12,7 +12,6 @@
 #include "commands/effect.h"
 #include "config/match.h"
 #include "lock/hold/holds.h"
-#include "lock/rewrite/guard.h"
 #include "resp/write.h"
 
 /* The longest pattern of LOCK.LIST, in bytes: hasp matches the pattern against many keys. */

@@ -11,7 +11,6 @@
 #include "config/types.h"
 #include "lock/events/stats.h"
 #include "lock/guard/guard_op.h"
-#include "lock/guard/read_set.h"
 #include "lock/hold/holds.h"
 #include "policy/classifier.h"
 #include "policy/lock.h"

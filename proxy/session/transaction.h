@@ -21,7 +21,6 @@
 #include <stdint.h>
 
 #include "base/buf.h"
-#include "base/list.h"
 #include "base/map.h"
 #include "base/slice.h"
 
