@@ -65,7 +65,7 @@ static void write_taken(struct client *c, const struct quorum_result *r, struct 
 	struct hold_owner *own = client_own_holds(c);
 	bool won = r->verdict == QUORUM_WON;
 
-	voted_apply(c->env->policy.holds, own, c->current->lock_request, &r->lock);
+	hold_apply_voted(c->env->policy.holds, own, c->current->lock_request, &r->lock);
 	/* With owner = value, forget the value that the client read before it got the lock. */
 	if (won && r->owner.n == 0)
 		seen_values_put(&own->seen, c->session.db, r->key, SEEN_NOTHING, SLICE_NONE);
@@ -122,7 +122,7 @@ static void write_answer(struct client *c, const struct quorum_result *r, struct
 	case QUORUM_ACT_EXTEND:
 		/* EXPIRE cannot shorten the client's own hold, and counts as a success. */
 		if (h && won)
-			voted_extend(h, r->lock.began, r->lock.good_until, r->lease_ms);
+			voted_extend(h, r->lock.good_until, r->lease_ms);
 		write_number(out, won && (h || r->lock.good_until > env->now));
 		break;
 	case QUORUM_ACT_GET:

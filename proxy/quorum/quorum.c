@@ -83,18 +83,18 @@ void quorum_on_answer(struct quorum *q, struct quorum_call *call, const struct q
 
 /* --- quorum holds ------------------------------------------------------------------------ */
 
-static void on_hold_renewed(void *renewal, const struct quorum_result *r)
+static void on_hold_renewed(void *slot, const struct quorum_result *r)
 {
 	enum vote vote = r->verdict == QUORUM_WON ? VOTE_YES : VOTE_UNKNOWN;
 
 	if (r->is_gone)
 		vote = VOTE_NO;
-	if (voted_renewal_end(renewal, vote, r->lock.began, r->lock.good_until))
+	if (renewal_voted(slot, vote, r->lock.good_until))
 		quorum_op_take_at_absent(r->op);
 }
 
 static void renew_hold(void *arg, struct slice key, struct slice value, int64_t lease_ms,
-                       struct voted_renewal *renewal)
+                       struct hold **slot)
 {
 	const struct quorum_ask ask = {
 		.request = QUORUM_EXTEND,
@@ -103,7 +103,7 @@ static void renew_hold(void *arg, struct slice key, struct slice value, int64_t 
 		.lease_ms = lease_ms,
 		.renews = true,
 		.done = on_hold_renewed,
-		.arg = renewal,
+		.arg = slot,
 	};
 
 	quorum_op_start(quorum_op_new(arg, &ask));

@@ -125,7 +125,6 @@ static void op_end_by(struct quorum_op *op, enum quorum_verdict verdict)
 			.won = verdict == QUORUM_WON,
 			.waited = op->waited,
 			.fence = op->fence.token,
-			.began = op->began,
 			.good_until = quorum_good_until(op->began, op->ask.lease_ms),
 			.value = buf_slice(&op->value),
 		},

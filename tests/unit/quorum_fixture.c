@@ -129,7 +129,7 @@ void on_done(void *arg, const struct quorum_result *r)
 	f->result = *r;
 	/* As client/quorum_op.c does with a result. */
 	if (f->lock_request && r->verdict != QUORUM_UNREACHED)
-		voted_apply(f->holds, &f->owner, f->lock_request, &r->lock);
+		hold_apply_voted(f->holds, &f->owner, f->lock_request, &r->lock);
 	else
 		lock_request_free(f->lock_request);
 	f->lock_request = NULL;

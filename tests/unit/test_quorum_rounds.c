@@ -141,7 +141,7 @@ TEST(late_renewal_does_not_count_after_extend)
 	advance(f, 3.4);
 	hold = voted_find(f->holds, &f->owner, SLICE_LIT("key"), SLICE_LIT("me"));
 	assert_non_null(hold);
-	voted_extend(hold, f->now, f->now + 20, 20000);
+	voted_extend(hold, f->now + 20, 20000);
 	assert_int_equal(voted_lease_ms(hold), 20000);
 	/* The renewal was sent before the extension: the servers did not have the lock
 	 * then. */

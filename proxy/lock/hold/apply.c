@@ -73,6 +73,17 @@ static void tell_former_owner(const struct hold *hold, const struct hold_owner *
 		renewal_lost(hold, "another owner has it");
 }
 
+/* The servers of a quorum have granted the lock again: the connection's earlier hold was lost,
+ * or another connection has released the lock. (Other connections' holds end when hasp next
+ * renews them.) */
+static void supersede_voted(struct hold *hold, const struct hold_owner *o)
+{
+	if (hold->owner != o)
+		return;
+	hold_release_voted(hold);
+	hold_free(hold);
+}
+
 /* Ends the holds of the former owner of a lock that was acquired. (In a layout that counts,
  * connections with the same token keep their holds; in a semaphore, other owners do, too.)
  * Returns the connection's own hold if that stays. Writes to *was the lease that the owner had
@@ -88,6 +99,10 @@ static struct hold *apply_supersede(struct holds *h, const struct hold_owner *o,
 	while ((hold = next)) {
 		bool same, good = hold->good_until > p->sent_at;
 		next = hold_next(hold);
+		if (layout_of(p->kind)->voted) {
+			supersede_voted(hold, o);
+			continue;
+		}
 		if (lock_request_is_by_value(p) && hold->owner != o)
 			continue;
 		if (holds_other_side(hold, p))
@@ -161,7 +176,10 @@ static void apply_taken(struct holds *h, struct hold_owner *o, const struct lock
 	hold->fenced_at = hold->fence == was.fence ? was.fenced_at : now;
 	if (p->max_hold_ms)
 		hold->hold_until = p->sent_at + (double)p->max_hold_ms / 1000;
-	hold_add_ticket(hold, p->ticket);
+	if (layout_of(p->kind)->voted)
+		hold_set_value(hold, p->ticket);
+	else
+		hold_add_ticket(hold, p->ticket);
 	/* An owner that takes its lock again does not make the hold end earlier. */
 	if (goes_on)
 		return;
@@ -403,4 +421,25 @@ void hold_apply(struct holds *h, struct hold_owner *o, struct lock_request *p, i
 		for (const struct lock_request *at = p; at; at = at->next)
 			apply_success(h, o, at, db, r);
 	lock_request_free(p);
+}
+
+void hold_apply_voted(struct holds *h, struct hold_owner *o, struct lock_request *p,
+                      const struct voted_lock *v)
+{
+	const struct resp_reply reply = { .type = v->won ? ':' : '_',
+		                          .nil = !v->won,
+		                          .integer = v->fence };
+
+	if (v->waited)
+		lock_request_has_waited(p, timers_now(h->timers) - p->sent_at, false);
+	if (v->waited && v->won) {
+		refusals_waits(p, LOCK_DB_QUORUM);
+		refusals_waited(p, o, LOCK_DB_QUORUM, p->waited, WAIT_GRANTED);
+	}
+	p->success = LOCK_IF_POSITIVE;
+	/* The lease ends earlier than at one server: see quorum_good_until(). */
+	p->sent_at = v->good_until - (double)p->lease_ms / 1000;
+	/* Each try to take a lock stores another value: so the value is the try's ticket. */
+	p->ticket = v->value;
+	hold_apply(h, o, p, LOCK_DB_QUORUM, &reply);
 }

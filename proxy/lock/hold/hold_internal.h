@@ -5,7 +5,6 @@
  *   hold_events.c    counts and logs what happens to holds
  *   holds.c          the table of the holds, and their release
  *   renewal.c        keeps holds alive
- *   voted_holds.c    holds of locks that a quorum has
  *   followed_script.c  a client's script on a lock, and the lock before and after it
  *   lock_request.c   a call whose reply is due, and how to undo it
  *   refusals.c       commands that another owner's lock prevented
@@ -291,7 +290,7 @@ bool hold_is_renewed(const struct hold *hold);
 /* QUORUM: hold_set_value() stores the value that the lock has at the servers;
  * hold_release_voted() releases the lock there. */
 void hold_set_value(struct hold *hold, struct slice value);
-void hold_release_voted(struct hold *hold);
+void hold_release_voted(const struct hold *hold);
 /* Releases a lock whose record in Redis has only the ticket of the latest try. Does nothing if
  * the record has another ticket than `ticket` (empty: any), or if more than `most_ms` is left
  * of the lease (0: any time). Retries until `until`; 0: without end. */

@@ -45,6 +45,11 @@ void holds_set_hooks(struct holds *h, const struct holds_hooks *hooks)
 	h->hooks = *hooks;
 }
 
+void holds_set_voters(struct holds *h, const struct voters *voters)
+{
+	h->voters = *voters;
+}
+
 void holds_set_releases(struct holds *h, struct release_board *releases)
 {
 	h->releases = releases;
@@ -136,15 +141,11 @@ struct hold *hold_new(struct holds *h, struct hold_owner *o, const struct lock_r
 	return hold;
 }
 
-struct slice voted_value(const struct hold *hold)
-{
-	return token_slice(hold->value);
-}
-
 void hold_set_value(struct hold *hold, struct slice value)
 {
 	hold->value = token_new(value);
 	hold->ntickets = 1;
+	hold->since = hold->learnt_at;
 	count_memory(hold->owner, (ptrdiff_t)value.n);
 }
 
@@ -319,6 +320,39 @@ struct hold *hold_find(struct holds *h, const struct hold_owner *o, bool by_valu
 	return by_value && first && first->owner != o ? NULL : first;
 }
 
+struct hold *voted_find(struct holds *h, const struct hold_owner *o, struct slice key,
+                        struct slice token)
+{
+	struct hold *hold = o->n ? hold_find(h, o, true, LOCK_DB_QUORUM, key, token) : NULL;
+
+	return hold && (!token.n || slice_eq(hold_token(hold), token)) ? hold : NULL;
+}
+
+struct slice voted_value(const struct hold *hold)
+{
+	return token_slice(hold->value);
+}
+
+int64_t voted_lease_ms(const struct hold *hold)
+{
+	return hold->lease_ms;
+}
+
+long long voted_fence(const struct hold *hold)
+{
+	return hold->fence;
+}
+
+void voted_end(struct holds *h, struct slice key, struct slice value)
+{
+	struct hold *hold = hold_first(h, LOCK_DB_QUORUM, key);
+
+	while (hold && !slice_eq(voted_value(hold), value))
+		hold = hold_next(hold);
+	if (hold)
+		hold_free(hold);
+}
+
 struct lock_ident hold_ident(const struct hold *hold)
 {
 	return (struct lock_ident){ hold->kind, lock_id_key(hold->by_id.key),
@@ -468,7 +502,7 @@ void hold_remove_ticket(struct hold *hold)
 
 /* --- release --------------------------------------------------------------------- */
 
-void hold_release_voted(struct hold *hold)
+void hold_release_voted(const struct hold *hold)
 {
 	const struct voters *v = &hold_table(hold)->voters;
 
@@ -519,7 +553,7 @@ static void release_each_try(const struct hold *hold, double until)
  * connections with the same token keep theirs. If no other connection can have the token, names
  * no ticket: after a lost reply to a refresh, hasp does not know the ticket in the record. A
  * counted lock of such a token is released as a whole if the hold has forgotten tickets. */
-static void hold_release(struct hold *hold)
+static void hold_release(const struct hold *hold)
 {
 	enum lock_release how = layout_of(hold->kind)->release;
 	double left = hold->good_until - timers_now(hold_table(hold)->timers) + hold->slack;
@@ -530,6 +564,10 @@ static void hold_release(struct hold *hold)
 	double until = isinf(hold->good_until) ? 0 : hold->good_until + longer;
 	int64_t most_ms = 0;
 
+	if (layout_of(hold->kind)->voted) {
+		hold_release_voted(hold);
+		return;
+	}
 	/* If more than `most_ms` is left of the lease, another connection with the same token
 	 * has taken the lock again at another worker. */
 	if (hold->shared && !isinf(left))
@@ -559,8 +597,7 @@ void hold_owner_end(struct hold_owner *o, bool release)
 	list_shift_each (struct hold, hold, &o->holds, node) {
 		if (release && hold->release && hold->ntickets) {
 			hold_events_released(hold);
-			(layout_of(hold->kind)->voted ? hold_release_voted
-			                              : hold_release)(hold);
+			hold_release(hold);
 		}
 		hold_free(hold);
 	}

@@ -245,16 +245,16 @@ bool hold_owner_has_any(const struct hold_owner *o, double now);
 void renewal_mark_unknown(struct holds *h, bool (*concerns)(void *arg, struct slice key),
                           void *arg);
 
-/* --- voted_holds.c: locks that the servers of a quorum have ------------------------------- */
+/* --- locks that the servers of a quorum have ----------------------------------------------
+ * They are in the table with LOCK_DB_QUORUM in place of a database. */
 
 struct hold;
-struct voted_renewal;
 
 /* How the servers of a quorum renew and release a lock, which has `value` there. */
 struct voters {
-	/* Renews the lock, and then calls voted_renewal_end(), perhaps before it returns. */
+	/* Renews the lock, and then calls renewal_voted(), perhaps before it returns. */
 	void (*renew)(void *arg, struct slice key, struct slice value, int64_t lease_ms,
-	              struct voted_renewal *r);
+	              struct hold **slot);
 	void (*release)(void *arg, struct slice key, struct slice value, int64_t lease_ms);
 	void *arg;
 	bool closes; /* hasp closes the connection of a hold whose lock is lost */
@@ -266,24 +266,24 @@ enum vote {
 	VOTE_NO, /* a majority of the servers does not have the lock any more */
 	VOTE_UNKNOWN, /* no answer has a majority */
 };
-/* Ends a renewal; releases a lock that is lost. Returns true if the lock was renewed. */
-bool voted_renewal_end(struct voted_renewal *r, enum vote vote, double began,
-                       double good_until);
+/* Ends a renewal, and frees `slot`; releases a lock that is lost. Returns true if the lock was
+ * renewed. */
+bool renewal_voted(struct hold **slot, enum vote vote, double good_until);
 
 /* The servers' answer to a command that takes a lock. */
 struct voted_lock {
 	bool won; /* a majority has granted the lock */
 	bool waited; /* hasp has tried more than once */
 	int64_t fence; /* the fencing token */
-	double began, good_until; /* begin and end of the lease */
+	double good_until; /* end of the lease */
 	struct slice value; /* the lock's value at the servers */
 };
 /* Makes the request of a command that takes a lock: a rule's, or the verbs'. */
 struct lock_request *lock_request_voted(struct holds *h, const struct lock_call *call,
                                         const struct hold_terms *terms);
 /* Handles the servers' answer: counts it, and adds a hold if the lock is won. Frees `p`. */
-void voted_apply(struct holds *h, struct hold_owner *o, struct lock_request *p,
-                 const struct voted_lock *v);
+void hold_apply_voted(struct holds *h, struct hold_owner *o, struct lock_request *p,
+                      const struct voted_lock *v);
 /* Returns the connection's own hold of the lock by `token` (empty: any). NULL: none. */
 struct hold *voted_find(struct holds *h, const struct hold_owner *o, struct slice key,
                         struct slice token);
@@ -292,7 +292,7 @@ int64_t voted_lease_ms(const struct hold *hold);
 long long voted_fence(const struct hold *hold);
 /* LOCK.EXTEND has succeeded: sets the lease, which never gets shorter. From now on hasp renews
  * the hold only if its rule has `renew = yes`. */
-void voted_extend(struct hold *hold, double began, double good_until, int64_t lease_ms);
+void voted_extend(struct hold *hold, double good_until, int64_t lease_ms);
 /* The lock `key` that had this `value` has been released. Ends this worker's hold of it, if
  * there is one. */
 void voted_end(struct holds *h, struct slice key, struct slice value);

@@ -202,6 +202,16 @@ struct lock_request *lock_request_new(struct holds *h, const struct lock_call *c
 	return p;
 }
 
+struct lock_request *lock_request_voted(struct holds *h, const struct lock_call *call,
+                                        const struct hold_terms *terms)
+{
+	struct lock_request *p = lock_request_new(h, call, &call->key, 1, terms);
+
+	p->kind = LOCK_KIND_QUORUM;
+	p->closes = h->voters.closes;
+	return p;
+}
+
 struct lock_request *lock_request_follow(struct holds *h, struct slice key,
                                          const struct slice *args, size_t nargs,
                                          const struct hold_terms *terms)

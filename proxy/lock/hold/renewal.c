@@ -14,7 +14,9 @@
  *   begin: the application took the lock, or set its expiry, and hasp must renew the hold
  *   stop: hasp need not renew the hold any more, or max_hold or the lease is over
  *
- * A hold whose lock a quorum has goes from RENEWED to IN_BATCH at once: voted_holds.c.
+ * The servers of a quorum renew each lock by a call of its own: its hold goes from RENEWED to
+ * IN_BATCH at once. If no majority answers, hasp repeats the call until the lease is over.
+ *
  * hasp may free a hold in each state: when the lease is over, when the lock is released or
  * another owner takes it, and when the connection ends. A batch under way then has a gap.
  */
@@ -35,6 +37,9 @@
 
 /* Within how many seconds hasp renews the locks that a new server may not have. */
 #define LOOK_SECONDS 1.0
+
+/* hasp repeats a renewal to which no majority agreed after this share of the lease. */
+#define VOTE_AGAIN_SHARE 0.1
 
 /* By how many seconds the board of releases may round a time down. */
 #define RELEASE_MS_ROUNDED 0.001
@@ -121,6 +126,8 @@ void renewal_lost(const struct hold *hold, const char *reason)
 	struct holds *h = hold_table(hold);
 
 	hold_events_lost(hold, reason);
+	if (layout_of(hold->kind)->voted)
+		hold_release_voted(hold);
 	if (!hold->closes || !h->hooks.lost)
 		return;
 	/* Close the connection later: the caller may be handling a reply to another client. */
@@ -146,7 +153,9 @@ bool renewal_may_be_released(const struct hold *hold)
 
 void renewal_gone(struct hold *hold, bool has_owner, bool renewed)
 {
-	if (hold->unknown)
+	if (layout_of(hold->kind)->voted)
+		renewal_lost(hold, "a majority of the servers does not have it any more");
+	else if (hold->unknown)
 		renewal_lost(hold, has_owner ? "on the new primary another owner has it"
 		                             : "the new primary does not have it");
 	else if (renewed && !renewal_may_be_released(hold))
@@ -268,6 +277,8 @@ static void renewal_on_gather(struct timer *t, double now)
 		renew_batch(h, now);
 }
 
+static void renew_voted(struct hold *hold);
+
 static void renewal_on_timer(struct timer *t, double now)
 {
 	struct hold *hold = container_of(t, struct hold, timer);
@@ -275,11 +286,15 @@ static void renewal_on_timer(struct timer *t, double now)
 	bool renewed = hold_is_renewed(hold);
 
 	if (renewed && now >= hold->good_until)
-		renewal_lost(hold, "its lease ended before hasp renewed it");
+		renewal_lost(hold, layout_of(hold->kind)->voted
+		                           ? "no majority renewed it in time"
+		                           : "its lease ended before hasp renewed it");
 	if (!renewed || now >= hold->good_until) {
 		renewal_expired(hold);
 	} else if (hold->hold_until > 0 && now >= hold->hold_until) {
 		let_expire(hold);
+	} else if (hold->state == HOLD_RENEWED && layout_of(hold->kind)->voted) {
+		renew_voted(hold);
 	} else if (hold->state == HOLD_RENEWED) {
 		renewal_set_state(hold, HOLD_DUE);
 		if (!timer_is_running(&h->gather))
@@ -403,6 +418,65 @@ void renewal_keep(struct hold *hold, const struct hold_lease *was)
 		renew_from(hold, timers_now(hold_table(hold)->timers));
 	else
 		renew_from(hold, was->good_until - (double)was->lease_ms / 1500);
+}
+
+/* --- locks that the servers of a quorum have --------------------------------------- */
+
+static void renew_voted(struct hold *hold)
+{
+	const struct voters *v = &hold_table(hold)->voters;
+	struct hold **slot = xmalloc(sizeof(struct hold *));
+
+	renewal_set_state(hold, HOLD_IN_BATCH);
+	*slot = hold;
+	hold->batch_slot = slot;
+	timer_start(hold_table(hold)->timers, &hold->timer, renewal_on_timer, hold->good_until,
+	            0);
+	v->renew(v->arg, lock_id_key(hold->by_id.key), voted_value(hold), hold->lease_ms, slot);
+}
+
+bool renewal_voted(struct hold **slot, enum vote vote, double good_until)
+{
+	struct hold *hold = *slot;
+	double now, again;
+
+	free(slot);
+	if (!hold)
+		return false;
+	now = timers_now(hold_table(hold)->timers);
+	again = now + VOTE_AGAIN_SHARE * (double)hold->lease_ms / 1000;
+	renewal_set_state(hold, HOLD_RENEWED);
+	if (now >= hold->good_until) {
+		renewal_on_timer(&hold->timer, now);
+	} else if (vote == VOTE_NO) {
+		renewal_gone(hold, false, true);
+	} else if (vote == VOTE_UNKNOWN) {
+		timer_start(hold_table(hold)->timers, &hold->timer, renewal_on_timer,
+		            again < hold->good_until ? again : hold->good_until, 0);
+	} else {
+		stats_add(hold->stats, STAT_RENEWED);
+		hold->good_until = good_until;
+		renew_from(hold, good_until - (double)hold->lease_ms / 1500);
+		return true;
+	}
+	return false;
+}
+
+void voted_extend(struct hold *hold, double good_until, int64_t lease_ms)
+{
+	/* Ignore the answer to a renewal that is under way. */
+	if (hold->state == HOLD_IN_BATCH) {
+		*hold->batch_slot = NULL;
+		renewal_set_state(hold, HOLD_RENEWED);
+	}
+	if (lease_ms > hold->lease_ms)
+		hold->lease_ms = lease_ms;
+	if (good_until > hold->good_until)
+		hold->good_until = good_until;
+	if (hold->renew == RENEW_YES && hold_is_renewed(hold))
+		renew_from(hold, hold->good_until - (double)hold->lease_ms / 1500);
+	else
+		let_expire(hold);
 }
 
 /* --- the locks that an MLOCK has while it waits ------------------------------------ */
