@@ -63,21 +63,21 @@ static void write_owner(const struct client *c, const struct quorum_result *r,
 static void write_taken(struct client *c, const struct quorum_result *r, struct buf *out)
 {
 	struct hold_owner *own = client_own_holds(c);
+	struct lock_request *p = c->current->lock_request;
 	bool won = r->verdict == QUORUM_WON;
+	enum lock_success success = lock_request_success(p);
 
-	hold_apply_voted(c->env->policy.holds, own, c->current->lock_request, &r->lock);
+	if (!won)
+		buf_printf(out, "%s\r\n", lock_request_refusal(p, c->session.proto == 3));
+	else if (success == LOCK_IF_OK)
+		buf_puts(out, "+OK\r\n");
+	else
+		write_number(out, success == LOCK_IF_ONE ? 1 : r->lock.fence);
+	c->current->lock_request = NULL;
+	hold_apply_voted(c->env->policy.holds, own, p, &r->lock);
 	/* With owner = value, forget the value that the client read before it got the lock. */
 	if (won && r->owner.n == 0)
 		seen_values_put(&own->seen, c->session.db, r->key, SEEN_NOTHING, SLICE_NONE);
-	c->current->lock_request = NULL;
-	if (c->quorum_act == QUORUM_ACT_SETNX)
-		write_number(out, won);
-	else if (!won)
-		holder_nil(out, c->session.proto == 3);
-	else if (c->quorum_act == QUORUM_ACT_SET)
-		buf_puts(out, "+OK\r\n");
-	else
-		write_number(out, r->lock.fence);
 }
 
 static void write_content(struct client *c, const struct quorum_result *r, struct buf *out)
@@ -103,9 +103,9 @@ static void write_answer(struct client *c, const struct quorum_result *r, struct
 	bool won = r->verdict == QUORUM_WON;
 
 	switch (c->quorum_act) {
-	case QUORUM_ACT_LOCK:
-	case QUORUM_ACT_SETNX:
-	case QUORUM_ACT_SET:
+	case QUORUM_ACT_NONE:
+		break;
+	case QUORUM_ACT_TAKE:
 		write_taken(c, r, out);
 		break;
 	case QUORUM_ACT_RELEASE_OWN:
@@ -279,7 +279,7 @@ static struct quorum_op *make_op(struct client *c, struct quorum_command *q)
 	struct quorum_op *op;
 
 	ask.lease_ms = call->lease_ms = quorum_bound_lease(c->env->quorum, call->lease_ms);
-	if (q->act <= QUORUM_ACT_SET)
+	if (q->act == QUORUM_ACT_TAKE)
 		ask_lock(c, q, voted_find(holds, &c->locks->holds, call->key, SLICE_NONE),
 		         &ask);
 	else if (q->act == QUORUM_ACT_RELEASE || q->act == QUORUM_ACT_EXTEND)

@@ -64,6 +64,15 @@ static const struct rule *find_rule(const struct context *x, size_t *n)
 
 /* --- the request to the quorum ------------------------------------------------------------ */
 
+/* What the quorum does in place of a call for one Redis. */
+static const enum quorum_act acts[SCRIPT_COUNT] = {
+	[SCRIPT_TAKE] = QUORUM_ACT_TAKE,       [SCRIPT_TAKE_WAIT] = QUORUM_ACT_TAKE,
+	[SCRIPT_LOCK_COUNT] = QUORUM_ACT_TAKE, [SCRIPT_LOCK_TOKEN] = QUORUM_ACT_TAKE,
+	[SCRIPT_DEL] = QUORUM_ACT_RELEASE,     [SCRIPT_UNLOCK] = QUORUM_ACT_RELEASE,
+	[SCRIPT_EXPIRE] = QUORUM_ACT_EXTEND,   [SCRIPT_EXTEND] = QUORUM_ACT_EXTEND,
+	[SCRIPT_PERSIST] = QUORUM_ACT_PERSIST, [SCRIPT_INFO] = QUORUM_ACT_INFO,
+};
+
 /* Reads a command that takes, frees or extends a lock. Uses the same function as for a lock
  * that is in one Redis. */
 static enum parsed parse_write(struct context *x, struct quorum_command *q)
@@ -73,8 +82,6 @@ static enum parsed parse_write(struct context *x, struct quorum_command *q)
 	struct lock_call *call = &q->call;
 	enum rewrite_result result;
 
-	if (q->act == QUORUM_ACT_EXTEND && x->req->argc != 3)
-		return PARSED_UNKNOWN;
 	x->make_opts(x->arg, &x->opts);
 	x->opts.wait_max_ms = INT64_MAX;
 	result = rewrite_lock(&env->rewritten, x->what->command, x->req, &key, 1, &x->opts,
@@ -82,10 +89,10 @@ static enum parsed parse_write(struct context *x, struct quorum_command *q)
 	buf_clear(&env->rewritten);
 	if (result == REWRITE_PASS)
 		return PARSED_REFUSED;
-	/* A quorum carries out SET only with NX. */
-	if (q->act == QUORUM_ACT_SET &&
-	    (call->success != LOCK_IF_OK ||
-	     (call->script != SCRIPT_TAKE && call->script != SCRIPT_TAKE_WAIT)))
+	q->act = acts[call->script];
+	/* A quorum does not carry out SET with NX and GET. */
+	if (q->act == QUORUM_ACT_NONE ||
+	    (q->act == QUORUM_ACT_TAKE && call->success == LOCK_IF_NIL))
 		return PARSED_UNKNOWN;
 	if (call->until_ms)
 		call->lease_ms = call->until_ms - (int64_t)(env->date * 1000);
@@ -135,25 +142,16 @@ static enum parsed parse(struct context *x, const struct rule *rule, struct quor
 	if (x->what->is_verb)
 		return PARSED_OK;
 	switch (command_rule(x->what->command, x->req)) {
-	case RULE_SETNX:
-		q->act = QUORUM_ACT_SETNX;
-		break;
-	case RULE_SET:
-		q->act = QUORUM_ACT_SET;
-		break;
-	case RULE_DEL:
-		q->act = QUORUM_ACT_RELEASE;
-		break;
 	case RULE_EXPIRE:
-		q->act = QUORUM_ACT_EXTEND;
-		break;
+		return x->req->argc == 3 ? parse_write(x, q) : PARSED_UNKNOWN;
+	case RULE_SETNX:
+	case RULE_SET:
+	case RULE_DEL:
 	case RULE_PERSIST:
-		q->act = QUORUM_ACT_PERSIST;
-		return PARSED_OK;
+		return parse_write(x, q);
 	default:
 		return parse_read(x, q);
 	}
-	return parse_write(x, q);
 }
 
 /* --- the decision ------------------------------------------------------------------------- */
@@ -174,9 +172,18 @@ static const char *refusal_of(const struct context *x, size_t nkeys)
 	return nkeys > 1 ? NOT_ALONE : NULL;
 }
 
-static struct decision decide_use(struct context *x, const struct rule *rule, size_t nkeys)
+/* Sends PING in place of the command. When Redis has answered, hasp asks the quorum. */
+static struct decision ask_quorum(struct context *x)
 {
 	struct decision d = { .verdict = DISPATCH_CALL };
+
+	lock_write_ping(x);
+	d.pending = pending_new_of(&x->env->pending, PENDING_QUORUM);
+	return d;
+}
+
+static struct decision decide_use(struct context *x, const struct rule *rule, size_t nkeys)
+{
 	const char *refusal = refusal_of(x, nkeys);
 	struct quorum_command q;
 	enum parsed parsed;
@@ -190,9 +197,7 @@ static struct decision decide_use(struct context *x, const struct rule *rule, si
 		return context_refuse(x, OTHER_COMMAND);
 	if (q.call.value.n > VALUE_MAX)
 		return context_refuse(x, LONG_VALUE);
-	lock_write_ping(x);
-	d.pending = pending_new_of(&x->env->pending, PENDING_QUORUM);
-	return d;
+	return ask_quorum(x);
 }
 
 bool quorum_rule_decide(struct context *x, struct decision *d)
@@ -222,12 +227,6 @@ static const char OTHER_KIND[] = "ERR hasp: a quorum stores only plain locks";
 
 static bool verb_read(struct context *x, struct quorum_command *q)
 {
-	static const enum quorum_act acts[] = {
-		[VERB_LOCK] = QUORUM_ACT_LOCK,
-		[VERB_UNLOCK] = QUORUM_ACT_RELEASE,
-		[VERB_EXTEND] = QUORUM_ACT_EXTEND,
-		[VERB_INFO] = QUORUM_ACT_INFO,
-	};
 	struct policy_env *env = x->env;
 	struct lock_call *call = &q->call;
 	const struct verbs *verbs = &env->config->verbs;
@@ -238,7 +237,7 @@ static bool verb_read(struct context *x, struct quorum_command *q)
 	rewrite_verb(&env->rewritten, x->what->verb, x->req, verbs, token, &x->opts, call);
 	buf_clear(&env->rewritten);
 	q->rule = NULL;
-	q->act = acts[x->what->verb];
+	q->act = acts[call->script];
 	return call->script != SCRIPT_ERROR && !lock_verb_refusal(x, token, call);
 }
 
@@ -260,7 +259,6 @@ static bool is_of_section(const struct context *x)
 
 struct decision quorum_verb_decide(struct context *x)
 {
-	struct decision d = { .verdict = DISPATCH_CALL };
 	const struct session *s = x->session;
 	enum verb verb = x->what->verb;
 	struct quorum_command q;
@@ -271,10 +269,5 @@ struct decision quorum_verb_decide(struct context *x)
 		return context_refuse(x, VERB_IN_MULTI);
 	if (is_of_section(x) || !verb_read(x, &q))
 		return lock_decide_verb(x);
-	if (verb == VERB_LOCK && q.call.kind != LOCK_KIND_TOKEN &&
-	    q.call.kind != LOCK_KIND_COUNT)
-		return context_refuse(x, OTHER_KIND);
-	lock_write_ping(x);
-	d.pending = pending_new_of(&x->env->pending, PENDING_QUORUM);
-	return d;
+	return q.act == QUORUM_ACT_NONE ? context_refuse(x, OTHER_KIND) : ask_quorum(x);
 }

@@ -15,9 +15,8 @@
 
 /* The effect of a command, which also decides the form of the reply. */
 enum quorum_act {
-	QUORUM_ACT_LOCK, /* LOCK: the reply is the fencing token, or nil */
-	QUORUM_ACT_SETNX,
-	QUORUM_ACT_SET, /* SET with NX */
+	QUORUM_ACT_NONE, /* the quorum cannot carry out the command */
+	QUORUM_ACT_TAKE, /* LOCK, SETNX, or SET with NX */
 	QUORUM_ACT_RELEASE, /* UNLOCK, DEL, or an EXPIRE that leaves no time */
 	QUORUM_ACT_RELEASE_OWN, /* release of the client's own lock; the reply is a success even
 	                         * if no majority has confirmed the release */

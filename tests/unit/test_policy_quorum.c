@@ -62,16 +62,16 @@ TEST(each_command_of_a_lock_has_an_act)
 		bool leased;
 		const char *value;
 	} rows[] = {
-		{ "SETNX q:a v", QUORUM_ACT_SETNX, 30000, false, "v" },
-		{ "SET q:a v NX", QUORUM_ACT_SET, 30000, false, "v" },
-		{ "SET q:a v NX KEEPTTL", QUORUM_ACT_SET, 30000, false, "v" },
-		{ "SET q:a v NX PX 1", QUORUM_ACT_SET, 1, true, "v" },
-		{ "SET q:a v EX 7 NX", QUORUM_ACT_SET, 7000, true, "v" },
-		{ "SET q:a v NX PXAT 1700000000002", QUORUM_ACT_SET, 2, true, "v" },
-		{ "SET q:a v NX EXAT 1700000001", QUORUM_ACT_SET, 1000, true, "v" },
+		{ "SETNX q:a v", QUORUM_ACT_TAKE, 30000, false, "v" },
+		{ "SET q:a v NX", QUORUM_ACT_TAKE, 30000, false, "v" },
+		{ "SET q:a v NX KEEPTTL", QUORUM_ACT_TAKE, 30000, false, "v" },
+		{ "SET q:a v NX PX 1", QUORUM_ACT_TAKE, 1, true, "v" },
+		{ "SET q:a v EX 7 NX", QUORUM_ACT_TAKE, 7000, true, "v" },
+		{ "SET q:a v NX PXAT 1700000000002", QUORUM_ACT_TAKE, 2, true, "v" },
+		{ "SET q:a v NX EXAT 1700000001", QUORUM_ACT_TAKE, 1000, true, "v" },
 		/* A date in the past gives the shortest lease. */
-		{ "SET q:a v NX PXAT 1700000000000", QUORUM_ACT_SET, 1, true, "v" },
-		{ "SET q:a v NX EXAT 1", QUORUM_ACT_SET, 1, true, "v" },
+		{ "SET q:a v NX PXAT 1700000000000", QUORUM_ACT_TAKE, 1, true, "v" },
+		{ "SET q:a v NX EXAT 1", QUORUM_ACT_TAKE, 1, true, "v" },
 		{ "DEL q:a", QUORUM_ACT_RELEASE, 0, false, "" },
 		{ "UNLINK q:a", QUORUM_ACT_RELEASE, 0, false, "" },
 		{ "EXPIRE q:a 7", QUORUM_ACT_EXTEND, 7000, true, "" },
