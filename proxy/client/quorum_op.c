@@ -109,10 +109,8 @@ static void write_answer(struct client *c, const struct quorum_result *r, struct
 		write_taken(c, r, out);
 		break;
 	case QUORUM_ACT_RELEASE_OWN:
-		stats_add(quorum_terms(c->env->quorum)->stats, STAT_RELEASED);
-		write_number(out, 1);
-		break;
 	case QUORUM_ACT_RELEASE:
+		won = won || c->quorum_act == QUORUM_ACT_RELEASE_OWN;
 		if (won) {
 			stats_add(quorum_terms(c->env->quorum)->stats, STAT_RELEASED);
 			voted_end(env->holds, r->key, r->lock.value);
@@ -200,8 +198,8 @@ static void ask_lock(struct client *c, const struct quorum_command *q, bool own,
 {
 	const struct policy_env *env = &c->env->policy;
 	const struct hold_terms terms = {
-		.rule = q->rule,
-		.verbs = q->rule ? NULL : &env->config->verbs,
+		.rule = q->key.rule,
+		.verbs = q->key.rule ? NULL : &env->config->verbs,
 		.token = q->call.owner,
 		.stats = quorum_terms(c->env->quorum)->stats,
 	};
@@ -215,45 +213,20 @@ static void ask_lock(struct client *c, const struct quorum_command *q, bool own,
 	c->current->rest = &context_rest;
 }
 
-/* If owner = value, claims the lock by the value that the client has read. Returns false if the
- * rule requires that the client has read the value, and it has not. */
-static bool claim_lock(const struct client *c, const struct quorum_command *q,
-                       struct quorum_claim *claim)
-{
-	struct slice seen;
-
-	if (!q->rule || q->rule->owner != OWNER_VALUE)
-		return true;
-	if (seen_values_find(c->locks->holds.seen, c->session.db, q->call.key, &seen) ==
-	    SEEN_VALUE)
-		claim->content = seen;
-	else
-		claim->is_anyones = true;
-	return !claim->is_anyones || q->act == QUORUM_ACT_EXTEND ||
-	       q->rule->foreign_del == FOREIGN_ALLOW;
-}
-
-/* True if owner = value, and the client has read another owner's value since it took the lock.
- * The client's own lock is then gone, and its command is about the other owner's lock. */
-static bool has_read_another(const struct client *c, const struct quorum_command *q,
-                             const struct hold *h)
-{
-	struct slice seen;
-
-	return q->rule && q->rule->owner == OWNER_VALUE &&
-	       seen_values_find(c->locks->holds.seen, c->session.db, q->call.key, &seen) ==
-	               SEEN_VALUE &&
-	       !slice_eq(seen, quorum_value_content(voted_value(h)));
-}
-
 /* Asks the quorum to free or extend a lock. `h`: the client's own hold; NULL: it has none. */
-static void ask_change(const struct client *c, struct quorum_command *q, const struct hold *h,
-                       struct quorum_ask *ask)
+static void ask_change(struct quorum_command *q, const struct hold *h, struct quorum_ask *ask)
 {
-	if (h && has_read_another(c, q, h))
+	bool by_value = q->key.rule && q->key.rule->owner == OWNER_VALUE;
+	struct slice seen = by_value ? q->key.token : SLICE_NONE;
+
+	/* If the client has read another owner's value since it took the lock, its own lock is
+	 * gone, and the command is about the other owner's. */
+	if (h && seen.p && !slice_eq(seen, quorum_value_content(voted_value(h))))
 		h = NULL;
 	ask->value = h ? voted_value(h) : SLICE_NONE;
-	if (!h && !claim_lock(c, q, &ask->claim)) {
+	ask->claim.content = seen;
+	ask->claim.is_anyones = by_value && !seen.p;
+	if (!h && q->key.foreign && q->act == QUORUM_ACT_RELEASE) {
 		q->act = QUORUM_ACT_REFUSE_RELEASE;
 	} else if (q->act == QUORUM_ACT_EXTEND) {
 		ask->request = QUORUM_EXTEND;
@@ -272,7 +245,7 @@ static struct quorum_op *make_op(struct client *c, struct quorum_command *q)
 	struct quorum_ask ask = {
 		.request = QUORUM_INFO,
 		.key = call->key,
-		.claim = { .of_rule = q->rule, .owner = call->owner },
+		.claim = { .of_rule = q->key.rule, .owner = call->owner },
 		.done = on_quorum_done,
 		.arg = c,
 	};
@@ -283,7 +256,7 @@ static struct quorum_op *make_op(struct client *c, struct quorum_command *q)
 		ask_lock(c, q, voted_find(holds, &c->locks->holds, call->key, SLICE_NONE),
 		         &ask);
 	else if (q->act == QUORUM_ACT_RELEASE || q->act == QUORUM_ACT_EXTEND)
-		ask_change(c, q, h, &ask);
+		ask_change(q, h, &ask);
 	c->quorum_act = q->act;
 	op = quorum_op_new(c->env->quorum, &ask);
 	if (q->act == QUORUM_ACT_RELEASE_OWN)

@@ -630,7 +630,7 @@ static struct slice compared_value(const struct context *x)
  * commands that do not acquire the lock, a value that the connection has read counts, too. A
  * command that names an expected value needs no earlier read, because Redis compares the
  * values. */
-static void find_value(const struct context *x, struct lock_key *key)
+void lock_find_value(const struct context *x, struct lock_key *key)
 {
 	const struct command *c = x->what->command;
 	enum command_rule rule = command_rule(c, x->req);
@@ -667,7 +667,7 @@ static void find_tokens(struct context *x, struct lock_keys *k)
 			continue;
 		kind = key->rule->owner;
 		if (kind == OWNER_VALUE) {
-			find_value(x, key);
+			lock_find_value(x, key);
 			continue;
 		}
 		if (!tokens[kind].p)

@@ -24,6 +24,9 @@ void lock_write_ping(struct context *x);
 /* True if LOCK.INFO of the key shows the key's guard; false: it shows a lock. */
 bool lock_info_is_of_guard(const struct policy_env *env, struct slice key);
 
+/* Sets key->token and key->foreign of a lock whose rule has owner = value. */
+void lock_find_value(const struct context *x, struct lock_key *key);
+
 /* True if the rule requires that a DEL comes from a connection that knows the lock's value. */
 bool lock_value_matters(const struct rule *rule);
 /* True if hasp notes which connections read the rule's locks. */

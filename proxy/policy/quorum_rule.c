@@ -78,14 +78,18 @@ static const enum quorum_act acts[SCRIPT_COUNT] = {
 static enum parsed parse_write(struct context *x, struct quorum_command *q)
 {
 	struct policy_env *env = x->env;
-	const struct lock_key key = { 1, q->rule, q->call.owner, false };
+	const struct rule *rule = q->key.rule;
+	const struct slice owner = q->call.owner;
 	struct lock_call *call = &q->call;
 	enum rewrite_result result;
 
 	x->make_opts(x->arg, &x->opts);
 	x->opts.wait_max_ms = INT64_MAX;
-	result = rewrite_lock(&env->rewritten, x->what->command, x->req, &key, 1, &x->opts,
+	if (rule->owner == OWNER_VALUE)
+		lock_find_value(x, &q->key);
+	result = rewrite_lock(&env->rewritten, x->what->command, x->req, &q->key, 1, &x->opts,
 	                      call);
+	call->owner = owner;
 	buf_clear(&env->rewritten);
 	if (result == REWRITE_PASS)
 		return PARSED_REFUSED;
@@ -97,8 +101,8 @@ static enum parsed parse_write(struct context *x, struct quorum_command *q)
 	if (call->until_ms)
 		call->lease_ms = call->until_ms - (int64_t)(env->date * 1000);
 	/* A rule with a quorum has a `max_lease`. */
-	if (call->lease_ms > q->rule->max_lease_ms)
-		call->lease_ms = q->rule->max_lease_ms;
+	if (call->lease_ms > rule->max_lease_ms)
+		call->lease_ms = rule->max_lease_ms;
 	if (q->act == QUORUM_ACT_EXTEND && call->lease_ms <= 0)
 		q->act = QUORUM_ACT_RELEASE;
 	/* The command's expiry was a date in the past. */
@@ -134,11 +138,11 @@ static enum parsed parse(struct context *x, const struct rule *rule, struct quor
 {
 	*q = (struct quorum_command){
 		.act = QUORUM_ACT_INFO,
-		.rule = rule,
+		.key = { .arg = 1, .rule = rule },
 		.call.key = x->req->argv[1],
 	};
 	if (rule->owner != OWNER_VALUE)
-		q->call.owner = context_token(x, rule->owner, &x->env->token);
+		q->call.owner = q->key.token = context_token(x, rule->owner, &x->env->token);
 	if (x->what->is_verb)
 		return PARSED_OK;
 	switch (command_rule(x->what->command, x->req)) {
@@ -236,7 +240,7 @@ static bool verb_read(struct context *x, struct quorum_command *q)
 	x->opts = (struct rewrite_opts){ .wait_max_ms = INT64_MAX };
 	rewrite_verb(&env->rewritten, x->what->verb, x->req, verbs, token, &x->opts, call);
 	buf_clear(&env->rewritten);
-	q->rule = NULL;
+	q->key = (struct lock_key){ .rule = NULL };
 	q->act = acts[call->script];
 	return call->script != SCRIPT_ERROR && !lock_verb_refusal(x, token, call);
 }

@@ -33,7 +33,7 @@ enum quorum_act {
 /* A command for a quorum; its slices point into the request, or into env->token. */
 struct quorum_command {
 	enum quorum_act act;
-	const struct rule *rule; /* NULL: the command is a verb */
+	struct lock_key key; /* key.rule: NULL for a verb, which sets nothing else of `key` */
 	struct lock_call call; /* has only key, owner (empty if owner = value), value, leased,
 	                        * lease_ms and wait_ms */
 };

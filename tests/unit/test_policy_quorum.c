@@ -97,7 +97,7 @@ TEST(each_command_of_a_lock_has_an_act)
 		    (rows[i].lease_ms && q.call.lease_ms != rows[i].lease_ms) ||
 		    q.call.leased != rows[i].leased || !slice_is(q.call.value, rows[i].value) ||
 		    !slice_is(q.call.key, "q:a") || !slice_is(q.call.owner, TOKEN_CONNECTION) ||
-		    q.rule != f->env.config->rules[0])
+		    q.key.rule != f->env.config->rules[0])
 			fail_msg("%s: act %d, lease %jd", rows[i].words, (int)q.act,
 			         (intmax_t)q.call.lease_ms);
 	}
