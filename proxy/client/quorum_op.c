@@ -55,7 +55,7 @@ static void write_owner(const struct client *c, const struct quorum_result *r,
 	holder_text(out, "owner", owner, resp3);
 	holder_number(out, "holds", true, 1, resp3);
 	holder_number(out, "ttl", true, r->ttl_ms, resp3);
-	holder_number(out, "fence", h, h ? voted_fence(h) : 0, resp3);
+	holder_number(out, "fence", h, h ? held_of(h).fence : 0, resp3);
 	holder_number(out, "waiters", false, 0, resp3);
 }
 
@@ -232,7 +232,7 @@ static void ask_change(struct quorum_command *q, const struct hold *h, struct qu
 		ask->request = QUORUM_EXTEND;
 	} else {
 		ask->request = QUORUM_UNLOCK;
-		ask->lease_ms = h ? voted_lease_ms(h) : 0;
+		ask->lease_ms = h ? held_of(h).lease_ms : 0;
 		q->act = h ? QUORUM_ACT_RELEASE_OWN : QUORUM_ACT_RELEASE;
 	}
 }

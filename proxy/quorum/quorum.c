@@ -85,11 +85,9 @@ void quorum_on_answer(struct quorum *q, struct quorum_call *call, const struct q
 
 static void on_hold_renewed(void *slot, const struct quorum_result *r)
 {
-	enum vote vote = r->verdict == QUORUM_WON ? VOTE_YES : VOTE_UNKNOWN;
+	int result = r->verdict == QUORUM_WON ? 1 : -1;
 
-	if (r->is_gone)
-		vote = VOTE_NO;
-	if (renewal_voted(slot, vote, r->lock.good_until))
+	if (renewal_voted(slot, r->is_gone ? 0 : result, r->lock.good_until))
 		quorum_op_take_at_absent(r->op);
 }
 

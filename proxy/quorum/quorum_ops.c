@@ -122,9 +122,8 @@ static void op_end_by(struct quorum_op *op, enum quorum_verdict verdict)
 		.verdict = verdict,
 		.nanswered = quorum_nanswered(&op->votes, op->is_over),
 		.lock = {
-			.won = verdict == QUORUM_WON,
 			.waited = op->waited,
-			.fence = op->fence.token,
+			.fence = verdict == QUORUM_WON ? op->fence.token : 0,
 			.good_until = quorum_good_until(op->began, op->ask.lease_ms),
 			.value = buf_slice(&op->value),
 		},

@@ -154,6 +154,7 @@ TEST(what_redis_refuses_passes)
 		"EXPIREAT q:a 9223372036854775807",
 		"PEXPIREAT q:a 1.5",
 		"GET q:a more",
+		"PERSIST q:a more",
 	};
 	struct policy_fixture *f = *state;
 	struct quorum_command q;

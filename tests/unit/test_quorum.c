@@ -120,7 +120,8 @@ TEST(lock_is_got_when_a_majority_has_its_fencing_token)
 	assert_int_equal(f->result.lock.fence, 9);
 	assert_true(f->result.lock.good_until == quorum_good_until(1000, LEASE_MS));
 	assert_int_equal(
-		voted_fence(voted_find(f->holds, &f->owner, SLICE_LIT("key"), SLICE_NONE)), 9);
+		held_of(voted_find(f->holds, &f->owner, SLICE_LIT("key"), SLICE_NONE)).fence,
+		9);
 }
 
 /* The fixture's servers report a time of 1,000 seconds after 1970. */

@@ -142,7 +142,7 @@ TEST(late_renewal_does_not_count_after_extend)
 	hold = voted_find(f->holds, &f->owner, SLICE_LIT("key"), SLICE_LIT("me"));
 	assert_non_null(hold);
 	voted_extend(hold, f->now + 20, 20000);
-	assert_int_equal(voted_lease_ms(hold), 20000);
+	assert_int_equal(held_of(hold).lease_ms, 20000);
 	/* The renewal was sent before the extension: the servers did not have the lock
 	 * then. */
 	answer_all(f, -1);

@@ -426,13 +426,13 @@ void hold_apply(struct holds *h, struct hold_owner *o, struct lock_request *p, i
 void hold_apply_voted(struct holds *h, struct hold_owner *o, struct lock_request *p,
                       const struct voted_lock *v)
 {
-	const struct resp_reply reply = { .type = v->won ? ':' : '_',
-		                          .nil = !v->won,
+	const struct resp_reply reply = { .type = v->fence ? ':' : '_',
+		                          .nil = !v->fence,
 		                          .integer = v->fence };
 
 	if (v->waited)
 		lock_request_has_waited(p, timers_now(h->timers) - p->sent_at, false);
-	if (v->waited && v->won) {
+	if (v->waited && v->fence) {
 		refusals_waits(p, LOCK_DB_QUORUM);
 		refusals_waited(p, o, LOCK_DB_QUORUM, p->waited, WAIT_GRANTED);
 	}

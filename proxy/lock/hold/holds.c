@@ -333,16 +333,6 @@ struct slice voted_value(const struct hold *hold)
 	return token_slice(hold->value);
 }
 
-int64_t voted_lease_ms(const struct hold *hold)
-{
-	return hold->lease_ms;
-}
-
-long long voted_fence(const struct hold *hold)
-{
-	return hold->fence;
-}
-
 void voted_end(struct holds *h, struct slice key, struct slice value)
 {
 	struct hold *hold = hold_first(h, LOCK_DB_QUORUM, key);
@@ -609,7 +599,7 @@ void hold_owner_end(struct hold_owner *o, bool release)
 
 /* --- facts for SHOW and logs ------------------------------------------------------------- */
 
-static struct held held_of(const struct hold *hold)
+struct held held_of(const struct hold *hold)
 {
 	return (struct held){
 		.db = lock_id_db(hold->by_id.key),

@@ -261,20 +261,15 @@ struct voters {
 };
 void holds_set_voters(struct holds *h, const struct voters *voters);
 
-enum vote {
-	VOTE_YES, /* a majority of the servers has renewed the lock */
-	VOTE_NO, /* a majority of the servers does not have the lock any more */
-	VOTE_UNKNOWN, /* no answer has a majority */
-};
-/* Ends a renewal, and frees `slot`; releases a lock that is lost. Returns true if the lock was
- * renewed. */
-bool renewal_voted(struct hold **slot, enum vote vote, double good_until);
+/* Ends a renewal, and frees `slot`; releases a lock that is lost. `result`: of a majority. 1:
+ * it has renewed the lock; 0: it does not have the lock any more; -1: no answer has a majority.
+ * Returns true if the lock was renewed. */
+bool renewal_voted(struct hold **slot, int result, double good_until);
 
 /* The servers' answer to a command that takes a lock. */
 struct voted_lock {
-	bool won; /* a majority has granted the lock */
 	bool waited; /* hasp has tried more than once */
-	int64_t fence; /* the fencing token */
+	int64_t fence; /* the fencing token; 0: no majority has granted the lock */
 	double good_until; /* end of the lease */
 	struct slice value; /* the lock's value at the servers */
 };
@@ -288,8 +283,6 @@ void hold_apply_voted(struct holds *h, struct hold_owner *o, struct lock_request
 struct hold *voted_find(struct holds *h, const struct hold_owner *o, struct slice key,
                         struct slice token);
 struct slice voted_value(const struct hold *hold);
-int64_t voted_lease_ms(const struct hold *hold);
-long long voted_fence(const struct hold *hold);
 /* LOCK.EXTEND has succeeded: sets the lease, which never gets shorter. From now on hasp renews
  * the hold only if its rule has `renew = yes`. */
 void voted_extend(struct hold *hold, double good_until, int64_t lease_ms);
@@ -324,6 +317,7 @@ struct held {
 	bool renewed; /* hasp renews the hold */
 };
 
+struct held held_of(const struct hold *hold);
 /* Finds the hold of the lock by `token`, with the latest `learnt_at` if there are several.
  * False: there is none. `fence`: the lock's fencing token in Redis; 0: any. A hold of an
  * earlier acquisition has a smaller token. (An MLOCK of a lock that the owner had has a greater

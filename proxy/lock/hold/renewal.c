@@ -435,7 +435,7 @@ static void renew_voted(struct hold *hold)
 	v->renew(v->arg, lock_id_key(hold->by_id.key), voted_value(hold), hold->lease_ms, slot);
 }
 
-bool renewal_voted(struct hold **slot, enum vote vote, double good_until)
+bool renewal_voted(struct hold **slot, int result, double good_until)
 {
 	struct hold *hold = *slot;
 	double now, again;
@@ -448,9 +448,9 @@ bool renewal_voted(struct hold **slot, enum vote vote, double good_until)
 	renewal_set_state(hold, HOLD_RENEWED);
 	if (now >= hold->good_until) {
 		renewal_on_timer(&hold->timer, now);
-	} else if (vote == VOTE_NO) {
+	} else if (result == 0) {
 		renewal_gone(hold, false, true);
-	} else if (vote == VOTE_UNKNOWN) {
+	} else if (result < 0) {
 		timer_start(hold_table(hold)->timers, &hold->timer, renewal_on_timer,
 		            again < hold->good_until ? again : hold->good_until, 0);
 	} else {
