@@ -66,7 +66,7 @@ void quorum_on_down(struct quorum *q, size_t server)
 	q->peers[server].up = false;
 }
 
-void quorum_on_answer(struct quorum *q, struct quorum_call *call, const struct quorum_answer *a)
+void quorum_on_answer(struct quorum *q, struct quorum_call *call, const redisReply *reply)
 {
 	size_t server = call->server;
 	struct quorum_peer *p = &q->peers[server];
@@ -76,7 +76,7 @@ void quorum_on_answer(struct quorum *q, struct quorum_call *call, const struct q
 	if (p->ninflight)
 		p->ninflight--;
 	p->quiet_since = now;
-	call->fn(call, a);
+	call->fn(call, reply);
 	if (was_silent && p->up)
 		quorum_releases_resend(q, server);
 }

@@ -22,6 +22,7 @@
 #ifndef HASP_QUORUM_QUORUM_H
 #define HASP_QUORUM_QUORUM_H
 
+#include <hiredis/hiredis.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -39,22 +40,10 @@ struct quorum_op;
 
 #define QUORUM_RUN_ID_SIZE 48
 
-enum quorum_answer_kind {
-	QUORUM_INTEGER, /* the integer `n` */
-	QUORUM_ROW, /* an array of `text` and `n` */
-	QUORUM_NIL,
-	QUORUM_FAILED, /* an error, or the server's connection was lost */
-};
-
-struct quorum_answer {
-	enum quorum_answer_kind kind;
-	int64_t n;
-	struct slice text;
-};
-
 /* A script call that the server has not answered yet. */
 struct quorum_call {
-	void (*fn)(struct quorum_call *call, const struct quorum_answer *a);
+	/* Gets the reply; NULL: the server's connection was lost. */
+	void (*fn)(struct quorum_call *call, const redisReply *reply);
 	size_t server; /* index of the server in quorum_opts.addresses */
 	struct list node; /* opts.send() may use it until the call is answered */
 };
@@ -100,10 +89,9 @@ void quorum_tick(struct quorum *q);
 /* A server is connected and has reported its run_id and uptime (in seconds) by INFO. Returns
  * the seconds until the server votes; 0: it votes at once. */
 double quorum_on_up(struct quorum *q, size_t server, const char *run_id, int64_t uptime);
-/* After this, the caller must answer the calls in flight as QUORUM_FAILED. */
+/* After this, the caller must answer the calls in flight by NULL. */
 void quorum_on_down(struct quorum *q, size_t server);
-void quorum_on_answer(struct quorum *q, struct quorum_call *call,
-                      const struct quorum_answer *a);
+void quorum_on_answer(struct quorum *q, struct quorum_call *call, const redisReply *reply);
 
 /* --- quorum_ops.c: one request ------------------------------------------------------------ */
 

@@ -51,7 +51,7 @@ bool quorum_peer_call(struct quorum *q, size_t server, enum script_id script, st
                       struct slice value, const int64_t *numbers, size_t n,
                       struct quorum_call *call);
 
-typedef void quorum_released_fn(void *arg, size_t server, const struct quorum_answer *a);
+typedef void quorum_released_fn(void *arg, size_t server, const redisReply *reply);
 
 /* Frees the lock that has `value` under `key` at the servers in `among` (bits). If a server is
  * down, hasp sends it the release when it is up again, until twice the lease has passed. `fn`

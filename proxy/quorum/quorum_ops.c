@@ -139,7 +139,7 @@ static void op_end_by(struct quorum_op *op, enum quorum_verdict verdict)
 
 /* --- asking ------------------------------------------------------------------------------- */
 
-static void op_on_answer(struct quorum_call *call, const struct quorum_answer *a);
+static void op_on_answer(struct quorum_call *call, const redisReply *reply);
 static void op_on_timer(struct timer *t, double now);
 
 static void op_ask(struct quorum_op *op, size_t server, enum script_id script,
@@ -293,13 +293,14 @@ static void op_granted(struct quorum_op *op)
 
 /* --- UNLOCK, LOCK.EXTEND ------------------------------------------------------------------ */
 
-static void op_on_released(void *arg, size_t server, const struct quorum_answer *a)
+static void op_on_released(void *arg, size_t server, const redisReply *r)
 {
 	struct quorum_op *op = arg;
 
-	if (!quorum_peer_counts(op->q, server, op_now(op)) || a->kind != QUORUM_INTEGER)
+	if (!quorum_peer_counts(op->q, server, op_now(op)) || !r ||
+	    r->type != REDIS_REPLY_INTEGER)
 		op->votes.nfailed++;
-	else if (a->n > 0)
+	else if (r->integer > 0)
 		op->votes.nyes++;
 	else
 		op->votes.nno++;
@@ -405,29 +406,41 @@ static void op_on_timer(struct timer *t, double now)
 		op_proceed(op, true);
 }
 
-static void op_count_answer(struct quorum_op *op, size_t server, const struct quorum_answer *a)
+/* Reads a reply of quorum_read.lua: the value and its expiry, or nil. */
+static bool op_read_row(struct quorum_row *row, const redisReply *r)
+{
+	if (r->type == REDIS_REPLY_NIL)
+		return true;
+	if (r->type != REDIS_REPLY_ARRAY || r->elements != 2 ||
+	    r->element[0]->type != REDIS_REPLY_STRING ||
+	    r->element[1]->type != REDIS_REPLY_INTEGER)
+		return false;
+	buf_append(&row->value, slice_of(r->element[0]->str, r->element[0]->len));
+	row->ttl_ms = r->element[1]->integer;
+	return true;
+}
+
+static void op_count_answer(struct quorum_op *op, size_t server, const redisReply *r)
 {
 	uint32_t bit = UINT32_C(1) << server;
 
-	if (a->kind == QUORUM_FAILED) {
-		op->votes.nfailed++;
-	} else if (op->step == OP_READ) {
+	if (r && op->step == OP_READ && op_read_row(&op->rows[server], r)) {
 		op->votes.nyes++;
-		buf_append(&op->rows[server].value, a->text);
-		op->rows[server].ttl_ms = a->n;
-	} else if (a->n > 0) {
+	} else if (!r || op->step == OP_READ || r->type != REDIS_REPLY_INTEGER) {
+		op->votes.nfailed++;
+	} else if (r->integer > 0) {
 		op->votes.nyes++;
 		op->yes |= bit;
 		if (op->step == OP_TAKE)
-			op->proposals[server] = a->n;
+			op->proposals[server] = r->integer;
 	} else {
 		op->votes.nno++;
-		if (a->n < 0)
+		if (r->integer < 0)
 			op->absent |= bit;
 	}
 }
 
-static void op_on_answer(struct quorum_call *call, const struct quorum_answer *a)
+static void op_on_answer(struct quorum_call *call, const redisReply *reply)
 {
 	struct op_call *c = container_of(call, struct op_call, call);
 	struct quorum_op *op = c->op;
@@ -437,7 +450,7 @@ static void op_on_answer(struct quorum_call *call, const struct quorum_answer *a
 	free(c);
 	op->ndue--;
 	if (is_current) {
-		op_count_answer(op, server, a);
+		op_count_answer(op, server, reply);
 		op_proceed(op, false);
 	} else if (op->step == OP_ENDED && op->ndue == 0) {
 		op_free(op);

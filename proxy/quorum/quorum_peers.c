@@ -113,7 +113,7 @@ static void release_end(struct quorum_release *r)
 		release_free(r);
 }
 
-static void release_on_answer(struct quorum_call *call, const struct quorum_answer *a)
+static void release_on_answer(struct quorum_call *call, const redisReply *reply)
 {
 	struct quorum_call_of_release *c = container_of(call, struct quorum_call_of_release,
 	                                                call);
@@ -121,11 +121,11 @@ static void release_on_answer(struct quorum_call *call, const struct quorum_answ
 	uint32_t bit = UINT32_C(1) << call->server;
 
 	r->sent &= ~bit;
-	if (a->kind == QUORUM_INTEGER)
+	if (reply && reply->type == REDIS_REPLY_INTEGER)
 		r->acked |= bit;
 	r->sent |= IN_CALLBACK;
 	if (r->fn)
-		r->fn(r->arg, call->server, a);
+		r->fn(r->arg, call->server, reply);
 	r->sent &= ~IN_CALLBACK;
 	/* `fn` may have made a new release, and so dropped this one: see RELEASES_MAX. */
 	if (!r->is_over && r->acked == all_servers(r->q))

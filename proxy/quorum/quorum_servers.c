@@ -32,33 +32,10 @@ struct quorum_servers {
 
 /* --- answers ------------------------------------------------------------------------------ */
 
-static struct quorum_answer answer_of(const redisReply *r)
-{
-	struct quorum_answer a = { .kind = QUORUM_FAILED };
-
-	if (!r)
-		return a;
-	if (r->type == REDIS_REPLY_INTEGER)
-		a = (struct quorum_answer){ .kind = QUORUM_INTEGER, .n = r->integer };
-	else if (r->type == REDIS_REPLY_NIL)
-		a.kind = QUORUM_NIL;
-	else if (r->type == REDIS_REPLY_ARRAY && r->elements == 2 &&
-	         r->element[0]->type == REDIS_REPLY_STRING &&
-	         r->element[1]->type == REDIS_REPLY_INTEGER)
-		a = (struct quorum_answer){
-			.kind = QUORUM_ROW,
-			.n = r->element[1]->integer,
-			.text = slice_of(r->element[0]->str, (size_t)r->element[0]->len),
-		};
-	return a;
-}
-
 static void quorum_server_fail_calls(struct quorum_server *s)
 {
-	const struct quorum_answer lost = { .kind = QUORUM_FAILED };
-
 	list_shift_each (struct quorum_call, call, &s->calls, node)
-		quorum_on_answer(s->all->q, call, &lost);
+		quorum_on_answer(s->all->q, call, NULL);
 }
 
 static void quorum_server_ended(struct quorum_server *s, enum link_end end, const char *reason)
@@ -123,10 +100,8 @@ static void quorum_server_on_reply(void *owner, void *tag, redisReply **reply)
 		if (*reply && (*reply)->type == REDIS_REPLY_ERROR && !needs_no_password(*reply))
 			quorum_server_refused(s, (*reply)->str);
 	} else if (call) {
-		struct quorum_answer a = answer_of(*reply);
-
 		list_remove(&call->node);
-		quorum_on_answer(s->all->q, call, &a);
+		quorum_on_answer(s->all->q, call, *reply);
 	} else if (*reply) {
 		quorum_server_on_info(s, *reply);
 	} else {

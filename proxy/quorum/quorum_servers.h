@@ -30,7 +30,7 @@ typedef void quorum_servers_fn(void *arg, const char *quorum, const char *addres
 void quorum_servers_each(const struct quorum_servers *s, quorum_servers_fn *fn, void *arg);
 /* Frees connections that ended in this loop iteration. */
 void quorum_servers_reap(struct quorum_servers *s);
-/* Closes the connections; the calls in flight get the answer QUORUM_FAILED. */
+/* Closes the connections; the calls in flight get the answer NULL. */
 void quorum_servers_stop(struct quorum_servers *s);
 void quorum_servers_free(struct quorum_servers *s);
 

@@ -2,6 +2,7 @@
 #include "tests/unit/quorum_fixture.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "tests/unit/testing.h"
 
@@ -61,31 +62,37 @@ int quorum_fixture_setup(void **state)
 	return 0;
 }
 
-void answer_one(struct fake_quorum *f, size_t server, const struct quorum_answer *a)
+void answer_one(struct fake_quorum *f, size_t server, const redisReply *reply)
 {
 	struct list *node = list_shift(&f->calls[server]);
 
 	assert_non_null(node);
-	quorum_on_answer(f->q, container_of(node, struct quorum_call, node), a);
+	quorum_on_answer(f->q, container_of(node, struct quorum_call, node), reply);
 }
 
 void answer_number(struct fake_quorum *f, size_t server, int64_t n)
 {
-	answer_one(f, server, &(struct quorum_answer){ .kind = QUORUM_INTEGER, .n = n });
+	answer_one(f, server, &(redisReply){ .type = REDIS_REPLY_INTEGER, .integer = n });
 }
 
 void answer_row(struct fake_quorum *f, size_t server, const char *value)
 {
+	redisReply text = { .type = REDIS_REPLY_STRING,
+		            .str = (char *)value,
+		            .len = strlen(value) };
+	redisReply ttl = { .type = REDIS_REPLY_INTEGER, .integer = 5000 };
+
 	answer_one(f, server,
-	           &(struct quorum_answer){
-			   .kind = QUORUM_ROW, .n = 5000, .text = slice_str(value) });
+	           &(redisReply){ .type = REDIS_REPLY_ARRAY,
+	                          .elements = 2,
+	                          .element = (redisReply *[]){ &text, &ttl } });
 }
 
 void go_down(struct fake_quorum *f, size_t server)
 {
 	quorum_on_down(f->q, server);
 	while (!list_empty(&f->calls[server]))
-		answer_one(f, server, &(struct quorum_answer){ .kind = QUORUM_FAILED });
+		answer_one(f, server, NULL);
 }
 
 int quorum_fixture_teardown(void **state)

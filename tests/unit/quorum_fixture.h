@@ -47,7 +47,7 @@ int quorum_fixture_setup(void **state);
 int quorum_fixture_teardown(void **state);
 
 /* The server answers its oldest call. */
-void answer_one(struct fake_quorum *f, size_t server, const struct quorum_answer *a);
+void answer_one(struct fake_quorum *f, size_t server, const redisReply *reply);
 void answer_number(struct fake_quorum *f, size_t server, int64_t n);
 /* A row with this value and 5000 ms left. */
 void answer_row(struct fake_quorum *f, size_t server, const char *value);

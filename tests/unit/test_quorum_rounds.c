@@ -124,7 +124,7 @@ TEST(late_read_without_the_lock_does_not_refuse_extend)
 	for (size_t i = 0; i < 3; i++)
 		answer_row(f, i, MINE);
 	for (size_t i = 3; i < SERVERS; i++)
-		answer_one(f, i, &(struct quorum_answer){ .kind = QUORUM_NIL });
+		answer_one(f, i, &(redisReply){ .type = REDIS_REPLY_NIL });
 	answer_number(f, 0, 0);
 	assert_false(f->is_done);
 	for (size_t i = 1; i < 4; i++)
@@ -192,7 +192,7 @@ TEST(lock_that_is_granted_again_replaces_the_earlier_hold)
 
 static void answer_error(struct fake_quorum *f, size_t server)
 {
-	answer_one(f, server, &(struct quorum_answer){ .kind = QUORUM_FAILED });
+	answer_one(f, server, &(redisReply){ .type = REDIS_REPLY_ERROR });
 }
 
 TEST(release_that_a_majority_answers_by_an_error_is_not_refused)
