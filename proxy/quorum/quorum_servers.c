@@ -26,7 +26,7 @@ struct quorum_server {
 struct quorum_servers {
 	struct quorum *q;
 	const struct quorum_opts *opts; /* of `q` */
-	const char *user, *password;
+	struct link_login login;
 	struct quorum_server v[QUORUM_PEERS_MAX];
 };
 
@@ -83,23 +83,13 @@ static void quorum_server_on_info(struct quorum_server *s, const redisReply *r)
 
 /* --- the link ----------------------------------------------------------------------------- */
 
-/* True if AUTH failed because the default user of the server needs no password. */
-static bool needs_no_password(const redisReply *r)
-{
-	return slice_starts(slice_of(r->str, r->len),
-	                    SLICE_LIT("ERR AUTH <password> called without any password"));
-}
-
-/* `tag`: the answered call; NULL for INFO; `owner` for AUTH. */
+/* `tag`: the answered call; NULL for INFO. */
 static void quorum_server_on_reply(void *owner, void *tag, redisReply **reply)
 {
 	struct quorum_server *s = owner;
 	struct quorum_call *call = tag;
 
-	if (tag == s) {
-		if (*reply && (*reply)->type == REDIS_REPLY_ERROR && !needs_no_password(*reply))
-			quorum_server_refused(s, (*reply)->str);
-	} else if (call) {
+	if (call) {
 		list_remove(&call->node);
 		quorum_on_answer(s->all->q, call, *reply);
 	} else if (*reply) {
@@ -120,11 +110,8 @@ static const struct own_conn_ops quorum_server_conn_ops = { quorum_server_on_rep
 static void quorum_server_connect(void *arg)
 {
 	struct quorum_server *s = arg;
-	const struct quorum_servers *all = s->all;
 
-	own_conn_open(&s->conn, &s->links, NULL);
-	if (all->password)
-		own_conn_send_auth(&s->conn, all->user, all->password, s);
+	own_conn_open(&s->conn, &s->links, &s->all->login);
 	own_conn_send_words(&s->conn, (const char *[]){ "INFO", "server" }, 2, NULL);
 }
 
@@ -153,8 +140,7 @@ struct quorum_servers *quorum_servers_new(const char *user, const char *password
 {
 	struct quorum_servers *all = xcalloc(1, sizeof(*all));
 
-	all->user = user;
-	all->password = password;
+	all->login = (struct link_login){ .proto = 2, .user = user, .password = password };
 	return all;
 }
 
