@@ -34,7 +34,7 @@ TEST(test_inline_calls_carry_the_text)
 
 	rewrite_as("DEL k", &rule, (struct rewrite_opts){ .eval = true });
 	assert_true(out_has("*12\r\n$4\r\nEVAL\r\n$"));
-	assert_true(out_has("redis.pcall(command, lock, side, "));
+	assert_true(out_has("redis_pcall(command, lock, side, "));
 	assert_int_equal(call.script, SCRIPT_DEL);
 	assert_true(buf_len(&out) > s->text.n);
 }

@@ -11,13 +11,13 @@
 --          handed off those whose last hold this was. A lock whose hold had ended does not count
 -- layout   Redisson's RLock, with its message to its waiters, or go-zero's RedisLock; or a
 --          semaphore (see count_places()), or a read-write lock (see rw.lua)
+-- include answer_ended
 -- include count_holds
 -- include drop_rw
 -- include end_place
 -- include forget_try
 -- include hand_off
 -- include hand_off_places
--- include has_ended
 -- include left_rw
 -- include notify_redisson
 -- include rw_field
@@ -25,8 +25,9 @@ local counter = KEYS[#KEYS]
 local token, layout_type = unpack(ARGV, 2)
 
 -- Returns true if the hold of the lock KEYS[i] that the MUNLOCK gives back had ended before.
-local function is_kept(i, kind)
-	return has_ended(KEYS[i + 1], KEYS[i + 3], token, kind, ARGV[(i - 1) / 4 + 4])
+local function is_kept(i, layout)
+	local given_back = ARGV[(i - 1) / 4 + 4]
+	return given_back and answer_ended(KEYS[i + 1], KEYS[i + 3], token, layout, given_back) == 0
 end
 
 -- The usual case: no client waits, and these are the owner's only holds.

@@ -18,11 +18,11 @@
 --          all holds of this owner, which only one connection can be
 -- ARGV[5]  'tell', or '' or nothing
 -- ARGV[6]  if several connections may be this owner: the ticket of the acquisition whose hold is
---          given back, and its last fence (see has_ended()); '': not known (see forget_try())
+--          given back, and its last fence (see answer_ended()); '': not known (see forget_try())
 --
 -- returns  1: released (and handed off to the first waiter), or one hold of several released;
 --          0: this owner does not have the lock, or the hold that is given back had ended before (see
---          has_ended()); if another owner has it, with 'tell': REFUSED 0 1, and
+--          answer_ended()); if another owner has it, with 'tell': REFUSED 0 1, and
 --          that owner's token; to a short call, BUSY: the script has done nothing, because clients
 --          wait for the lock
 -- layout   Redisson's RLock, with its message to its waiters, or go-zero's RedisLock; or a
@@ -34,26 +34,24 @@
 -- include forget_try
 -- include hand_off
 -- include hand_off_places
--- include has_ended
 -- include holder_of
 -- include left_rw
 -- include notify_redisson
 -- include rw_field
 local lock, record, queue, counter, side = unpack(KEYS)
 local is_short = #ARGV <= 3
-local token, layout_type, ticket, tell, given_back = unpack(ARGV, is_short and 1 or 2)
+local token, layout, ticket, tell, given_back = unpack(ARGV, is_short and 1 or 2)
 if is_short then
-	layout_type, ticket, tell, given_back = layout_type or 'hash', '', 'tell', ticket
-	if has_ended(record, side, token, layout_type, given_back) then
-		return 0
+	layout, ticket, tell, given_back = layout or 'hash', '', 'tell', ticket
+	if given_back then
+		-- paste answer_ended
 	end
 	-- (As Redisson does, adds no braces to a name that has an opening brace.)
 	local open, close = '{', '}'
 	if lock:find('{', 1, true) then
 		open, close = '', ''
 	end
-	local timeout = layout_type == 'm'
-		and open .. lock .. close .. ':' .. token .. ':rwlock_timeout:1'
+	local timeout = layout == 'm' and open .. lock .. close .. ':' .. token .. ':rwlock_timeout:1'
 	-- break release_past_queue: local present = timeout and 2 or 0
 	local present = timeout and redis.pcall('EXISTS', timeout, timeout, queue)
 		or redis.call('EXISTS', queue)
@@ -62,15 +60,15 @@ if is_short then
 	end
 	-- The usual case: this is the only hold of the only owner. Do not check for other layouts.
 	local held, is_last
-	if layout_type == 'hash' then
+	if layout == 'hash' then
 		held = redis.pcall('HMGET', lock, token, 'mode')
 		is_last = held[1] == '1' and held[2] ~= 'read' and held[2] ~= 'write'
-	elseif layout_type == 'string' then
+	elseif layout == 'string' then
 		is_last = redis.pcall('GET', lock) == token
-	elseif layout_type == 'zset' then
+	elseif layout == 'zset' then
 		held = redis.pcall('ZRANGE', lock, '0', '1')
 		is_last = held[1] == token and not held[2] and redis.pcall('HEXISTS', record, token) == 1
-	elseif layout_type == 'x' then
+	elseif layout == 'x' then
 		held = redis.pcall('HMGET', lock, 'mode', token .. ':write', token)
 		is_last = held[1] == 'write' and held[2] == '1' and not held[3]
 	elseif present == 2 then
@@ -88,24 +86,25 @@ if is_short then
 		if type(reply) == 'table' then
 			return redis.status_reply('BUSY')
 		end
-		if layout_type ~= 'string' and layout_type ~= 'zset' then
-			local prefix = layout_type == 'hash' and 'redisson_lock__channel:' or 'redisson_rwlock:'
-			local channel, message = prefix .. open .. lock .. close, layout_type == 'x' and '1' or '0'
+		if layout ~= 'string' and layout ~= 'zset' then
+			local prefix = layout == 'hash' and 'redisson_lock__channel:' or 'redisson_rwlock:'
+			local channel, message = prefix .. open .. lock .. close, layout == 'x' and '1' or '0'
 			-- paste announce
 		end
 		return 1
 	end
-	if layout_type ~= 'hash' and layout_type ~= 'string' then
-		layout_type = ''
+	if layout ~= 'hash' and layout ~= 'string' then
+		layout = ''
 	end
 	side = side or record
 end
-local holds, layout = count_holds(lock, record, token, layout_type)
+local holds
+holds, layout = count_holds(lock, record, token, layout)
 if not holds then
 	return layout
 end
-if holds > 0 and has_ended(record, side, token, layout, given_back) then
-	return 0
+if holds > 0 and given_back then
+	-- paste answer_ended
 end
 -- break release_by_anybody: if false then
 if holds == 0 then
@@ -134,7 +133,7 @@ if layout == 'm' or layout == 'x' then
 		left = drop_rw(lock, record, side, token, layout) and (left or layout) or left
 		dropped = dropped + 1
 		if ticket == '*' then
-			holds, layout = count_holds(lock, record, token, layout_type)
+			holds, layout = count_holds(lock, record, token, '')
 		end
 	until ticket ~= '*' or (holds or 0) == 0 or dropped == 10000
 	if left then

@@ -43,37 +43,33 @@ local function recorded_fence(record, token)
 	end
 end
 
--- Returns true if the hold that an UNLOCK of a verbs' lock gives back has ended before. The owner
--- has then acquired the lock again after that hold's lease, or hasp has undone the try (see
--- undo_try()). `given_back` is "TICKET LAST_FENCE". LAST_FENCE is the greatest fencing token that
--- an acquisition before the end of that lease can have. Without LAST_FENCE, the result is false.
--- `kind`: 'hash', 'string', 'zset', or a side of a read-write lock.
--- include rw_field
-local function has_ended(record, side, token, kind, given_back)
-	local ticket, last_fence
-	if given_back then
-		ticket, last_fence = given_back:match('^(%S+) (%d+)$')
+-- Returns 0, which answers an UNLOCK of a verbs' lock, if the hold that it gives back has ended
+-- before. The owner has then acquired the lock again after that hold's lease, or hasp has undone the
+-- try (see undo_try()). `given_back` is "TICKET LAST_FENCE". LAST_FENCE is the greatest fencing token
+-- that an acquisition before the end of that lease can have. Without LAST_FENCE, returns nothing.
+-- `layout`: 'hash', 'string', 'zset', or a side of a read-write lock. (UNLOCK's common path defines
+-- no function, so the field is named here, as by rw_field().)
+local function answer_ended(record, side, token, layout, given_back)
+	local try, last_fence = given_back:match('^(%S+) (%d+)$')
+	-- break release_late: if false then
+	if last_fence then
+		local note
+		if layout == 'hash' or layout == 'string' then
+			note = redis.pcall('GET', record)
+			note = type(note) == 'string' and note:sub(1, #token + 1) == token .. ' '
+				and note:sub(#token + 2)
+		else
+			note = redis.pcall('HGET', record, layout == 'x' and token .. ':write' or token)
+		end
+		local recorded, first
+		if type(note) == 'string' then
+			recorded, first = note:match('^(%d+) (.+)$')
+		end
+		if recorded and tonumber(recorded) > tonumber(last_fence)
+			or first ~= try and type(redis.pcall('ZSCORE', side, '- ' .. try)) == 'string' then
+			return 0
+		end
 	end
-	-- break release_late: if true then
-	if not last_fence then
-		return false
-	end
-	local note
-	if kind == 'hash' or kind == 'string' then
-		note = redis.pcall('GET', record)
-		note = type(note) == 'string' and note:sub(1, #token + 1) == token .. ' '
-			and note:sub(#token + 2)
-	else
-		note = redis.pcall('HGET', record, rw_field(token, kind))
-	end
-	local recorded, first
-	if type(note) == 'string' then
-		recorded, first = note:match('^(%d+) (.+)$')
-	end
-	if recorded and tonumber(recorded) > tonumber(last_fence) then
-		return true
-	end
-	return first ~= ticket and type(redis.pcall('ZSCORE', side, '- ' .. ticket)) == 'string'
 end
 
 -- Writes the record of a verbs' lock: token, fencing token (its digits), ticket of the acquisition.

@@ -48,7 +48,7 @@ end
 
 -- Notes in the sidecar that the try was undone, while its owner has other holds. An UNLOCK of the
 -- undone hold may come later, over a connection that broke. It must not end another hold of the
--- owner (see has_ended()). An owner that is one connection needs no note: its UNLOCK names no
+-- owner (see answer_ended()). An owner that is one connection needs no note: its UNLOCK names no
 -- acquisition. (A note could also make the sidecar outlive the lock, because a short UNLOCK may not
 -- name the sidecar.)
 -- include add_hold
