@@ -92,8 +92,8 @@ static void note_full(struct admin *a, const struct peer_place *closed)
 		            dropped);
 }
 
-/* Returns the place of a client that has hung up while it awaits an answer; NULL: there is
- * none. */
+/* Finds a client that has hung up before its answer came. Returns the place that the client
+ * takes; NULL: no client has hung up. */
 static struct peer_place *find_hung_up(struct admin *a)
 {
 	list_each (struct console, c, &a->consoles, place.node) {

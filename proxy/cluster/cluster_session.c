@@ -235,7 +235,8 @@ static size_t session_pass_bad(struct cluster_session *s, const char *p, size_t 
 	return used;
 }
 
-/* Takes the request at `p`. Returns its length, or how many bytes were forwarded. */
+/* Takes the request at `p`. Returns how many bytes it took: the whole request, or the part that
+ * was forwarded. */
 static size_t session_take_request(struct cluster_session *s, const char *p, size_t n)
 {
 	struct request_args *args = &s->cluster->args;

@@ -16,12 +16,12 @@
 enum plan_kind {
 	PLAN_HOME, /* the client's home node: the request names no key */
 	PLAN_SLOT, /* the node that serves `slot` */
-	PLAN_CROSSSLOT, /* no node: the keys are in several slots (plan_crossslot) */
+	PLAN_CROSSSLOT, /* goes to no node: its keys are in several slots (plan_crossslot) */
 	PLAN_SPLIT, /* one part for each slot, with the keys of the slot: merge.h */
 	PLAN_MALFORMED, /* as PLAN_SLOT: an MSET without its last value, which Redis refuses */
 	PLAN_EACH, /* all primaries */
 	PLAN_SCAN, /* the primary that the request's cursor names: scan_cursor.h */
-	PLAN_DISABLED, /* no node: the command is about the cluster (plan_disabled) */
+	PLAN_DISABLED, /* goes to no node: the command manages the cluster (plan_disabled) */
 };
 
 struct plan {

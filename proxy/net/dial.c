@@ -250,8 +250,8 @@ static void dial_on_resolved(void *arg, struct addrinfo *ai, int error)
 	try_next(d);
 }
 
-/* Ends a dial that timed out. Also ends one that failed at once, because dial_start() and
- * dial_refuse() must not call `done`. */
+/* Ends a dial that timed out. A dial that failed at once ends here, too: dial_start() and
+ * dial_refuse() only start the timer, because they must not call `done` themselves. */
 static void dial_on_timer(void *arg)
 {
 	struct dial *d = arg;

@@ -246,9 +246,9 @@ static bool decide_exec(struct context *x, struct decision *d)
 		return false;
 	case GUARD_BLOCK_UNCLEAR:
 		*d = refuse_unfollowed(
-			x, "ERR hasp: a transaction with guarded keys may not use SELECT, too "
-			   "many such keys, guards of both strategies, or commands that hasp "
-			   "does not know yet: nothing was written");
+			x, "ERR hasp: nothing was written: a transaction with guarded keys may "
+			   "not contain SELECT, more than 1023 guarded keys, keys of guards "
+			   "with different strategies, or commands that hasp does not know");
 		return true;
 	case GUARD_BLOCK_OP:
 		break;

@@ -445,9 +445,10 @@ int listeners_open_console(struct listeners *l, const struct config *config,
 		if (listeners_open_entry(l, &entry, inherited_fds) < 0)
 			return -1;
 		if (!config->admin_password && listeners_is_for_all(&entry))
-			return listeners_fail(entry.address,
-			                      "each user of this machine may open it; expected "
-			                      "SocketMode=0600, or a password");
+			return listeners_fail(
+				entry.address,
+				"every user of this machine can connect to it; expected "
+				"SocketMode=0600, or a password");
 	}
 	return 0;
 }

@@ -423,8 +423,9 @@ void watcher_begin(struct watcher *w)
 	watcher_ask_next(w);
 }
 
-/* Begins a round when enough time has passed since the last one: workers call watcher_ask() for
- * each lost link. During a round, does nothing: the end of the round handles the alarm. */
+/* Begins a round as soon as the pause after the last one is over: workers call watcher_ask()
+ * for each lost link, so alarms may be frequent. During a round, does nothing: an alarm that
+ * comes meanwhile begins another round after this one. */
 void watcher_begin_soon(struct watcher *w)
 {
 	double pause = w->settings.master ? AGAIN_SECONDS : ADDRESS_AGAIN_SECONDS;

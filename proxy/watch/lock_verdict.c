@@ -279,8 +279,9 @@ static enum owner_open why_open(const struct lock_verdict *v, const struct lock_
 	return v->hopped && v->hopped * HOPS_SHARE < v->own ? OPEN_RARE : OPEN_NONE;
 }
 
-/* True if connections often close while they have a lock, and others release it: then the
- * connection is not the owner. hasp does not know what those connections have in common. */
+/* True if connections often close while they have a lock, and other connections release that
+ * lock. Then a connection is no owner, and hasp does not know what else the owner's connections
+ * have in common. */
 static bool is_handed_on(const struct lock_verdict *v, const struct lock_sums *l)
 {
 	return strcmp(v->owner, "value") != 0 &&

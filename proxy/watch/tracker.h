@@ -122,7 +122,7 @@ enum tracker_gone { TRACKER_GONE, TRACKER_WAS_GONE, TRACKER_MAY_BE_GONE };
 void tracker_deleted(const struct tracker_act *a, enum tracker_gone gone);
 /* A command of any other kind wrote to a lock of an observed rule. */
 void tracker_changed(const struct tracker_act *a);
-/* A call of a script that names the key. */
+/* A call of a script, with the key among the call's KEYS. */
 struct tracker_script {
 	uint64_t id; /* identifies the script */
 	const uint64_t *args; /* hashes of the first arguments */

@@ -305,8 +305,9 @@ static void note_value(struct lock_sums *l, uint64_t value)
 	*slot = value;
 }
 
-/* True if the hold has probably expired, but another thread that uses the owner's connection
- * may still use the hold's value. The tracker keeps such a hold, to notice that. */
+/* True if the hold has probably expired, but another thread with the same connection may still
+ * use the hold's value, for example to release the lock. The tracker keeps such a hold, so that
+ * it notices the late use. */
 static bool may_come_late(const struct held_lock *h, uint64_t value, double now)
 {
 	return h->state == HOLD_HELD && h->value && h->value != value && !h->lapsed &&

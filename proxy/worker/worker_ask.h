@@ -54,10 +54,10 @@ struct worker_answers {
  * copy of the caller's bytes, which the step may change. */
 typedef bool worker_step_fn(const struct worker_view *w, void *arg, struct worker_answer *a);
 
-/* Makes each worker call `step` until it returns true, and waits for the answers, except those
- * of workers that have taken no step for `timeout_ms`. `arg`: `size` bytes to copy for each
- * worker; NULL: none. Returns the number of workers that have answered. Always call
- * worker_answers_fini() afterwards.
+/* Makes each worker call `step` until `step` returns true: then the worker has answered. Waits
+ * for the answers, but not for a worker that has taken no step for `timeout_ms`. `arg`: `size`
+ * bytes to copy for each worker; NULL: none. Returns the number of workers that have answered.
+ * Always call worker_answers_fini() afterwards.
  *
  * Call it from any thread but a worker's, after worker_start() of all workers and before the
  * first of them is joined. */

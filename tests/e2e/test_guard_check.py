@@ -405,7 +405,7 @@ def test_transaction_with_guards_of_both_strategies_is_refused(share_hasp, plain
     with hasp.connect() as one:
         one.call("GET", KEY)
         assert b"strategies" in one.call("MSET", KEY, 1, "lock:1", 1)
-        assert b"both strategies" in transact(one, ("SET", KEY, 1), ("SET", "lock:1", 1))[-1]
+        assert b"different strategies" in transact(one, ("SET", KEY, 1), ("SET", "lock:1", 1))[-1]
         assert not plain.exists(KEY, "lock:1")
         assert one.call("SET", KEY, 1) == OK
 

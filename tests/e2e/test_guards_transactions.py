@@ -223,5 +223,5 @@ def test_discard_of_a_refused_transaction_is_not_answered_to_the_client(redis_se
             ("MULTI",), ("SELECT", 1), ("SET", KEY, 1), ("EXEC",), ("CLIENT", "REPLY", "SKIP"), ("PING",),
             ("ECHO", "end")]))
         assert [one.read() for _ in range(3)] == [OK, QUEUED, QUEUED]
-        assert one.read().startswith(b"-ERR hasp: a transaction with guarded keys may not")
+        assert one.read().startswith(b"-ERR hasp: nothing was written: a transaction with guarded keys may not")
         assert one.read() == bulk("end")

@@ -267,9 +267,9 @@ TEST(exec_of_a_call_on_a_lock_waits_until_nothing_is_awaited)
 /* --- refusals ----------------------------------------------------------------------- */
 
 #define NOT_FOLLOWED                                                                           \
-	"ERR hasp: a transaction with guarded keys may not use SELECT, too many such keys, "   \
-	"guards of both strategies, or commands that hasp does not know yet: nothing was "     \
-	"written"
+	"ERR hasp: nothing was written: a transaction with guarded keys may not contain "      \
+	"SELECT, more than 1023 guarded keys, keys of guards with different strategies, or "   \
+	"commands that hasp does not know"
 
 TEST(guarded_keys_behind_select_are_refused)
 {

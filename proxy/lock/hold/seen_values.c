@@ -11,7 +11,7 @@
 #include "lock/model/lock_id.h"
 #include "resp/reply.h"
 
-/* How many reads hasp keeps for a connection if only their times matter. */
+/* How many reads of a connection hasp remembers if it needs only the times of the reads. */
 #define READS_KEPT 8
 
 struct seen_read {

@@ -293,10 +293,10 @@ local function notify_rw(lock, queue, message, counter)
 	announce('redisson_rwlock:' .. name, message, counter)
 end
 
--- Admits the first waiters for a read-write lock after an owner has given back a hold. If others
--- may take the lock after that, notifies Redisson's waiters as Redisson does: `0` means that a
--- reader has left, so that one of them may try; `1` means that a writer has left. queue == nil: no
--- client waits.
+-- Admits the first waiters for a read-write lock after an owner has given back a hold. If the
+-- lock can still be taken then, publishes Redisson's message to its own waiters: `0`, a reader has
+-- left, and one waiter may try; or `1`, a writer has left, and all may try. queue == nil: no client
+-- waits through hasp.
 -- include hand_off_rw
 -- include notify_rw
 local function left_rw(lock, record, queue, side, counter, kind)
