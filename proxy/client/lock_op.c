@@ -162,17 +162,22 @@ static struct op_action lock_op_on_refused(const struct op_facts *f, struct slic
 	return answer_number(f, n);
 }
 
-/* Sends a call again whose reply was late; gives up if every reply is late. */
-static struct op_action repeat_late(const struct op_facts *f)
+/* Sends a call again whose `reply`, a success, was late; gives up if every reply is late. */
+static struct op_action repeat_late(const struct op_facts *f, const struct resp_reply *reply)
 {
 	struct pending_request *r = f->request;
+	struct op_action a;
 
 	if ((f->waiter && waiter_left_ms(f->waiter) > 0) || r->nlate < LEASE_LATE_MAX) {
 		r->nlate += r->nlate < LEASE_LATE_MAX;
 		return again(false);
 	}
-	if (!lock_request_is_multi(r->lock_request))
-		return answer_number(f, 0);
+	if (!lock_request_is_multi(r->lock_request)) {
+		/* The client gets 0, but its hold has the lease that Redis has set. */
+		a = answer_number(f, 0);
+		a.reply = *reply;
+		return a;
+	}
 	stats_add(lock_request_stats(r->lock_request), STAT_TIMED_OUT);
 	parts_undo(r->lock_request);
 	return again(false);
@@ -192,7 +197,7 @@ static struct op_action lock_op_on_late(const struct op_facts *f, struct slice b
 	case LOCK_REQUEST_TELL:
 		return simply(OP_PASS);
 	case LOCK_REQUEST_REPEAT:
-		return repeat_late(f);
+		return repeat_late(f, &scan.reply);
 	case LOCK_REQUEST_CONFIRM:
 		break;
 	}

@@ -114,6 +114,8 @@ TEST(an_extension_whose_replies_are_all_late_is_given_up)
 	a = on_line_of(r, ":1\r\n");
 	assert_int_equal(a.act, OP_ANSWER);
 	assert_answer(&a, ":0\r\n");
+	/* Redis has extended the lock, so hasp keeps its hold. */
+	assert_true(rewrite_is_success(LOCK_IF_ONE, &a.reply));
 	/* Half of the lease is left after the client has got this reply. */
 	lock_request_since(r->lock_request, HOLD_NOW - 15);
 	assert_int_equal(on_line_of(r, ":1\r\n").act, OP_PASS);
