@@ -330,7 +330,9 @@ static struct op_action script_reply(const struct op_facts *f)
 	struct guard_op *op = op_of(f);
 
 	/* In GUARD_OP_NEW, Redis has answered ask_login() with an error, before any step. */
-	if (op->phase != GUARD_OP_NEW)
+	if (op->phase == GUARD_OP_NEW)
+		op->answered = true;
+	else
 		(void)guard_op_step(op, GUARD_EVENT_REPLY);
 	return end_in_vain(f, SLICE_NONE);
 }

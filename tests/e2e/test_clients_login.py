@@ -128,6 +128,15 @@ def test_lock_command_after_reset_is_refused_where_replies_are_not_followed(star
             assert not one.call(*command).startswith(b"-ERR")
 
 
+@pytest.mark.parametrize("guard", [GUARD, GUARD + "strategy = check\n"], ids=["lock", "check"])
+@pytest.mark.parametrize("login", [("AUTH", "secret"), ("HELLO", 2, "AUTH", "default", "secret")])
+def test_guarded_read_that_was_refused_before_the_login_does_not_count(start_hasp, protected, guard, login):
+    hasp = start_hasp(guard, upstream=upstream(protected)).is_up()
+    with hasp.connect() as one:
+        replies = pipeline(one, ("GET", "guarded:1"), login, ("SET", "guarded:1", "v"))
+        assert replies[0] == NOAUTH and replies[2] == OK
+
+
 def test_lock_keeps_the_bytes_of_its_value_after_reset_where_replies_are_not_followed(start_hasp, protected):
     hasp = start_hasp(rule(), upstream=upstream(protected)).is_up()
     with hasp.connect() as one:

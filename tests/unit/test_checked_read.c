@@ -139,6 +139,12 @@ TEST(another_type_leaves_none)
 	            NULL, NULL);
 }
 
+TEST(a_client_that_has_not_logged_in_leaves_none)
+{
+	assert_read(*state, "a", SLICE_LIT("-NOAUTH Authentication required.\r\n"), NULL, NULL,
+	            NULL);
+}
+
 TEST(a_read_that_fails_does_not_end_an_earlier_one)
 {
 	struct guard_fixture *f = *state;

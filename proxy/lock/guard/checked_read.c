@@ -199,6 +199,13 @@ static void store_digests(const struct checked_read *c, int db)
 	}
 }
 
+/* True if the line is an error after which no read counts as failed. After WRONGTYPE, the
+ * client knows that the key is no string. After NOAUTH, it must log in before it can write. */
+static bool leaves_no_mark(const char *line)
+{
+	return strncmp(line, "-WRONGTYPE ", 11) == 0 || strncmp(line, "-NOAUTH ", 8) == 0;
+}
+
 void checked_read_complete(struct checked_read *c, int db, const struct resp_reply *reply,
                            struct slice frame)
 {
@@ -208,8 +215,7 @@ void checked_read_complete(struct checked_read *c, int db, const struct resp_rep
 	checked_read_feed(c, frame);
 	if (c->writes && !failed)
 		end_reads(c, db);
-	/* (After WRONGTYPE, no read failed: the client knows that the key is no string.) */
-	if (!c->writes && !(failed && strncmp(c->line, "-WRONGTYPE ", 11) == 0))
+	if (!c->writes && !(failed && leaves_no_mark(c->line)))
 		store_digests(c, db);
 }
 

@@ -137,8 +137,8 @@ struct guard_op {
 	bool block_open; /* BLOCK: Redis has queued the commands; send DISCARD first */
 	struct buf error; /* the first error among the `due` replies; empty: none */
 	bool aborted; /* BLOCK: Redis has refused to queue one of the commands */
-	/* the operation failed, but hasp refused no read: Redis answered WRONGTYPE, or nil to
-	 * the EXEC of GUARD_OP_WATCH_EXEC */
+	/* the operation failed, but no read counts as refused: Redis answered WRONGTYPE, or nil
+	 * to the EXEC of GUARD_OP_WATCH_EXEC, or the client has not logged in */
 	bool answered;
 	size_t queued_at; /* QUEUED: index of the key whose guard the operation waits for */
 	size_t n;
