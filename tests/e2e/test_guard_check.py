@@ -265,6 +265,20 @@ def test_wrong_type_leaves_no_mark(one, plain):
     assert one.call("SET", KEY, 1) == OK
 
 
+def test_key_of_another_type_that_mget_has_read_is_written(one, plain):
+    """MGET answers nil for such a key, as for a key that does not exist."""
+    plain.lpush(KEY, 1)
+    for write in ("LPUSH", KEY, 2), ("DEL", KEY), ("SET", KEY, 1):
+        assert one.call("MGET", KEY, SECOND) == b"*2\r\n" + NIL + NIL
+        assert not one.call(*write).startswith(b"-")
+    plain.delete(KEY)
+    for value in "", "v" * (LONGEST + 1):
+        assert one.call("MGET", KEY) == b"*1\r\n" + NIL
+        plain.set(KEY, value)
+        assert has_changed(one.call("SET", KEY, 2))
+        plain.delete(KEY)
+
+
 def test_user_who_may_not_read_is_told_so(one, plain):
     plain.execute_command("ACL", "SETUSER", "writer", "on", "nopass", "~*", "&*", "+@all", "-get")
     assert one.call("AUTH", "writer", "any") == OK

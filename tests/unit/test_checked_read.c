@@ -18,6 +18,7 @@ FIXTURE(guard_set_up, guard_tear_down);
 #define HELLO "aaf4c61ddcc5e8a2dabede0f3b482cd9aea9434d"
 #define EMPTY "da39a3ee5e6b4b0d3255bfef95601890afd80709"
 #define NONE "" /* the key has no value */
+#define NO_STRING "*" /* MGET answered nil */
 #define LOST "-"
 
 /* A command with up to three keys a, b and c, of which some are checked. */
@@ -116,13 +117,13 @@ TEST(of_several_values_those_of_checked_keys_are_digested)
 {
 	struct slice reply = SLICE_LIT("*3\r\n$5\r\nhello\r\n$-1\r\n$0\r\n\r\n");
 
-	assert_read(*state, "abc", reply, HELLO, NONE, EMPTY);
+	assert_read(*state, "abc", reply, HELLO, NO_STRING, EMPTY);
 	assert_read(*state, "a..", reply, HELLO, NULL, NULL);
-	assert_read(*state, ".b.", reply, NULL, NONE, NULL);
+	assert_read(*state, ".b.", reply, NULL, NO_STRING, NULL);
 	assert_read(*state, "..c", reply, NULL, NULL, EMPTY);
 	/* A key that the command names twice has one value. */
 	assert_read(*state, "aab", SLICE_LIT("*3\r\n$5\r\nhello\r\n$5\r\nhello\r\n_\r\n"),
-	            HELLO, NONE, NULL);
+	            HELLO, NO_STRING, NULL);
 }
 
 TEST(a_read_that_fails_leaves_a_mark)

@@ -104,7 +104,7 @@ static void end_line(struct checked_read *c)
 	}
 	n = *c->line == '$' ? strtoll(c->line + 1, NULL, 10) : -1;
 	if (n < 0) {
-		end_value(c, true, "");
+		end_value(c, true, c->each ? READ_SET_NO_STRING : "");
 		return;
 	}
 	c->left = (uint64_t)n + 2;

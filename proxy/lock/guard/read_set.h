@@ -29,6 +29,9 @@
 
 /* Stands for the digest of a value that hasp has not seen. No value has this digest. */
 #define READ_SET_UNSEEN SLICE_LIT("-")
+/* Stands for the digest of a key for which MGET answered nil: there is no key, or it has
+ * another type than a string. */
+#define READ_SET_NO_STRING "*"
 
 struct read_sets; /* the read sets of a worker's connections */
 

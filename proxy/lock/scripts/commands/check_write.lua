@@ -7,7 +7,8 @@
 -- ARGV[2]  n
 -- ARGV[3]  a digest for each of the n; then the command, or nothing
 --
--- A digest is the SHA-1 of the value in hex, '' if there was no value, or '-' if the read failed.
+-- A digest is the SHA-1 of the value in hex, '' if there was no value, '*' if MGET answered nil, as
+-- it also does for a key of another type, or '-' if the read failed.
 --
 -- returns  the command's reply; without a command, GRANTED; LOCKLOST with the first key that has
 --          changed
@@ -21,15 +22,17 @@ for i = 1, n do
 	if type(value) == 'table' and not value.err:find('^WRONGTYPE') then
 		return client_error(value, 'GET')
 	end
-	local digest = '?'
-	if not value then
+	local digest, wanted = '?', ARGV[2 + i]
+	if wanted == '*' and type(value) ~= 'string' then
+		digest = '*'
+	elseif not value then
 		digest = ''
 	-- Redis takes some 50 ms to digest 16 MB, the most that hasp digests (CHECKED_VALUE_MAX).
 	elseif type(value) == 'string' and #value <= 16777216 then
 		digest = redis.sha1hex(value)
 	end
 	-- break check_ignored: if false then
-	if digest ~= ARGV[2 + i] then
+	if digest ~= wanted then
 		return hasp_error('changed', KEYS[i])
 	end
 end
