@@ -584,6 +584,10 @@ bool exchange_start(struct client *c, struct context *x, const struct decision *
 /* Continues `current`, for which the client was parked as PARKED_LINK or PARKED_QUEUE. */
 void exchange_resume(struct client *c);
 
+/* The client has hung up, or shut down its sending side, before replicas had its lock: releases
+ * the lock, and ends the client with an error. */
+void exchange_hung_up(struct client *c);
+
 /* As link_ops.on_line() and on_reply(), for `current`. */
 bool exchange_on_line(struct client *c, struct slice line);
 void exchange_on_reply(struct client *c, const struct resp_reply *reply, struct slice captured);

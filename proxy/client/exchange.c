@@ -245,6 +245,14 @@ static bool has_hung_up(const struct client *c)
 	return poll(&p, 1, 0) > 0 && (p.revents & (POLLRDHUP | POLLHUP | POLLERR));
 }
 
+void exchange_hung_up(struct client *c)
+{
+	client_finish_with(c,
+	                   SLICE_LIT("-ERR hasp: the client shut down its sending side before "
+	                             "replicas had its lock: hasp releases the lock\r\n"),
+	                   "hung up before replicas had its lock");
+}
+
 /* Takes the action. Returns true if the event's line goes to the client unchanged. */
 static bool do_act(struct client *c, const struct op_action *a, const struct op_out *out)
 {
@@ -282,7 +290,7 @@ static bool do_act(struct client *c, const struct op_action *a, const struct op_
 		c->ask = replica_ask_new(c->env->replica_acks, &out->lock, &out->terms,
 		                         on_acked, c);
 		if (c->eof)
-			client_close(c, "hung up before replicas had its lock");
+			exchange_hung_up(c);
 		break;
 	case OP_ANSWER:
 		send_answer(c, a, out);
@@ -664,23 +672,16 @@ static void on_queue_ready(void *owner)
 		client_resume(c);
 }
 
-/* Resumes a client whose wait is over. Its request counts as sent, so that client_close()
- * undoes the request. If the client has hung up, closes it, and returns false. */
-static bool resume_parked(struct client *c)
-{
-	client_set_state(c, CLIENT_PARKED_REPLY);
-	if (!has_hung_up(c))
-		return true;
-	client_close(c, hung_up);
-	return false;
-}
-
 static void on_granted(void *owner, long long fence, double since)
 {
 	struct client *c = client_of(owner);
 
-	if (!resume_parked(c))
+	/* The request counts as sent, so that client_close() undoes it. */
+	client_set_state(c, CLIENT_PARKED_REPLY);
+	if (has_hung_up(c)) {
+		client_close(c, hung_up);
 		return;
+	}
 	/* Another connection's script wrote the lock for this client: WAIT must cover that. */
 	c->needs_wait_ping = true;
 	(void)exchange_event(
@@ -692,8 +693,11 @@ static void on_acked(void *arg, bool enough)
 	struct client *c = client_of(arg);
 
 	c->ask = NULL;
-	if (!resume_parked(c))
+	client_set_state(c, CLIENT_PARKED_REPLY);
+	if (has_hung_up(c)) {
+		exchange_hung_up(c);
 		return;
+	}
 	/* A guarded command now needs the client's link, which may have ended. */
 	if (enough && c->current->guard_op && !route_is_usable(c))
 		send_again(c, false);

@@ -481,9 +481,11 @@ static void on_end(struct client *c, ssize_t n)
 		client_log_tls_failure(c, reason);
 	if (n < 0 && c->session.nawaited == 0 && !client_is_runnable(c))
 		client_close(c, reason);
-	else if (c->state == CLIENT_PARKED_TURN || c->state == CLIENT_PARKED_ACK)
+	else if (c->state == CLIENT_PARKED_TURN)
 		/* A client that hangs up leaves the line, as with Redis' blocking commands. */
 		client_close(c, "hung up while it waited for a lock");
+	else if (c->state == CLIENT_PARKED_ACK)
+		exchange_hung_up(c);
 	else if (c->state == CLIENT_FINISHING && stream_pending(&c->stream) == 0)
 		client_close(c, "done");
 	else

@@ -3,6 +3,7 @@
 
 import contextlib
 import re
+import socket
 
 import pytest
 from harness import encode, until
@@ -183,6 +184,17 @@ def test_lock_of_a_client_that_hangs_up_before_replicas_are_asked_is_undone_at_o
         until(lambda: calls(plain, "evalsha") > before, "the lock to be taken")
         until(lambda: not plain.exists(key_of(take)), "the lock to be undone")
         until(lambda: is_waited(plain), "hasp to wait for the replicas")
+
+
+@pytest.mark.parametrize("take", [("LOCK", KEY), ("SETNX", LOCK, "v")], ids=str)
+def test_client_that_shuts_down_its_sending_side_while_replicas_are_asked_gets_an_error(start, replicas, plain, take):
+    hasp = start(None, "replicas_ack = 2", f"replicas_ack_timeout = {LONG}")
+    with replicas[0].frozen(), hasp.connect() as one:
+        one.send(encode(*take))
+        one.sock.shutdown(socket.SHUT_WR)
+        assert one.read().startswith(b"-ERR hasp: the client shut down its sending side before replicas had its lock")
+        assert one.at_end()
+        until(lambda: not plain.exists(key_of(take)), "the lock to be released")
 
 
 def test_commands_behind_wait_and_others_do_not(start, replicas, plain):
