@@ -17,6 +17,7 @@ struct quorum_server {
 	size_t number;
 	struct link_env links;
 	struct own_conn conn; /* closed while `retry` waits */
+	struct loop_timer hello; /* ends the connection if the server has not answered INFO */
 	struct retry retry;
 	struct list calls; /* calls in flight, oldest first */
 	bool up; /* the server has answered INFO */
@@ -45,6 +46,7 @@ static void quorum_server_ended(struct quorum_server *s, enum link_end end, cons
 		            s->all->opts->name, s->links.name, QUOTE_STR(reason));
 	s->warned = true;
 	s->up = false;
+	loop_timer_stop(&s->hello);
 	quorum_on_down(s->all->q, s->number);
 	quorum_server_fail_calls(s);
 	retry_later(&s->retry, end);
@@ -56,6 +58,14 @@ static void quorum_server_refused(struct quorum_server *s, const char *reason)
 {
 	own_conn_close(&s->conn);
 	quorum_server_ended(s, LINK_REFUSED, reason);
+}
+
+static void quorum_server_on_silence(void *arg)
+{
+	struct quorum_server *s = arg;
+
+	own_conn_close(&s->conn);
+	quorum_server_ended(s, LINK_UNREACHABLE, "it does not answer INFO in time");
 }
 
 static void quorum_server_on_info(struct quorum_server *s, const redisReply *r)
@@ -75,6 +85,7 @@ static void quorum_server_on_info(struct quorum_server *s, const redisReply *r)
 	snprintf(run_id, sizeof(run_id), "%.*s", (int)id.n, id.p);
 	s->up = true;
 	s->warned = false;
+	loop_timer_stop(&s->hello);
 	retry_worked(&s->retry);
 	counts_in = quorum_on_up(s->all->q, s->number, run_id, strtoll(uptime.p, NULL, 10));
 	log_info("quorum_server_up quorum=%s address=%s votes_after_ms=%.0f",
@@ -112,6 +123,7 @@ static void quorum_server_connect(void *arg)
 	struct quorum_server *s = arg;
 
 	own_conn_open(&s->conn, &s->links, &s->all->login);
+	loop_timer_start(&s->hello, (double)s->links.dialer.timeout_ms / 1000);
 	own_conn_send_words(&s->conn, (const char *[]){ "INFO", "server" }, 2, NULL);
 }
 
@@ -159,6 +171,7 @@ void quorum_servers_start(struct quorum_servers *all, struct quorum *q,
 		s->links.address = address_of(all->opts->addresses[i]);
 		s->links.name = xstrdup(all->opts->addresses[i]);
 		own_conn_init(&s->conn, &quorum_server_conn_ops, s);
+		loop_timer_init(&s->hello, links->dialer.loop, quorum_server_on_silence, s);
 		list_init(&s->calls);
 		retry_init(&s->retry, &s->links, RETRY_SECONDS, quorum_server_connect, s);
 		retry_restart(&s->retry);
@@ -188,6 +201,7 @@ void quorum_servers_stop(struct quorum_servers *all)
 		struct quorum_server *s = &all->v[i];
 
 		retry_stop(&s->retry);
+		loop_timer_stop(&s->hello);
 		own_conn_close(&s->conn);
 		s->up = false;
 		quorum_on_down(all->q, i);

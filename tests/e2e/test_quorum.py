@@ -71,6 +71,15 @@ def test_servers_that_do_not_know_the_user_do_not_vote(start_hasp, quorum):
         assert one.call("LOCK", KEY) == UNREACHED % 0
 
 
+@covers("connect_timeout")
+def test_server_that_accepts_a_connection_and_does_not_answer_is_connected_again(start_hasp, redis_server, quorum):
+    upstream = f"address = unix:{redis_server.unix}\nconnect_timeout = 500ms"
+    with quorum.servers[0].frozen():
+        hasp = start_hasp(quorum.sections(), upstream=upstream, workers=1).is_up()
+        until(lambda: 'reason="it does not answer INFO in time"' in hasp.log, "hasp to give the connection up")
+    until(lambda: hasp.log.count("quorum_server_up") >= 5, "all servers to be up")
+
+
 def test_majority_grants_a_lock_to_one_client_of_two_hasps(two, quorum, plain):
     one, other = two
     assert one.call("LOCK", KEY) == FENCE
