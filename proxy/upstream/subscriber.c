@@ -198,7 +198,7 @@ static void subscriber_on_check(void *arg)
 	struct subscriber *s = arg;
 	char reason[64];
 
-	if (!s->up)
+	if (!s->user.link)
 		return;
 	if (s->timeout > 0 && s->nunheard * s->check.watcher.repeat >= s->timeout) {
 		snprintf(reason, sizeof(reason), "PING was not answered for %g s", s->timeout);

@@ -337,6 +337,20 @@ TEST(one_on_which_nothing_comes_is_connected_anew)
 	played_server_expect(&f->server, PING PING PING);
 	while (subscriber_is_up(f->subscriber))
 		played_server_step(&f->server);
+	subscriber_set_check(f->subscriber, 0, 0);
+	played_server_close(&f->server);
+	come_up(f);
+}
+
+TEST(one_whose_first_channel_is_not_answered_is_connected_anew)
+{
+	struct fixture *f = *state;
+
+	begin(f);
+	subscriber_set_check(f->subscriber, 1, 3);
+	for (int i = 0; i < 2000 && !played_server_is_dialled(&f->server); i++)
+		played_server_step(&f->server);
+	subscriber_set_check(f->subscriber, 0, 0);
 	played_server_close(&f->server);
 	come_up(f);
 }
