@@ -90,6 +90,14 @@ def test_include_of_a_loop_or_function_stands_in_front_of_it(sources, opener):
     assert sources.text("one")[:4] == ["local function late(x)", "return x", "end", opener]
 
 
+def test_include_of_a_function_that_runs_once_stands_in_it(sources):
+    sources.include("late", "return x")
+    sources.command("one", "-- include late", "return pcall(function()", "\tif KEYS[1] then", "\t\treturn late(1)",
+                    "\tend", "end)")
+    assert sources.text("one")[:5] == ["return pcall(function()", "if KEYS[1] then", "local function late(x)",
+                                       "return x", "end"]
+
+
 def test_include_never_stands_within_an_expression(sources):
     sources.include("late", "return x")
     sources.command("one", "-- include late", "if KEYS[1]", "\t\tand KEYS[2] then", "\treturn { 1,",

@@ -6,7 +6,7 @@ import re
 import pytest
 from harness import encode, until
 from harness.marks import covers
-from harness.replies import FENCE, NIL, OK, ONE, QUEUED, ZERO, bulk
+from harness.replies import FENCE, NIL, NOREPLICAS, OK, ONE, QUEUED, ZERO, bulk
 from harness.resp import Connection, pipeline
 from harness.sections import VERBS, rule, section, verbs
 
@@ -228,6 +228,18 @@ def test_lease_that_no_script_can_count_is_refused_before_it_runs(pair, plain, k
     assert one.call("LOCK.EXTEND", "k", "PX", most) == ONE
     assert plain.pttl("k") > most - 60000
     assert one.call("UNLOCK", "k") == ONE
+
+
+@pytest.mark.parametrize("kind", [(), ("SHARED",), ("EXCLUSIVE",), ("LIMIT", 2)], ids=str)
+def test_refusal_of_redis_does_not_name_hasps_script(pair, plain, kind):
+    one, _ = pair(verbs(lease="600s"))
+    for _ in range(2):
+        assert one.call("LOCK", "k", *kind, "AS", "me") == FENCE
+        plain.config_set("min-replicas-to-write", 1)
+        for command in (("LOCK", "k", *kind), ("UNLOCK", "k"), ("MUNLOCK", 1, "k"), ("MUNLOCK", 2, "free", "k"),
+                        ("LOCK.EXTEND", "k", "PX", 600000)):
+            assert one.call(*command, "AS", "me") == NOREPLICAS, command
+        plain.config_set("min-replicas-to-write", 0)
 
 
 def test_lock_of_redisson_layout_is_respected(pair, plain):

@@ -14,9 +14,10 @@
 # file in includes/; no two have the same name. Scripts and functions declare their own includes in
 # lines `-- include NAME` after their opening comment. embed.sh writes an include once: into the
 # innermost function that contains all its users, or else into the script; there, into the innermost
-# branch of an `if` that contains all of them, before the first statement that needs it. Lua makes a
-# function each time that it reaches the definition. So a run that returns earlier, or takes another
-# branch, does not pay for the function.
+# branch of an `if` that contains all of them, before the first statement that needs it. (A function
+# without a name or parameters, which runs once, counts as a branch.) Lua makes a function each time
+# that it reaches the definition. So a run that returns earlier, or takes another branch, does not
+# pay for the function.
 #
 # A line `-- paste NAME` of a script becomes the body of that include, so Lua makes no function. The
 # script must have variables with the names of the include's parameters.
@@ -111,7 +112,7 @@ text() {
 			codes[unit, n] = code
 			lines[unit, n] = line
 			is_inner[unit, n] = code ~ /^(end|else|elseif|until|[)}])([^A-Za-z0-9_]|$)/
-			opens_branch[unit, n] = code ~ /(^|[^A-Za-z0-9_])(then|else)$/
+			opens_branch[unit, n] = code ~ /(^|[^A-Za-z0-9_])(then|else|function\(\))$/
 			note_words(unit, code " " line, n)
 		}
 
@@ -214,7 +215,7 @@ text() {
 
 		# Returns the line in the home of `name` before which emit() writes `name`: a statement of
 		# the function body, or of the innermost branch that contains all lines that need `name`.
-		# (Not of a loop, nor of an inner function: Lua would make the function each time.)
+		# (Not of a loop, nor of a function that has a name: Lua would make the include each time.)
 		function spot(name,    unit, depth, line, opener) {
 			find_range(name)
 			unit = home(name)

@@ -20,6 +20,7 @@
 -- include hand_off_places
 -- include left_rw
 -- include notify_redisson
+-- include raised_error
 -- include rw_field
 local counter = KEYS[#KEYS]
 local token, layout_type = unpack(ARGV, 2)
@@ -68,32 +69,38 @@ for i = 1, #KEYS - 1, 4 do
 		holds[i] = 0
 	end
 end
-local released = 0
-for i = 1, #KEYS - 1, 4 do
-	local lock, record, queue, side = unpack(KEYS, i, i + 3)
-	local given_back = ARGV[(i - 1) / 4 + 4]
-	if holds[i] > 0 then
-		released = released + 1
-	end
-	local is_rw = layout[i] == 'm' or layout[i] == 'x'
-	if holds[i] > 1 and given_back and (is_rw or layout[i] == 'hash') then
-		forget_try(record, side, is_rw and rw_field(token, layout[i]) or nil,
-			given_back:match('^%S*'))
-	end
-	if holds[i] > 0 and is_rw then
-		if drop_rw(lock, record, side, token, layout[i]) then
-			left_rw(lock, record, queue, side, counter, layout[i])
+local is_ok, result = pcall(function()
+	local released = 0
+	for i = 1, #KEYS - 1, 4 do
+		local lock, record, queue, side = unpack(KEYS, i, i + 3)
+		local given_back = ARGV[(i - 1) / 4 + 4]
+		if holds[i] > 0 then
+			released = released + 1
 		end
-	elseif holds[i] > 1 then
-		redis.call('HINCRBY', lock, token, '-1')
-	elseif holds[i] == 1 and layout[i] == 'zset' then
-		end_place(lock, record, token)
-		hand_off_places(lock, record, queue, side, counter)
-	elseif holds[i] == 1 then
-		redis.call('DEL', lock, record, side)
-		if hand_off(lock, record, queue, side, counter) and layout[i] == 'hash' then
-			notify_redisson(lock, counter)
+		local is_rw = layout[i] == 'm' or layout[i] == 'x'
+		if holds[i] > 1 and given_back and (is_rw or layout[i] == 'hash') then
+			forget_try(record, side, is_rw and rw_field(token, layout[i]) or nil,
+				given_back:match('^%S*'))
+		end
+		if holds[i] > 0 and is_rw then
+			if drop_rw(lock, record, side, token, layout[i]) then
+				left_rw(lock, record, queue, side, counter, layout[i])
+			end
+		elseif holds[i] > 1 then
+			redis.call('HINCRBY', lock, token, '-1')
+		elseif holds[i] == 1 and layout[i] == 'zset' then
+			end_place(lock, record, token)
+			hand_off_places(lock, record, queue, side, counter)
+		elseif holds[i] == 1 then
+			redis.call('DEL', lock, record, side)
+			if hand_off(lock, record, queue, side, counter) and layout[i] == 'hash' then
+				notify_redisson(lock, counter)
+			end
 		end
 	end
+	return released
+end)
+if is_ok then
+	return result
 end
-return released
+return raised_error(result, 'MUNLOCK')

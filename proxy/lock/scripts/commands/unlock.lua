@@ -27,7 +27,6 @@
 --          wait for the lock
 -- layout   Redisson's RLock, with its message to its waiters, or go-zero's RedisLock; or a
 --          semaphore (see count_places()), or a read-write lock (see rw.lua)
--- include client_error
 -- include count_holds
 -- include drop_rw
 -- include end_place
@@ -37,6 +36,7 @@
 -- include holder_of
 -- include left_rw
 -- include notify_redisson
+-- include raised_error
 -- include rw_field
 local lock, record, queue, counter, side = unpack(KEYS)
 local is_short = #ARGV <= 3
@@ -122,57 +122,56 @@ if holds == 0 then
 	end
 	return owner and redis.status_reply('REFUSED 0 1 ' .. (owner:gsub('%c', '?'))) or 0
 end
--- break release_twice: if false then
-if holds > 1 and given_back and (layout == 'hash' or layout == 'm' or layout == 'x') then
-	forget_try(record, side, layout ~= 'hash' and rw_field(token, layout) or nil,
-		given_back:match('^%S*'))
-end
-if layout == 'm' or layout == 'x' then
-	local left, dropped = nil, 0
-	repeat
-		left = drop_rw(lock, record, side, token, layout) and (left or layout) or left
-		dropped = dropped + 1
-		if ticket == '*' then
-			holds, layout = count_holds(lock, record, token, '')
+local is_ok, result = pcall(function()
+	-- break release_twice: if false then
+	if holds > 1 and given_back and (layout == 'hash' or layout == 'm' or layout == 'x') then
+		forget_try(record, side, layout ~= 'hash' and rw_field(token, layout) or nil,
+			given_back:match('^%S*'))
+	end
+	if layout == 'm' or layout == 'x' then
+		local left, dropped = nil, 0
+		repeat
+			left = drop_rw(lock, record, side, token, layout) and (left or layout) or left
+			dropped = dropped + 1
+			if ticket == '*' then
+				holds, layout = count_holds(lock, record, token, '')
+			end
+		until ticket ~= '*' or (holds or 0) == 0 or dropped == 10000
+		if left then
+			left_rw(lock, record, not is_short and queue or nil, side, counter, left)
 		end
-	until ticket ~= '*' or (holds or 0) == 0 or dropped == 10000
-	if left then
-		left_rw(lock, record, not is_short and queue or nil, side, counter, left)
+		return 1
 	end
-	return 1
-end
-if ticket ~= '' and ticket ~= '*' then
-	local note
+	if ticket ~= '' and ticket ~= '*' then
+		local note
+		if layout == 'zset' then
+			note = '- ' .. (redis.call('HGET', record, token) or '')
+		else
+			note = redis.pcall('GET', record)
+		end
+		if type(note) ~= 'string' or note:match('^%S+ %S+ =?(.+)$') ~= ticket then
+			return 0
+		end
+	end
 	if layout == 'zset' then
-		note = '- ' .. (redis.call('HGET', record, token) or '')
-	else
-		note = redis.pcall('GET', record)
+		end_place(lock, record, token)
+		if not is_short then
+			hand_off_places(lock, record, queue, side, counter)
+		end
+		return 1
 	end
-	if type(note) ~= 'string' or note:match('^%S+ %S+ =?(.+)$') ~= ticket then
-		return 0
+	if holds > 1 and ticket ~= '*' then
+		redis.call('HINCRBY', lock, token, '-1')
+		return 1
 	end
-end
-if layout == 'zset' then
-	end_place(lock, record, token)
-	if not is_short then
-		hand_off_places(lock, record, queue, side, counter)
-	end
-	return 1
-end
-if holds > 1 and ticket ~= '*' then
-	local left = redis.pcall('HINCRBY', lock, token, '-1')
-	if type(left) == 'table' then
-		return client_error(left, 'UNLOCK')
+	-- break hand_off_held: redis.call('DEL', record, side)
+	redis.call('DEL', lock, record, side)
+	if hand_off(lock, record, queue, side, counter) and layout == 'hash' then
+		notify_redisson(lock, counter)
 	end
 	return 1
+end)
+if is_ok then
+	return result
 end
--- break hand_off_held: local reply = redis.pcall('DEL', record, side)
-local reply = redis.pcall('DEL', lock, record, side)
-if type(reply) == 'table' then
-	return client_error(reply, 'UNLOCK')
-end
-if not hand_off(lock, record, queue, side, counter) or layout ~= 'hash' then
-	return 1
-end
-notify_redisson(lock, counter)
-return 1
+return raised_error(result, 'UNLOCK')

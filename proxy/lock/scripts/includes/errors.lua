@@ -20,6 +20,12 @@ local function client_error(reply, command)
 	return redis.error_reply((text:gsub('%s+$', '')))
 end
 
+-- As client_error(), for an error that redis.call() has raised: before version 7, a text.
+-- include client_error
+local function raised_error(raised, command)
+	return client_error(type(raised) == 'table' and raised or redis.error_reply(raised), command)
+end
+
 -- Returns one of hasp's own errors, as the application gets it. `reason`: 'held' or 'guarded' by
 -- another owner; 'lost' or 'changed' after the key was read; or 'overflow', which names no key.
 local function hasp_error(reason, key)

@@ -388,7 +388,10 @@ local function set_lease_rw(lock, record, side, token, kind, lease, longest)
 		-- (add_hold() explains the 60 s.)
 		redis.call('PEXPIRE', side, string.format('%.0f', lease + 60000))
 	elseif not longest and kind == 'x' then
-		redis.call('PEXPIRE', lock, lease)
+		local reply = redis.pcall('PEXPIRE', lock, lease)
+		if type(reply) == 'table' then
+			return reply
+		end
 		redis.call('PEXPIRE', record, lease)
 	elseif not longest and redis.call('HGET', lock, 'mode') == 'read' then
 		keep_longest(lock, record, side)
