@@ -284,6 +284,14 @@ static struct op_action lock_op_on_acked(const struct op_facts *f, bool enough)
 	struct lock_request *p = f->request->lock_request;
 	struct op_action a = simply(OP_ANSWER);
 
+	if (!enough && !lock_request_is_multi(p) &&
+	    lock_request_refreshes(p, f->holds, f->db)) {
+		/* The owner keeps the lock that it had, with the lease and value of this call.
+		 */
+		(void)lock_request_kept(p, &a.reply);
+		a.answer = SLICE_LIT(OP_NOREPLICAS);
+		return a;
+	}
 	if (!enough) {
 		if (lock_request_is_multi(p) || lock_request_is_joined(p))
 			lock_request_undo_now(p, f->db);

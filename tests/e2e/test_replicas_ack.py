@@ -70,6 +70,23 @@ def test_lock_of_which_too_few_replicas_tell_is_given_back_first(start, replicas
     assert re.search(r"replicas_ack_failed db=0 .* wanted=2 got=(-1|0|1) ", hasp.log)
 
 
+@pytest.mark.parametrize("settings, again", [
+    ({}, ("SET", LOCK, "w")), ({"owner": "value"}, ("SET", LOCK, "w")), ({"owner": "value"}, ("GETSET", LOCK, "w")),
+    ({"owner": "value", "reentrant": "refresh"}, ("SETNX", LOCK, "v"))], ids=str)
+@pytest.mark.parametrize("ends", ["DEL", "disconnect"])
+def test_owner_keeps_a_lock_that_it_set_again_although_too_few_replicas_have_that(
+        start, replicas, plain, settings, again, ends):
+    hasp = start(rule(on_disconnect="release", **settings), "replicas_ack = 2", "replicas_ack_timeout = 500ms")
+    with hasp.connect() as one:
+        until(lambda: one.call("SETNX", LOCK, "v") == ONE, "the lock to be taken")
+        with replicas[1].frozen():
+            assert one.call(*again) == NOREPLICAS
+        assert plain.get(LOCK) == again[2]
+        if ends == "DEL":
+            assert one.call("DEL", LOCK) == ONE
+    until(lambda: not plain.exists(LOCK), "the lock to be released")
+
+
 @takes
 def test_replicas_beyond_those_are_not_waited_for(start, replicas, take):
     hasp = start(None, "replicas_ack = 1", f"replicas_ack_timeout = {LONG}")

@@ -23,12 +23,14 @@ static double stopped_clock(void *arg)
 	return HOLD_NOW;
 }
 
+/* The client's locks. */
+static const struct hold_owner nobody, *owner = &nobody;
 /* Output of the last step. */
 static struct op_out out;
 
 static struct op_action step(struct pending_request *r, const struct op_event *e)
 {
-	struct op_facts f = { .request = r, .db = 3, .out = &out };
+	struct op_facts f = { .request = r, .db = 3, .holds = owner, .out = &out };
 
 	out = (struct op_out){ 0 };
 	return lock_op_step(&f, e);
@@ -170,6 +172,26 @@ TEST(too_few_replicas_are_an_error)
 	assert_answer(&a, OP_NOREPLICAS);
 	/* The question to the replicas has released the lock. */
 	assert_jobs("");
+}
+
+TEST(too_few_replicas_do_not_end_a_hold_that_the_call_has_refreshed)
+{
+	struct hold_fixture *f = *state;
+	struct pending_request *r;
+	struct op_action a;
+
+	f->s.db = 3;
+	r = sent_take(f, &rule_with_replicas, "worker-1");
+	HOLD_ANSWER(f, r, "+OK\r\n");
+	r = sent_take(f, &rule_with_replicas, "worker-2");
+	owner = &f->owner;
+	assert_int_equal(on_line_of(r, "+OK\r\n").act, OP_ASK_REPLICAS);
+	a = step(r, &(struct op_event){ .kind = OP_ACKED });
+	owner = &nobody;
+	assert_int_equal(a.act, OP_ANSWER);
+	assert_answer(&a, OP_NOREPLICAS);
+	/* The hold gets the lease of the call. */
+	assert_int_equal(a.reply.type, '+');
 }
 
 /* The question to the replicas was about one of the locks only. */

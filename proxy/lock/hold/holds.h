@@ -143,6 +143,10 @@ void parts_granted(struct lock_request *p);
 /* An MLOCK has failed, and hasp has counted it: the next call gives its locks back. */
 void parts_undo(struct lock_request *p);
 bool parts_are_undone(const struct lock_request *p);
+/* True if the call for one lock refreshes a hold of the connection itself. hasp does not undo
+ * such a call, whose lease and value stay in Redis. False in a layout that counts, in which the
+ * call takes one more hold. */
+bool lock_request_refreshes(const struct lock_request *p, const struct hold_owner *o, int db);
 /* Returns the step of the MLOCK's next call. `placed`: the MLOCK may have a place in the queue
  * of the lock that it waits for. */
 struct mlock_step parts_step(struct lock_request *p, bool placed);

@@ -567,6 +567,18 @@ void lock_request_undo(struct lock_request *p, int db)
 	lock_request_free(p);
 }
 
+bool lock_request_refreshes(const struct lock_request *p, const struct hold_owner *o, int db)
+{
+	const struct hold *hold;
+
+	if (o->n == 0 || db < 0 || p->next || !effect_terms[p->effect].holds ||
+	    layout_of(p->kind)->counts)
+		return false;
+	hold = hold_find(o->table, o, true, db, p->keys[0], p->token);
+	return hold && hold->kind == p->kind && hold->good_until > p->sent_at &&
+	       (layout_of(p->kind)->by_value || slice_eq(hold_token(hold), p->token));
+}
+
 static void release_refreshed(const struct hold_owner *o, const struct lock_request *p, int db)
 {
 	for (size_t i = 0; i < (p->parts ? p->nkeys : 1); i++) {
