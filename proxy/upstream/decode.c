@@ -35,7 +35,7 @@ static bool begins_with_one_of(const char *error, const char *const *codes)
 bool reply_error_is_temporary(const char *error)
 {
 	static const char *const codes[] = { "LOADING ",    "BUSY ", "MASTERDOWN ", "READONLY ",
-		                             "NOREPLICAS ", "OOM ",  NULL };
+		                             "NOREPLICAS ", "OOM ",  "MISCONF ",    NULL };
 
 	return begins_with_one_of(error, codes);
 }

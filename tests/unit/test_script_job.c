@@ -143,7 +143,8 @@ TEST(a_job_that_redis_cannot_run_for_now_is_run_again)
 {
 	static const char *const errors[] = { "-LOADING a\r\n",    "-BUSY b\r\n",
 		                              "-MASTERDOWN c\r\n", "-READONLY d\r\n",
-		                              "-NOREPLICAS e\r\n", "-OOM f\r\n" };
+		                              "-NOREPLICAS e\r\n", "-OOM f\r\n",
+		                              "-MISCONF g\r\n" };
 	struct fake_redis *f = *state;
 	struct outcome o = { 0 };
 
