@@ -32,6 +32,11 @@
  * for a record, and for the answers to a client that asks for new keys but does not read. */
 #define UNSENT_MAX ((size_t)64 * 1024)
 
+/* When one tls_read() or tls_handshake() has received this many encrypted bytes, it receives no
+ * more. OpenSSL alone would receive until it has a byte for the caller, and a peer that only
+ * changes its keys, in 27 bytes each time, sends none. */
+#define RECEIVED_MAX ((size_t)32 * 1024)
+
 /* Limit of a client's certificates, in bytes: OpenSSL allocates memory before it checks
  * them. */
 #define CERTIFICATES_MAX ((long)32 * 1024)
@@ -54,6 +59,7 @@ struct tls {
 	struct tls_hello *hello; /* parses a client's hello; NULL: the hello is over, or the
 	                          * peer is a server */
 	struct buf unsent; /* encrypted bytes that the socket has not taken yet */
+	size_t received; /* encrypted bytes that this call has received; see RECEIVED_MAX */
 	bool answered; /* hasp has sent bytes */
 	bool at_end; /* the peer has closed the connection */
 	bool read_wants_write;
@@ -133,11 +139,17 @@ static bool may_pass(struct tls *t, struct slice bytes)
 static int socket_read(BIO *b, char *p, int n)
 {
 	struct tls *t = BIO_get_data(b);
-	ssize_t got = socket_receive(t->fd, p, (size_t)n);
+	ssize_t got = -1;
 
 	BIO_clear_retry_flags(b);
+	if (t->received < RECEIVED_MAX)
+		got = socket_receive(t->fd, p, (size_t)n);
+	else
+		errno = EAGAIN; /* the socket stays readable, so the next turn goes on */
 	if (got < 0 && errno == EAGAIN)
 		BIO_set_retry_read(b);
+	if (got > 0)
+		t->received += (size_t)got;
 	t->at_end = got == 0;
 	if (t->hello && got > 0 && !may_pass(t, slice_of(p, (size_t)got))) {
 		errno = EPROTO;
@@ -536,6 +548,7 @@ enum tls_progress tls_handshake(struct tls *t)
 		return TLS_WANTS_WRITE;
 	ERR_clear_error();
 	errno = 0;
+	t->received = 0;
 	rc = SSL_do_handshake(t->ssl);
 	if (rc == 1 && SSL_session_reused(t->ssl) &&
 	    session_is_over(t->context, SSL_get_session(t->ssl))) {
@@ -595,6 +608,7 @@ ssize_t tls_read(struct tls *t, char *p, size_t n)
 	ssize_t end;
 
 	t->read_wants_write = t->has_more = false;
+	t->received = 0;
 	do {
 		ERR_clear_error();
 		errno = 0;

@@ -68,6 +68,24 @@ TEST(keys_may_change_while_bytes_wait_to_be_sent)
 	free(bytes);
 }
 
+/* Other streams of the loop must not wait for the end of the changes. */
+TEST(one_turn_reads_only_some_of_many_changes_of_keys)
+{
+	struct tls_fixture *f = *state;
+
+	shake_hands(f);
+	for (size_t i = 0; i < 3000; i++) {
+		assert_int_equal(SSL_key_update(f->client, SSL_KEY_UPDATE_NOT_REQUESTED), 1);
+		assert_int_equal(SSL_do_handshake(f->client), 1);
+	}
+	client_write(f, "x", 1);
+	assert_true(client_flush(f));
+	tls_fixture_run(f, 1);
+	assert_int_equal(buf_len(&f->got), 0);
+	until_got(f, 1);
+	assert_int_equal(f->ends, 0);
+}
+
 static void fill_socket(struct tls_fixture *f)
 {
 	while (stream_pending(&f->stream) == 0)
