@@ -623,6 +623,11 @@ static int main_run(struct process *p, sigset_t *signals)
 	} else if (strcmp(p->config->log, "stderr") != 0) {
 		fprintf(stderr, "hasp: not started; see %s for the reason\n", p->config->log);
 	}
+	/* If a successor cannot start, the old hasp still serves at the inherited sockets. */
+	if (upgrade_is_successor(&p->upgrade)) {
+		listeners_leave(&p->listeners);
+		listeners_leave(&p->console);
+	}
 	http_close(&p->http);
 	listeners_unlink(&p->listeners);
 	listeners_unlink(&p->console);

@@ -10,6 +10,7 @@ import os
 import re
 import shutil
 import signal
+import socket
 import threading
 import urllib.request
 
@@ -233,6 +234,20 @@ def test_faulty_file_leaves_the_old_process_serving(generations):
     assert 'upgrade_failed kept="the old process" reason="the new process ended with status 1"' in hasp.log
     with hasp.connect() as one:
         assert one.call("PING") == PONG
+
+
+@covers("upgrade_failed")
+def test_new_process_that_cannot_listen_leaves_the_unix_sockets_to_the_old_one(generations, tmp_path):
+    clients, console = tmp_path / "clients", tmp_path / "console"
+    hasps = generations(f"[admin]\nlisten = unix:{console}\n", listen=f"127.0.0.1:0 unix:{clients}")
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        text = hasps.hasp.config_file.read_text()
+        hasps.hasp.configure(text.replace(f"unix:{clients}", f"unix:{clients} 127.0.0.1:{port}"))
+        hasps.fails()
+    for path in clients, console:
+        with Connection(str(path)) as one:
+            assert one.call("PING") == PONG
 
 
 @covers("upgrade_refused", "owner")
