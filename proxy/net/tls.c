@@ -231,6 +231,38 @@ static bool can_be_read(const char *option, const char *path, struct buf *why)
 	return can;
 }
 
+/* Has no passphrase. Without this callback, OpenSSL would ask for one at the terminal, and hasp
+ * would heed no signal meanwhile. */
+static int on_passphrase_needed(char *passphrase, int size, int writes, void *is_needed)
+{
+	(void)passphrase;
+	(void)size;
+	(void)writes;
+	*(bool *)is_needed = true;
+	return -1;
+}
+
+static bool use_key(SSL_CTX *ssl, const struct tls_settings *s, struct buf *why)
+{
+	bool is_encrypted = false;
+	int rc;
+
+	SSL_CTX_set_default_passwd_cb(ssl, on_passphrase_needed);
+	SSL_CTX_set_default_passwd_cb_userdata(ssl, &is_encrypted);
+	rc = SSL_CTX_use_PrivateKey_file(ssl, s->key_file, SSL_FILETYPE_PEM);
+	SSL_CTX_set_default_passwd_cb_userdata(ssl, NULL);
+	if (is_encrypted) {
+		ERR_clear_error();
+		buf_printf(why,
+		           "tls_key_file %s: the key is encrypted; expected one without a "
+		           "passphrase",
+		           s->key_file);
+		return false;
+	}
+	return (rc == 1 && SSL_CTX_check_private_key(ssl) == 1) ||
+	       refuse_setting(why, "tls_key_file", s->key_file);
+}
+
 static bool use_certificate(SSL_CTX *ssl, const struct tls_settings *s, struct buf *why)
 {
 	if (!s->cert_file)
@@ -240,10 +272,7 @@ static bool use_certificate(SSL_CTX *ssl, const struct tls_settings *s, struct b
 		return false;
 	if (SSL_CTX_use_certificate_chain_file(ssl, s->cert_file) != 1)
 		return refuse_setting(why, "tls_cert_file", s->cert_file);
-	if (SSL_CTX_use_PrivateKey_file(ssl, s->key_file, SSL_FILETYPE_PEM) != 1 ||
-	    SSL_CTX_check_private_key(ssl) != 1)
-		return refuse_setting(why, "tls_key_file", s->key_file);
-	return true;
+	return use_key(ssl, s, why);
 }
 
 static bool use_authorities(SSL_CTX *ssl, const struct tls_settings *s, struct buf *why)

@@ -18,7 +18,7 @@ from harness.marks import covers
 from harness.nodes import private_address
 from harness.replies import ONE, OK, PONG
 from harness.sections import VERBS, rule
-from harness.tls import Authority, TlsRedis, connect_tls, encrypted, tls_address
+from harness.tls import Authority, TlsRedis, connect_tls, encrypted, openssl, tls_address
 
 MB = 1 << 20
 
@@ -420,6 +420,10 @@ def test_files_that_are_no_certificates_are_faults(authority, certificate, tmp_p
         "tls_cert_file /nowhere cannot be opened: No such file or directory; give a readable file\n"
     assert faults(tls_key_file="/dev/zero") == "tls_key_file /dev/zero is no regular file; expected one\n"
     assert faults(tls_key_file=authority.key) == f"tls_key_file {authority.key}: key values mismatch\n"
+    locked = tmp_path / "locked.key"
+    openssl("ec", "-in", certificate.key, "-aes256", "-passout", "pass:x", "-out", locked)
+    assert faults(tls_key_file=locked) == \
+        f"tls_key_file {locked}: the key is encrypted; expected one without a passphrase\n"
     assert faults(tls_protocols="TLSv1.1") == "tls_protocols TLSv1.1: expected TLSv1.2, TLSv1.3 or both\n"
     assert faults(tls_ciphers="none") == "tls_ciphers none: no cipher match\n"
     assert faults(tls_auth_clients="yes", tls_ca_cert_file=certificate.key).startswith("tls_ca_cert_file ")
