@@ -455,10 +455,14 @@ static void main_serve(struct process *p, const sigset_t *signals)
 	bool told = false; /* the next SIGTERM ends hasp at once */
 
 	while (p->shared.running) {
-		enum upgrade_state upgrade = upgrade_poll(&p->upgrade, clock_now());
+		enum upgrade_state upgrade;
 		bool by_console;
 		double wait;
 		int sig;
+		/* The operator has sent PAUSE since main_upgrade(). */
+		if (atomic_load(&p->shared.paused))
+			upgrade_abandon(&p->upgrade, "hasp is paused");
+		upgrade = upgrade_poll(&p->upgrade, clock_now());
 		if (upgrade == UPGRADE_READY) {
 			main_hand_over(p);
 			leaving = true;
@@ -491,7 +495,7 @@ static void main_serve(struct process *p, const sigset_t *signals)
 		} else if (sig == SIGTERM || sig == SIGINT) {
 			if (by_console && main_has_obeyed(p, leaving))
 				continue;
-			upgrade_abandon(&p->upgrade);
+			upgrade_abandon(&p->upgrade, "hasp is shutting down");
 			if (!leaving && main_begin_lame_duck(p, sig))
 				continue;
 			main_leave(p, sig, told || p->shutdown == ADMIN_SHUTDOWN_NOW);

@@ -219,12 +219,12 @@ enum upgrade_state upgrade_poll(struct upgrade *u, double now)
 	return UPGRADE_FAILED;
 }
 
-void upgrade_abandon(struct upgrade *u)
+void upgrade_abandon(struct upgrade *u, const char *reason)
 {
 	if (u->ready_fd < 0)
 		return;
 	(void)upgrade_reap(u);
-	upgrade_log_failed("hasp is shutting down");
+	upgrade_log_failed(reason);
 }
 
 /* Opens `n` channels. Returns `n`; 0: this failed, and no channel is open. */

@@ -304,20 +304,30 @@ def test_binary_that_is_gone_or_crashes_leaves_the_old_process_serving(redis_ser
         hasp.remove()
 
 
-@covers("upgrade_refused", "upgrading")
-def test_second_upgrade_is_refused_while_one_is_under_way(redis_server, tmp_path):
-    """The new binary never reports that it is ready. It ends when the old process gets SIGTERM."""
+@contextlib.contextmanager
+def upgrading(redis_server, tmp_path, *sections):
+    """Yields a hasp in the middle of an upgrade, and the pid of its new process, which never reports
+    that it is ready."""
     binary, gate = tmp_path / "hasp", tmp_path / "gate"
     shutil.copy(HASP, binary)
     os.mkfifo(gate)
-    hasp = Hasp(config(tmp_path / "hasp.ini", redis_server).read_text(), binary=binary)
+    hasp = Hasp("\n".join((config(tmp_path / "hasp.ini", redis_server).read_text(), *sections)), binary=binary)
     try:
         binary.unlink()
         binary.write_text(f"#!/bin/sh\nexec cat {gate}\n")
         binary.chmod(0o755)
         hasp.signal(signal.SIGUSR2)
         until(lambda: " upgrading pid=" in hasp.log, "the upgrade")
-        heir = int(hasp.log.rsplit(" upgrading pid=", 1)[1].split()[0])
+        yield hasp, int(hasp.log.rsplit(" upgrading pid=", 1)[1].split()[0])
+    finally:
+        hasp.kill()
+        hasp.remove()
+
+
+@covers("upgrade_refused", "upgrading")
+def test_second_upgrade_is_refused_while_one_is_under_way(redis_server, tmp_path):
+    """The new process ends when the old one gets SIGTERM."""
+    with upgrading(redis_server, tmp_path) as (hasp, heir):
         hasp.signal(signal.SIGUSR2)
         until(lambda: "upgrade_refused" in hasp.log, "the refusal")
         with hasp.connect() as one:
@@ -325,6 +335,16 @@ def test_second_upgrade_is_refused_while_one_is_under_way(redis_server, tmp_path
         assert hasp.stop() is None
         assert 'upgrade_failed kept="the old process" reason="hasp is shutting down"' in hasp.log
         until(lambda: not alive(heir), "the new process to exit")
-    finally:
-        hasp.kill()
-        hasp.remove()
+
+
+@covers("upgrade_failed", "paused")
+def test_pause_ends_an_upgrade(redis_server, tmp_path):
+    """The new process would serve although the operator has paused hasp."""
+    path = tmp_path / "admin"
+    with upgrading(redis_server, tmp_path, f"[admin]\nlisten = unix:{path}\n") as (hasp, heir), \
+            Connection(str(path)) as console, hasp.connect() as one:
+        assert console.call("PAUSE") == OK
+        until(lambda: 'upgrade_failed kept="the old process" reason="hasp is paused"' in hasp.log, "the failure")
+        assert not alive(heir)
+        assert console.call("RESUME") == OK
+        assert one.call("PING") == PONG

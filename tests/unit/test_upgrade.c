@@ -354,12 +354,12 @@ TEST(old_process_that_leaves_ends_one_that_is_not_ready)
 
 	start_self(f, "hangs");
 	pid = f->u.pid;
-	upgrade_abandon(&f->u);
+	upgrade_abandon(&f->u, "hasp is shutting down");
 	assert_gone(pid);
 	assert_logged("level=error event=upgrade_failed kept=\"the old process\" reason=\"hasp "
 	              "is shutting down\"");
 	assert_int_equal(upgrade_poll(&f->u, START), UPGRADE_NONE);
-	upgrade_abandon(&f->u);
+	upgrade_abandon(&f->u, "hasp is shutting down");
 	assert_nothing_logged();
 }
 
@@ -370,7 +370,7 @@ TEST(old_process_that_leaves_does_not_end_one_that_serves)
 	start_self(f, "serves");
 	await_word(f);
 	assert_int_equal(upgrade_poll(&f->u, START), UPGRADE_READY);
-	upgrade_abandon(&f->u);
+	upgrade_abandon(&f->u, "hasp is shutting down");
 	assert_int_equal(waitpid(f->u.pid, NULL, WNOHANG), 0);
 }
 
