@@ -221,8 +221,8 @@ static void stream_on_ready(struct watch *w, int events)
 		return;
 	if (may_read(s) || s->error)
 		s->ops->on_readable(s);
-	else
-		stream_note_decrypted(s);
+	/* The owner may have read nothing, for example for lack of memory. */
+	stream_note_decrypted(s);
 }
 
 static void flusher_on_check(struct ev_loop *loop, struct ev_check *w, int revents)

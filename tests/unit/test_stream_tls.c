@@ -109,6 +109,27 @@ TEST(bytes_that_were_decrypted_wait_for_memory)
 	free(bytes);
 }
 
+/* All that the client sent is in OpenSSL, so the socket does not become readable again. */
+TEST(bytes_that_were_decrypted_are_read_when_the_owner_has_memory_again)
+{
+	struct tls_fixture *f = *state;
+	char *bytes = pattern(KB);
+
+	shake_hands(f);
+	f->chunk = f->pause_at = 100;
+	client_write(f, bytes, KB);
+	until_got(f, 100);
+	f->has_no_memory = true;
+	f->pause_at = 0;
+	stream_resume(&f->stream);
+	tls_fixture_run(f, 5);
+	assert_int_equal(buf_len(&f->got), 100);
+	f->has_no_memory = false;
+	until_got(f, KB);
+	assert_memory_equal(buf_head(&f->got), bytes, KB);
+	free(bytes);
+}
+
 /* --- what goes out ------------------------------------------------------------------------ */
 
 TEST(client_that_reads_late_gets_everything)

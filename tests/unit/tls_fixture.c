@@ -20,9 +20,12 @@ static void on_readable(struct stream *s)
 {
 	struct tls_fixture *f = container_of(s, struct tls_fixture, stream);
 	char bytes[64 * KB];
-	ssize_t n = stream_read(s, bytes, f->chunk);
+	ssize_t n;
 
 	f->reads++;
+	if (f->has_no_memory)
+		return;
+	n = stream_read(s, bytes, f->chunk);
 	if (n < 0 && errno == EAGAIN)
 		return;
 	if (n <= 0) {

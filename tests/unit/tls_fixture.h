@@ -25,6 +25,7 @@ struct tls_fixture {
 	struct stream stream;
 	size_t chunk; /* how many bytes the owner reads at once */
 	size_t pause_at; /* the owner pauses after so many bytes; 0: never */
+	bool has_no_memory; /* the owner does not read, although the stream is readable */
 	struct buf got; /* what the owner has read */
 	int reads; /* how often the stream was readable */
 	int ends; /* how often the owner read an end or an error */
