@@ -186,11 +186,24 @@ const char *admission_listener(const struct admission *a, struct slice listener)
 	return NULL;
 }
 
-void admission_close(struct admission *a)
+void admission_leave(struct admission *a, double until)
 {
 	for (size_t i = 0; i < a->nlisteners; i++)
 		acceptor_free(a->listeners[i].acceptor);
 	a->nlisteners = 0;
+	a->until = until;
+}
+
+bool admission_is_over(struct admission *a, double now)
+{
+	if (now >= a->until)
+		proxy_readers_end(&a->headers);
+	return list_empty(&a->headers);
+}
+
+void admission_close(struct admission *a)
+{
+	admission_leave(a, 0);
 	proxy_readers_end(&a->headers);
 	free(a->listeners);
 	a->listeners = NULL;

@@ -90,6 +90,8 @@ static void worker_round_leave(struct worker *w)
 #define DRAIN_SWEEP_SECONDS 0.05
 /* Seconds that a draining worker may take to send the last releases to Redis. */
 #define DRAIN_GRACE_SECONDS 1.0
+/* Seconds that a client that connected just before hasp drains has for its PROXY header. */
+#define DRAIN_HEADER_SECONDS 5.0
 /* Seconds that a draining worker has, at least, to hand its clients over to the next hasp. */
 #define DRAIN_HANDOVER_SECONDS 1.0
 
@@ -104,11 +106,13 @@ static void on_client_gone(void *arg)
 static bool may_leave(struct worker *w)
 {
 	double now = clock_now();
+	bool is_over = admission_is_over(&w->admission, now);
 
 	if (now >= w->leave_at)
 		clients_close(&w->clients, "drain_timeout");
 	/* Wait for clients that arrive from the previous hasp, and must go to the next hasp. */
-	if (w->clients.n || (atomic_load(&w->shared->arriving) && now < w->leave_at))
+	if (!is_over || w->clients.n ||
+	    (atomic_load(&w->shared->arriving) && now < w->leave_at))
 		return false;
 	if (w->drain_grace_at <= 0)
 		w->drain_grace_at = now;
@@ -194,7 +198,7 @@ static void reload(struct worker *w, struct worker_cmd *cmd)
 
 static void drain(struct worker *w, struct worker_cmd *unused)
 {
-	double seconds = (double)w->clients.policy.config->drain_timeout_ms / 1000;
+	double seconds = (double)w->clients.policy.config->drain_timeout_ms / 1000, now;
 
 	(void)unused;
 	if (w->leave_at > 0)
@@ -204,9 +208,12 @@ static void drain(struct worker *w, struct worker_cmd *unused)
 		worker_handover_refuse(w);
 	else if (seconds < DRAIN_HANDOVER_SECONDS)
 		seconds = DRAIN_HANDOVER_SECONDS;
-	admission_close(&w->admission);
+	now = clock_now();
+	w->leave_at = now + seconds;
+	admission_leave(
+		&w->admission,
+		now + (seconds < DRAIN_HEADER_SECONDS ? seconds : DRAIN_HEADER_SECONDS));
 	clients_drain(&w->clients);
-	w->leave_at = clock_now() + seconds;
 	loop_timer_start(&w->sweep, 0);
 }
 

@@ -49,6 +49,7 @@ struct admission {
 	struct listener *listeners;
 	size_t nlisteners;
 	struct list headers; /* connections whose PROXY header has not come yet */
+	double until; /* clock_now() after which a draining worker awaits no header */
 	/* Limits of the log lines max_clients, accept_failed and proxy_protocol_failed. */
 	struct log_limit full, exhausted, refused;
 };
@@ -132,7 +133,13 @@ void admission_open(struct admission *a, struct client_env *clients, _Atomic lon
  * NULL: there is none. */
 const char *admission_listener(const struct admission *a, struct slice listener);
 
-/* Closes the listeners: accepts no more clients. May be called again. */
+/* Closes the listeners: accepts no more clients. Those that have connected already have time
+ * until `until`, by clock_now(), for their PROXY headers. */
+void admission_leave(struct admission *a, double until);
+/* True if no PROXY header is awaited. Closes connections that have no time left. */
+bool admission_is_over(struct admission *a, double now);
+/* Closes the listeners, and the connections whose PROXY header has not come. May be called
+ * again. */
 void admission_close(struct admission *a);
 
 /* --- worker_topology.c -------------------------------------------------------------------- */

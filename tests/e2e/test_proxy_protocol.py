@@ -2,6 +2,7 @@
 """Clients behind a balancer that speaks the PROXY protocol: hasp sees the client's address, not the
 balancer's."""
 
+import signal
 import socket
 
 import pytest
@@ -138,6 +139,18 @@ def test_those_whose_header_is_awaited_count_as_clients_and_do_not_keep_hasp(sta
             assert another.read() == b"-ERR max number of clients reached\r\n"
         assert hasp.stop() is None
         assert waits.at_end()
+
+
+def test_header_may_follow_while_hasp_drains(start_hasp):
+    hasp = start_hasp(proxy_protocol=BALANCER)
+    with behind(hasp, b"") as new, behind(hasp, line("192.0.2.7")) as idle:
+        assert idle.call("PING") == PONG  # hasp has accepted both
+        hasp.signal(signal.SIGTERM)
+        assert idle.at_end()
+        new.send(line("192.0.2.8") + encode("PING"))
+        assert new.read() == PONG
+        assert new.at_end()
+    until(lambda: not hasp.running(), "hasp to leave")
 
 
 def test_reload_changes_who_is_a_balancer(start_hasp):
