@@ -254,6 +254,7 @@ static void watcher_listen(struct watcher *w)
 	if (!w->events) {
 		w->event_links.user = w->settings.sentinel_user;
 		w->event_links.password = w->settings.sentinel_password;
+		w->event_links.dialer.tls = w->settings.tls;
 		w->events = sentinel_events_new(&(struct sentinel_events_opts){
 			.links = &w->event_links,
 			.master = w->settings.master,

@@ -41,6 +41,13 @@ def test_locks_go_on_when_sentinels_choose_another_primary(start_hasp, tls, opti
             assert new.client().get("{job}1") == "w"
 
 
+def test_hasp_subscribes_at_sentinels_by_tls(start_hasp, tls, options):
+    with Sentinels(tls=tls) as sentinels:
+        hasp = start_hasp(upstream=sentinels.upstream + options).is_up()
+        until(lambda: hasp.log.count("subscriber_up ") >= 3, "hasp to subscribe at all sentinels")
+        assert "subscriber_down " not in hasp.log
+
+
 def test_locks_go_where_their_slot_goes(start_hasp, tls, options):
     with Cluster(replicas=0, tls=tls) as cluster:
         hasp = start_hasp(RULE, upstream=cluster.upstream + options)
