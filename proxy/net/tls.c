@@ -336,6 +336,7 @@ static int on_new_session(SSL *ssl, SSL_SESSION *session)
 		return 0;
 	tls_resume_clear(t->resume);
 	t->resume->session = session;
+	t->resume->context = tls_context_ref(t->context);
 	return 1;
 }
 
@@ -452,7 +453,8 @@ void tls_context_unref(struct tls_context *c)
 void tls_resume_clear(struct tls_resume *r)
 {
 	SSL_SESSION_free(r->session);
-	r->session = NULL;
+	tls_context_unref(r->context);
+	*r = (struct tls_resume){ 0 };
 }
 
 /* --- connections -------------------------------------------------------------------------- */
@@ -529,7 +531,8 @@ struct tls *tls_connect(struct tls_context *c, int fd, const char *name,
 		tls_free(t);
 		return NULL;
 	}
-	if (resume && resume->session && !session_is_over(c, resume->session))
+	if (resume && resume->session && resume->context == c &&
+	    !session_is_over(c, resume->session))
 		SSL_set_session(t->ssl, resume->session);
 	return t;
 }

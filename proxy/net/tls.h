@@ -49,9 +49,11 @@ void tls_context_keep_sessions(struct tls_context *c, struct tls_context *old);
 struct tls_context *tls_context_ref(struct tls_context *c); /* NULL is allowed */
 void tls_context_unref(struct tls_context *c); /* NULL is allowed */
 
-/* A session that a server has issued. The next connection to the server can resume it. */
+/* A session that a server has issued. The next connection to the server can resume it, if it
+ * has the same context: another one may not trust the server's certificate. */
 struct tls_resume {
 	void *session; /* an SSL_SESSION of OpenSSL; NULL: none */
+	struct tls_context *context; /* a counted reference */
 };
 void tls_resume_clear(struct tls_resume *r);
 

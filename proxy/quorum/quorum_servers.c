@@ -180,13 +180,8 @@ void quorum_servers_start(struct quorum_servers *all, struct quorum *q,
 
 void quorum_servers_use_tls(struct quorum_servers *all, const struct dial_tls *tls)
 {
-	for (size_t i = 0; i < all->opts->nservers; i++) {
-		struct link_env *links = &all->v[i].links;
-
-		links->dialer.tls = *tls;
-		/* hasp must not resume a TLS session that it made under the old settings. */
-		tls_resume_clear(&links->tls_resume);
-	}
+	for (size_t i = 0; i < all->opts->nservers; i++)
+		all->v[i].links.dialer.tls = *tls;
 }
 
 void quorum_servers_reap(struct quorum_servers *all)

@@ -42,7 +42,7 @@ void links_init(struct link_env *env)
 {
 	list_init(&env->open);
 	list_init(&env->dead);
-	env->tls_resume = (struct tls_resume){ NULL };
+	env->tls_resume = (struct tls_resume){ 0 };
 	env->dialer.resume = &env->tls_resume;
 }
 

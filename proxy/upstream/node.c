@@ -149,7 +149,6 @@ void node_use(struct node *n, const struct node_settings *s)
 	n->links.dialer.keepalive_ms = s->keepalive_ms;
 	n->links.dialer.user_timeout_ms = s->user_timeout_ms;
 	n->links.dialer.tls = s->tls;
-	tls_resume_clear(&n->links.tls_resume);
 	n->links.max = (size_t)s->links_max;
 	pool_set_size(n->pool, s->links_per_login);
 	control_set_check_delay(n->control, s->check_delay_ms);

@@ -323,3 +323,61 @@ TEST(what_a_connection_needs_lives_until_it_is_there)
 	close(fd);
 	close(listener);
 }
+
+/* --- sessions ------------------------------------------------------------------------------
+ */
+
+/* Connects a client with the context `c` to a server with the fixture's. The client reads a
+ * byte, and with it the session that the server issues. Returns how the client's handshake
+ * ended. */
+static enum tls_progress connect_by(struct tls_fixture *f, struct tls_context *c,
+                                    struct tls_resume *resume)
+{
+	enum tls_progress progress = TLS_WANTS_READ;
+	struct tls *server, *client;
+	char byte;
+	int fds[2];
+
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds), 0);
+	server = tls_accept(f->context, fds[0]);
+	client = tls_connect(c, fds[1], "localhost", resume);
+	while (progress != TLS_FAILED && !(tls_is_ready(client) && tls_is_ready(server))) {
+		progress = tls_handshake(client);
+		(void)tls_handshake(server);
+	}
+	if (progress == TLS_DONE) {
+		assert_int_equal(tls_write(server, SLICE_LIT("x")), 1);
+		assert_int_equal(tls_read(client, &byte, 1), 1);
+	}
+	tls_free(client);
+	tls_free(server);
+	close(fds[0]);
+	close(fds[1]);
+	return progress;
+}
+
+static struct tls_context *client_context(enum tls_peer peer)
+{
+	struct buf why = BUF_INIT;
+	struct tls_context *c = tls_context_new(&(struct tls_settings){ .peer = peer }, &why);
+
+	assert_non_null(c);
+	return c;
+}
+
+/* A resumed session shows no certificate that could be checked. */
+TEST(session_is_not_resumed_by_a_context_that_checks_certificates)
+{
+	struct tls_fixture *f = *state;
+	struct tls_context *any = client_context(TLS_PEER_ANY);
+	struct tls_context *checks = client_context(TLS_PEER_CHECKED);
+	struct tls_resume resume = { 0 };
+
+	assert_int_equal(connect_by(f, any, &resume), TLS_DONE);
+	assert_non_null(resume.session);
+	assert_int_equal(connect_by(f, checks, &resume), TLS_FAILED);
+	assert_int_equal(connect_by(f, any, &resume), TLS_DONE);
+	tls_resume_clear(&resume);
+	tls_context_unref(checks);
+	tls_context_unref(any);
+}
