@@ -27,7 +27,8 @@ static int own_fd = -1;
 static _Atomic bool sink_is_syslog; /* sink_fd is a socket to syslogd */
 static _Atomic int sink_level = LOG_SEV_INFO;
 static _Atomic int sink_format = LOG_FORMAT_LOGFMT;
-static _Atomic unsigned dropped; /* lines that syslogd did not accept, since the last report */
+static _Atomic unsigned dropped; /* lines that could not be written, since the last report */
+static _Atomic bool is_cut; /* the file ends with a part of a line */
 
 static const struct {
 	const char *name;
@@ -323,24 +324,60 @@ static int send_to_syslog(int fd, const char *line, size_t n)
 	return send(fd, line, n, MSG_NOSIGNAL | MSG_DONTWAIT) < 0 ? -1 : 0;
 }
 
-static void write_syslog(int fd, const char *line, size_t n)
+/* Makes a whole line for the file or syslogd. */
+static void put_whole(struct log_text *l, enum log_severity level, const char *text,
+                      bool is_syslog)
+{
+	l->n = is_syslog ? write_syslog_stamp(l->text, sizeof(l->text), level) : 0;
+	put_line(l, level, text, !is_syslog);
+	if (!is_syslog)
+		l->text[l->n++] = '\n';
+}
+
+/* Writes `n` bytes at once, so that lines of several threads do not mix. Returns -1 if not all
+ * were written, for example because the disk is full. */
+static int write_file(int fd, const char *p, size_t n)
+{
+	ssize_t written = write(fd, p, n);
+
+	if (written > 0 && (size_t)written < n)
+		atomic_store(&is_cut, true);
+	return written == (ssize_t)n ? 0 : -1;
+}
+
+static int write_whole(int fd, const struct log_text *l, bool is_syslog)
+{
+	return is_syslog ? send_to_syslog(fd, l->text, l->n) : write_file(fd, l->text, l->n);
+}
+
+/* Ends a line that was cut. Returns -1 if that failed. */
+static int end_cut_line(int fd)
+{
+	if (!atomic_exchange(&is_cut, false) || write_file(fd, "\n", 1) == 0)
+		return 0;
+	atomic_store(&is_cut, true);
+	return -1;
+}
+
+/* Writes the line. If earlier lines were dropped, reports their number first. */
+static void write_or_drop(int fd, const struct log_text *l, bool is_syslog)
 {
 	unsigned lost = atomic_exchange(&dropped, 0);
 	char text[128];
 	struct log_text report;
 
 	if (lost) {
-		report.n = write_syslog_stamp(report.text, sizeof(report.text),
-		                              LOG_SEV_WARNING);
-		snprintf(text, sizeof(text),
-		         "log dropped=%u reason=\"syslog did not accept the lines\"", lost);
-		put_line(&report, LOG_SEV_WARNING, text, false);
-		if (send_to_syslog(fd, report.text, report.n) < 0) {
+		snprintf(text, sizeof(text), "log dropped=%u reason=\"%s\"", lost,
+		         is_syslog ? "syslog did not accept the lines"
+		                   : "the lines could not be written");
+		put_whole(&report, LOG_SEV_WARNING, text, is_syslog);
+		if ((!is_syslog && end_cut_line(fd) < 0) ||
+		    write_whole(fd, &report, is_syslog) < 0) {
 			atomic_fetch_add(&dropped, lost + 1);
 			return;
 		}
 	}
-	if (send_to_syslog(fd, line, n) < 0)
+	if (write_whole(fd, l, is_syslog) < 0)
 		atomic_fetch_add(&dropped, 1);
 }
 
@@ -364,18 +401,8 @@ void log_line(enum log_severity level, const char *fmt, ...)
 	for (char *p = text; *p; p++)
 		if ((unsigned char)*p < ' ' || *p == 0x7f)
 			*p = '?';
-	if (is_syslog) {
-		line.n = write_syslog_stamp(line.text, sizeof(line.text), level);
-		put_line(&line, level, text, false);
-		write_syslog(fd, line.text, line.n);
-		return;
-	}
-	put_line(&line, level, text, true);
-	line.text[line.n++] = '\n';
-	/* Write each line at once, so that lines of several threads do not mix. There is no
-	 * place to report a failure. */
-	if (write(fd, line.text, line.n) < 0)
-		return;
+	put_whole(&line, level, text, is_syslog);
+	write_or_drop(fd, &line, is_syslog);
 }
 
 void log_lines(enum log_severity level, struct slice lines)

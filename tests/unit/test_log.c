@@ -5,9 +5,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -158,6 +160,39 @@ TEST(a_file_s_lines_have_the_time)
 	assert_non_null(strptime(text, "time=%Y-%m-%dT%H:%M:%S.", &tm));
 	at = timegm(&tm);
 	assert_true(at >= before.tv_sec && at <= after.tv_sec);
+}
+
+/* As on a full disk, the file takes only a part of the first line, and nothing of the
+ * second. */
+/* covers: log */
+TEST(lines_that_a_file_does_not_take_are_counted)
+{
+	char path[64], text[512];
+	struct rlimit limit, small;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "%s/full", dir);
+	assert_int_equal(log_open(path), 0);
+	signal(SIGXFSZ, SIG_IGN);
+	assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
+	small = limit;
+	small.rlim_cur = 10;
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+	log_error("first");
+	log_error("second");
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+	signal(SIGXFSZ, SIG_DFL);
+	log_error("third");
+	file = fopen(path, "r");
+	assert_non_null(file);
+	assert_non_null(fgets(text, sizeof(text), file));
+	assert_int_equal(strlen(text), 10 + 1);
+	assert_non_null(fgets(text, sizeof(text), file));
+	assert_non_null(strstr(text, " level=warning event=log dropped=2 reason="));
+	assert_non_null(fgets(text, sizeof(text), file));
+	assert_non_null(strstr(text, " level=error event=third\n"));
+	fclose(file);
+	unlink(path);
 }
 
 TEST(a_limit_passes_so_many_in_a_window_and_counts_the_others)
