@@ -15,7 +15,9 @@
 
 #include "base/quote.h"
 
-#define LINE_MAX_BYTES 2048
+/* Limits a line's text, without its time and level: seven texts that quote() cut and escaped.
+ */
+#define LINE_MAX_BYTES 8192
 #define WINDOW_SECONDS 10.0
 #define SYSLOG_PATH "/dev/log"
 
@@ -381,22 +383,41 @@ static void write_or_drop(int fd, const struct log_text *l, bool is_syslog)
 		atomic_fetch_add(&dropped, 1);
 }
 
+/* Ends a text that fills LINE_MAX_BYTES, because it was cut, with dots, and closes its quotes.
+ */
+static void mark_cut(char *text)
+{
+	char *end = text + LINE_MAX_BYTES - sizeof("...\"");
+	const char *rest = text + line_word(text);
+	struct slice key, value = SLICE_NONE;
+
+	memcpy(end, "...", sizeof("..."));
+	while (*rest && cut_pair(&rest, &key, &value))
+		;
+	/* A quoted value that extends to the dots has lost its closing quote. */
+	if (!*rest && value.n && *value.p == '"')
+		memcpy(end, "...\"", sizeof("...\""));
+}
+
 void log_line(enum log_severity level, const char *fmt, ...)
 {
 	char text[LINE_MAX_BYTES];
-	struct log_text line = { .n = 0 };
+	struct log_text line;
 	bool is_syslog;
 	va_list ap;
-	int fd;
+	int fd, n;
 
 	if (!log_enabled(level))
 		return;
 	fd = atomic_load(&sink_fd);
 	is_syslog = atomic_load(&sink_is_syslog);
 	va_start(ap, fmt);
-	if (vsnprintf(text, sizeof(text), fmt, ap) < 0)
-		*text = '\0';
+	n = vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
+	if (n < 0)
+		*text = '\0';
+	else if ((size_t)n >= sizeof(text))
+		mark_cut(text);
 	/* Replace control characters, because an event must stay one line. */
 	for (char *p = text; *p; p++)
 		if ((unsigned char)*p < ' ' || *p == 0x7f)

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/quote.h"
 #include "tests/unit/testing.h"
 
 #define MANY 1000
@@ -47,7 +48,7 @@ static int open_syslogd(void)
 /* Returns the next message; "" if there is none. */
 static const char *next(int fd)
 {
-	static char text[4096];
+	static char text[32768];
 	ssize_t n = recv(fd, text, sizeof(text) - 1, 0);
 
 	text[n < 0 ? 0 : n] = '\0';
@@ -134,6 +135,50 @@ TEST(lines_are_logfmt_or_json)
 	assert_said(fd, "{\"level\":\"info\",\"msg\":\"event a=1,b=2 =3\"}");
 	log_info("event how=at once");
 	assert_said(fd, "{\"level\":\"info\",\"msg\":\"event how=at once\"}");
+	log_set_format(LOG_FORMAT_LOGFMT);
+	close(fd);
+}
+
+/* Returns the end of the message, from `from` on; fails if the message does not have it. */
+static const char *tail(const char *message, const char *from)
+{
+	const char *at = strstr(message, from);
+
+	assert_non_null(at);
+	return at;
+}
+
+TEST(a_line_holds_several_long_texts)
+{
+	int fd = open_syslogd();
+	char bytes[QUOTE_MAX];
+	const char *text;
+
+	memset(bytes, 0xff, sizeof(bytes));
+	text = QUOTE(slice_of(bytes, sizeof(bytes)));
+	assert_int_equal(log_open("syslog"), 0);
+	log_info("event a=%s b=%s c=%s d=%s e=%s f=%s g=%s n=7", text, text, text, text, text,
+	         text, text);
+	assert_string_equal(tail(next(fd), "\" n="), "\" n=7");
+	close(fd);
+}
+
+TEST(a_line_that_is_too_long_ends_with_dots_and_stays_well_formed)
+{
+	static char text[9000];
+	int fd = open_syslogd();
+
+	memset(text, 'x', sizeof(text) - 1);
+	assert_int_equal(log_open("syslog"), 0);
+	for (int json = 0; json < 2; json++) {
+		log_set_format(json ? LOG_FORMAT_JSON : LOG_FORMAT_LOGFMT);
+		log_info("event a=7 key=\"%s\" n=7", text);
+		assert_string_equal(tail(next(fd), "x..."), json ? "x...\"}" : "x...\"");
+		log_info("event a=7 key=%s n=7", text);
+		assert_string_equal(tail(next(fd), "x..."), json ? "x...\"}" : "x...");
+		log_info("file:7: \"%s\"", text);
+		assert_string_equal(tail(next(fd), "x..."), json ? "x...\"}" : "x...\"");
+	}
 	log_set_format(LOG_FORMAT_LOGFMT);
 	close(fd);
 }
