@@ -19,6 +19,7 @@
  */
 #define LINE_MAX_BYTES 8192
 #define WINDOW_SECONDS 10.0
+#define FAULTS_LOGGED 3 /* of one server, in a window */
 #define SYSLOG_PATH "/dev/log"
 
 /* hasp's only mutable global state. */
@@ -453,5 +454,23 @@ bool log_limit_pass_in(struct log_limit *l, double now, double seconds, uint32_t
 	l->passed++;
 	*suppressed = l->dropped;
 	l->dropped = 0;
+	return true;
+}
+
+bool log_state_pass(struct log_state *s, double now, int state, bool works,
+                    uint32_t *suppressed)
+{
+	bool changed = state != s->state;
+
+	*suppressed = 0;
+	s->state = state;
+	if (state == s->logged)
+		return false;
+	/* The limit has already counted a fault that stays. */
+	if (!works && !changed && now < s->limit.window_end)
+		return false;
+	if (!works && !log_limit_pass(&s->limit, now, FAULTS_LOGGED, suppressed))
+		return false;
+	s->logged = state;
 	return true;
 }

@@ -54,4 +54,21 @@ bool log_limit_pass(struct log_limit *l, double now, uint32_t burst, uint32_t *s
 bool log_limit_pass_in(struct log_limit *l, double now, double seconds, uint32_t burst,
                        uint32_t *suppressed);
 
+enum { LOG_STATE_DOWN = 1, LOG_STATE_UP }; /* for callers that know no other states */
+
+/* Limits the lines about a server's state, which may change again and again. Initialize the
+ * struct with zeros. Threads must not share it. */
+struct log_state {
+	struct log_limit limit; /* of lines about faults */
+	int state; /* 0: unknown */
+	int logged; /* the state in the last line; 0: there was no line */
+};
+/* Returns true if the caller must log that the state is `state` now, not 0; *suppressed is the
+ * number of lines dropped since the last one. Call it for each sign of the state, also if the
+ * state is the same: if faults were too frequent to be logged, a fault that stays is logged
+ * later. The end of a fault that was logged is always logged. `works`: true if the state is
+ * no fault. */
+bool log_state_pass(struct log_state *s, double now, int state, bool works,
+                    uint32_t *suppressed);
+
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "quorum/quorum_servers.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -21,7 +22,7 @@ struct quorum_server {
 	struct retry retry;
 	struct list calls; /* calls in flight, oldest first */
 	bool up; /* the server has answered INFO */
-	bool warned; /* hasp has logged quorum_server_down since the server was last up */
+	struct log_state logged;
 };
 
 struct quorum_servers {
@@ -41,10 +42,12 @@ static void quorum_server_fail_calls(struct quorum_server *s)
 
 static void quorum_server_ended(struct quorum_server *s, enum link_end end, const char *reason)
 {
-	if (!s->warned)
-		log_warning("quorum_server_down quorum=%s address=%s reason=%s",
-		            s->all->opts->name, s->links.name, QUOTE_STR(reason));
-	s->warned = true;
+	uint32_t suppressed;
+
+	if (log_state_pass(&s->logged, s->links.clock(), LOG_STATE_DOWN, false, &suppressed))
+		log_warning(
+			"quorum_server_down quorum=%s address=%s reason=%s suppressed=%" PRIu32,
+			s->all->opts->name, s->links.name, QUOTE_STR(reason), suppressed);
 	s->up = false;
 	loop_timer_stop(&s->hello);
 	quorum_on_down(s->all->q, s->number);
@@ -73,6 +76,7 @@ static void quorum_server_on_info(struct quorum_server *s, const redisReply *r)
 	struct slice info = slice_of(r->str, r->len), id = info_field(info, "run_id"),
 		     uptime = info_field(info, "uptime_in_seconds");
 	char run_id[QUORUM_RUN_ID_SIZE];
+	uint32_t suppressed;
 	double counts_in;
 
 	if (!id.n || !uptime.n) {
@@ -84,12 +88,12 @@ static void quorum_server_on_info(struct quorum_server *s, const redisReply *r)
 	}
 	snprintf(run_id, sizeof(run_id), "%.*s", (int)id.n, id.p);
 	s->up = true;
-	s->warned = false;
 	loop_timer_stop(&s->hello);
 	retry_worked(&s->retry);
 	counts_in = quorum_on_up(s->all->q, s->number, run_id, strtoll(uptime.p, NULL, 10));
-	log_info("quorum_server_up quorum=%s address=%s votes_after_ms=%.0f",
-	         s->all->opts->name, s->links.name, counts_in * 1000);
+	if (log_state_pass(&s->logged, s->links.clock(), LOG_STATE_UP, true, &suppressed))
+		log_info("quorum_server_up quorum=%s address=%s votes_after_ms=%.0f",
+		         s->all->opts->name, s->links.name, counts_in * 1000);
 }
 
 /* --- the link ----------------------------------------------------------------------------- */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "upstream/control.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,7 +41,8 @@ struct control {
 	struct loop_timer check; /* starts the checks; stopped if the delay is 0 */
 	/* Runs while an answer is due; when it fires, health becomes SILENT. */
 	struct loop_timer silence;
-	enum control_health health; /* only control_set_health() writes it */
+	enum control_health health; /* see control_set_health() */
+	struct log_state logged; /* of `health` */
 	enum server_role role;
 	bool checking; /* a check is in flight */
 	double asked_at; /* clock when the check, or the try to connect, began */
@@ -210,15 +212,16 @@ static const unsigned control_forbidden[CONTROL_HEALTHS] = {
 	[CONTROL_WORKS] = NOT(REFUSES),
 };
 
-/* Sets the health. Returns true if the caller must log the change: a second connection to the
- * server logs nothing. */
-static bool control_set_health(struct control *c, enum control_health health)
+/* Sets the health. Returns true if the caller must log it, with *suppressed: a second
+ * connection to the server logs nothing. */
+static bool control_set_health(struct control *c, enum control_health health,
+                               uint32_t *suppressed)
 {
-	if (c->health == health)
-		return false;
-	HASP_ASSERT(!(control_forbidden[c->health] & 1u << health));
+	HASP_ASSERT(c->health == health || !(control_forbidden[c->health] & 1u << health));
 	c->health = health;
-	return c->opts.on_commands;
+	return c->opts.on_commands &&
+	       log_state_pass(&c->logged, c->opts.env->clock(), (int)health,
+	                      health == CONTROL_WORKS, suppressed);
 }
 
 /* True if the error means that the server serves no client now. */
@@ -239,29 +242,34 @@ static void control_await(struct control *c)
 static void control_on_silence(void *arg)
 {
 	struct control *c = arg;
+	uint32_t suppressed;
 
 	/* The answer may have come while hasp was stopped, or short of memory. A server that
 	 * was unreachable, or refused hasp, stays in that state if it hangs now. */
 	if ((c->conn.user.link && link_has_input(c->conn.user.link)) ||
 	    c->health == CONTROL_AWAY || c->health == CONTROL_REFUSES)
 		return;
-	if (control_set_health(c, CONTROL_SILENT))
+	if (control_set_health(c, CONTROL_SILENT, &suppressed))
 		log_warning(
-			"upstream_silent address=%s seconds=%.0f effect=\"hasp is not ready\"",
-			c->address, CONTROL_SILENT_SECONDS);
+			"upstream_silent address=%s seconds=%.0f effect=\"hasp is not ready\" "
+			"suppressed=%" PRIu32,
+			c->address, CONTROL_SILENT_SECONDS, suppressed);
 }
 
 /* Records that Redis has answered PING. `error`: the answer, if it is an error; else NULL. */
 static void control_note_pong(struct control *c, const char *error)
 {
+	uint32_t suppressed;
+
 	c->busy = error && control_is_busy(error);
 	if (!c->up)
 		return;
-	if (!c->busy && control_set_health(c, CONTROL_WORKS))
+	if (!c->busy && control_set_health(c, CONTROL_WORKS, &suppressed))
 		log_info("upstream_answers address=%s", c->address);
-	else if (c->busy && control_set_health(c, CONTROL_BUSY))
-		log_warning("upstream_busy address=%s error=%s effect=\"hasp is not ready\"",
-		            c->address, QUOTE_STR(error));
+	else if (c->busy && control_set_health(c, CONTROL_BUSY, &suppressed))
+		log_warning("upstream_busy address=%s error=%s effect=\"hasp is not ready\" "
+		            "suppressed=%" PRIu32,
+		            c->address, QUOTE_STR(error), suppressed);
 }
 
 /* --- the connection ----------------------------------------------------------------------- */
@@ -285,12 +293,13 @@ static void control_lost(struct control *c, enum link_end end)
 static void control_on_down(void *owner, enum link_end end, const char *reason)
 {
 	struct control *c = owner;
+	uint32_t suppressed;
 
 	/* c->error is the reason that a server at its client limit sends before it closes. If
 	 * there is no server, the watcher logs that. */
-	if (control_set_health(c, CONTROL_AWAY) && !c->opts.env->no_server_reason)
-		log_warning("upstream_down address=%s reason=%s", c->address,
-		            QUOTE_STR(c->error ? c->error : reason));
+	if (control_set_health(c, CONTROL_AWAY, &suppressed) && !c->opts.env->no_server_reason)
+		log_warning("upstream_down address=%s reason=%s suppressed=%" PRIu32,
+		            c->address, QUOTE_STR(c->error ? c->error : reason), suppressed);
 	control_lost(c, end);
 }
 
@@ -351,13 +360,13 @@ static const char *control_hint(const char *error)
 }
 
 static void control_warn_of_error(const struct control *c, const char *event, const char *error,
-                                  const char *effect)
+                                  const char *effect, uint32_t suppressed)
 {
 	const char *hint = control_hint(error);
 
-	log_warning("%s address=%s error=%s effect=\"%s\"%s%s%s", event, c->address,
-	            QUOTE_STR(error), effect, hint ? " hint=\"" : "", hint ? hint : "",
-	            hint ? "\"" : "");
+	log_warning("%s address=%s error=%s effect=\"%s\"%s%s%s suppressed=%" PRIu32, event,
+	            c->address, QUOTE_STR(error), effect, hint ? " hint=\"" : "",
+	            hint ? hint : "", hint ? "\"" : "", suppressed);
 }
 
 static void control_on_role(void *arg, const redisReply *reply)
@@ -438,18 +447,22 @@ static void control_on_check(void *arg)
 /* Handles the reply to the last command of the introduction: the connection is up. */
 static void control_worked(struct control *c, const redisReply *reply)
 {
+	uint32_t suppressed;
+	bool logs;
+
 	loop_timer_stop(&c->silence);
-	if (c->login_failed && c->opts.on_commands)
-		control_warn_of_error(c, "upstream_login", c->error,
-		                      "hasp continues without a login");
 	c->up = true;
-	(void)control_set_health(c, c->busy ? CONTROL_BUSY : CONTROL_WORKS);
+	logs = control_set_health(c, c->busy ? CONTROL_BUSY : CONTROL_WORKS, &suppressed);
+	if (logs && c->login_failed)
+		control_warn_of_error(c, "upstream_login", c->error,
+		                      "hasp continues without a login", suppressed);
 	control_forget_error(c);
 	if (c->opts.on_commands) {
 		size_t ncommands = c->opts.on_commands(c->opts.arg, reply);
 
-		log_info("upstream_up address=%s commands=%zu role=%s", c->address, ncommands,
-		         role_name(c->role));
+		if (logs)
+			log_info("upstream_up address=%s commands=%zu role=%s", c->address,
+			         ncommands, role_name(c->role));
 	}
 	retry_worked(&c->retry);
 	if (c->opts.on_up)
@@ -460,6 +473,7 @@ static void control_on_command(void *arg, const redisReply *reply)
 {
 	struct control *c = arg;
 	bool worked = reply && reply->type != REDIS_REPLY_ERROR && !c->too_old;
+	uint32_t suppressed;
 	const char *error;
 
 	if (!reply && !c->conn.user.link)
@@ -473,10 +487,12 @@ static void control_on_command(void *arg, const redisReply *reply)
 	if (c->opts.env->errors)
 		metrics_count(&c->opts.env->errors[LINK_REFUSED], 1);
 	/* Go on serving clients: they have their own logins, which Redis may accept. */
-	if (control_set_health(c, control_is_busy(error) ? CONTROL_BUSY : CONTROL_REFUSES))
+	if (control_set_health(c, control_is_busy(error) ? CONTROL_BUSY : CONTROL_REFUSES,
+	                       &suppressed))
 		control_warn_of_error(
 			c, "upstream_refused", error,
-			"locks are neither renewed nor released until this is fixed");
+			"locks are neither renewed nor released until this is fixed",
+			suppressed);
 	own_conn_close(&c->conn);
 	control_lost(c, LINK_REFUSED);
 }
@@ -588,7 +604,8 @@ void control_reconnect(struct control *c, const char *reason)
 		control_on_down(c, LINK_BROKEN, reason);
 	}
 	/* Forget the health, so that hasp logs a failure of the new address, too. */
-	(void)control_set_health(c, CONTROL_CONNECTING);
+	c->health = CONTROL_CONNECTING;
+	c->logged = (struct log_state){ 0 };
 	c->asked_at = c->opts.env->clock();
 	c->role = ROLE_UNKNOWN;
 	*c->evicts = '\0';

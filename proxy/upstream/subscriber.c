@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "upstream/subscriber.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -29,7 +30,7 @@ struct subscriber {
 	char *refusal; /* Redis' error if it refused the last try; else NULL */
 	bool open; /* subscriber_open() was called */
 	bool up; /* the subscriber's own channel is subscribed */
-	bool warned; /* a warning was logged since the subscriber last worked */
+	struct log_state logged;
 };
 
 static void subscriber_on_down(void *owner, enum link_end end, const char *reason,
@@ -37,11 +38,14 @@ static void subscriber_on_down(void *owner, enum link_end end, const char *reaso
 {
 	struct subscriber *s = owner;
 
+	uint32_t suppressed;
+
 	(void)inflight;
-	if (!s->warned && !s->opts.env->no_server_reason)
-		log_warning("subscriber_down address=%s reason=%s", s->address,
-		            QUOTE_STR(reason));
-	s->warned = true;
+	if (log_state_pass(&s->logged, s->opts.env->clock(), LOG_STATE_DOWN, false,
+	                   &suppressed) &&
+	    !s->opts.env->no_server_reason)
+		log_warning("subscriber_down address=%s reason=%s suppressed=%" PRIu32,
+		            s->address, QUOTE_STR(reason), suppressed);
 	s->up = false;
 	s->nunheard = 0;
 	s->scan = (struct reply_scan){ 0 };
@@ -68,14 +72,16 @@ static struct slice string_of(const redisReply *r)
 
 static void subscriber_on_subscribe(struct subscriber *s, struct slice channel)
 {
+	uint32_t suppressed;
+
 	if (!slice_eq(channel, slice_str(s->opts.channel))) {
 		if (s->opts.on_subscribed)
 			s->opts.on_subscribed(s->opts.arg, channel);
 		return;
 	}
-	log_info("subscriber_up address=%s", s->address);
+	if (log_state_pass(&s->logged, s->opts.env->clock(), LOG_STATE_UP, true, &suppressed))
+		log_info("subscriber_up address=%s", s->address);
 	s->up = true;
-	s->warned = false;
 	retry_worked(&s->retry);
 	free(s->refusal);
 	s->refusal = NULL;
@@ -238,7 +244,7 @@ void subscriber_reconnect(struct subscriber *s, const char *reason)
 	if (s->user.link)
 		subscriber_disconnect(s, LINK_BROKEN, reason);
 	/* Log a failure of the new address, too. */
-	s->warned = false;
+	s->logged = (struct log_state){ 0 };
 	retry_restart(&s->retry);
 }
 

@@ -448,6 +448,29 @@ TEST(a_server_that_loads_its_data_works_when_it_has)
 	log_fixture_close();
 }
 
+/* covers: upstream_down, upstream_up */
+TEST(a_server_that_comes_and_goes_is_logged_three_times)
+{
+	struct fixture *f = *state;
+
+	log_fixture_open();
+	log_set_level(LOG_SEV_INFO);
+	for (int i = 0; i < 5; i++) {
+		come_up(f);
+		if (i < 4)
+			assert_logged("upstream_up address=there");
+		played_server_close(&f->server);
+		if (i < 3)
+			assert_logged("upstream_down address=there");
+	}
+	assert_nothing_logged();
+	now_s += 11;
+	come_up(f);
+	played_server_close(&f->server);
+	assert_logged("suppressed=2");
+	log_fixture_close();
+}
+
 TEST(a_login_that_is_refused_after_the_server_was_away_is_logged_once)
 {
 	struct fixture *f = *state;

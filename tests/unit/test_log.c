@@ -259,6 +259,32 @@ TEST(a_limit_passes_so_many_in_a_window_and_counts_the_others)
 	}
 }
 
+TEST(a_state_that_flaps_is_logged_a_few_times_and_then_as_it_stays)
+{
+	enum { DOWN = LOG_STATE_DOWN, UP };
+	static const struct {
+		double now;
+		int state, suppressed; /* -1: the state is not logged */
+	} rows[] = {
+		{ 5, DOWN, 0 },    { 5, DOWN, -1 },  { 5, UP, 0 },    { 5, UP, -1 },
+		{ 6, DOWN, 0 },    { 6, UP, 0 },     { 7, DOWN, 0 },  { 7, UP, 0 },
+		{ 8, DOWN, -1 },   { 8, UP, -1 },    { 9, DOWN, -1 }, { 10, DOWN, -1 },
+		{ 15, DOWN, 2 },   { 16, DOWN, -1 }, { 17, UP, 0 },   { 18, DOWN, 0 },
+		{ 18, UP + 1, 0 }, { 19, DOWN, -1 }, { 20, UP, 0 },   { 30, DOWN, 1 },
+	};
+	struct log_state s = { .state = 0 };
+	uint32_t suppressed;
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		bool passes = log_state_pass(&s, rows[i].now, rows[i].state,
+		                             rows[i].state == UP, &suppressed);
+
+		if (passes != (rows[i].suppressed >= 0) ||
+		    (passes && suppressed != (uint32_t)rows[i].suppressed))
+			fail_msg("%zu: %u", i, (unsigned)suppressed);
+	}
+}
+
 TEST(nobody_waits_for_a_syslog_that_does_not_read)
 {
 	int fd = open_syslogd(), captured = 0;

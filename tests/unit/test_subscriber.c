@@ -8,6 +8,7 @@
 #include "base/buf.h"
 #include "base/log.h"
 #include "tests/unit/heap.h"
+#include "tests/unit/log_fixture.h"
 #include "tests/unit/played_server.h"
 #include "tests/unit/testing.h"
 #include "upstream/decode.h"
@@ -105,6 +106,29 @@ static void come_up(struct fixture *f)
 	assert_true(subscriber_is_up(f->subscriber));
 	assert_heard(f, "up ");
 	buf_clear(&f->heard);
+}
+
+/* covers: subscriber_down, subscriber_up */
+TEST(a_server_that_comes_and_goes_is_logged_three_times)
+{
+	struct fixture *f = *state;
+
+	log_fixture_open();
+	log_set_level(LOG_SEV_INFO);
+	for (int i = 0; i < 5; i++) {
+		come_up(f);
+		if (i < 4)
+			assert_logged("subscriber_up address=there");
+		played_server_close(&f->server);
+		if (i < 3)
+			assert_logged("subscriber_down address=there");
+	}
+	assert_nothing_logged();
+	now_s += 11;
+	come_up(f);
+	played_server_close(&f->server);
+	assert_logged("suppressed=2");
+	log_fixture_close();
 }
 
 TEST(it_does_not_connect_before_it_is_opened)
