@@ -223,7 +223,11 @@ static void reader_on_ready(struct watch *w, int events)
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
 	if (n <= 0) {
-		finish(r, NULL, n < 0 ? strerror(errno) : "closed by the other side");
+		reason = n < 0 ? strerror(errno) : "closed by the other side";
+		/* Some balancers check hasp's health by connecting only. */
+		if (!old && (n == 0 || errno == ECONNRESET))
+			reason = NULL;
+		finish(r, NULL, reason);
 		return;
 	}
 	switch (proxy_header_parse(&h, slice_of(all, old + (size_t)n), &reason)) {

@@ -48,7 +48,8 @@ enum proxy_header_result proxy_header_parse(struct proxy_header *h, struct slice
 extern const char proxy_header_late[];
 
 /* Called with the header in `h`. Without a header, `h` is NULL, and `reason` says why; if that
- * is NULL, too, proxy_readers_end() was called. The callee owns the socket `fd`. */
+ * is NULL, too, there is nothing to report: the peer sent nothing and closed the connection, or
+ * proxy_readers_end() was called. The callee owns the socket `fd`. */
 typedef void proxy_reader_done_fn(void *arg, int fd, const struct proxy_header *h,
                                   const char *reason);
 

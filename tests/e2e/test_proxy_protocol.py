@@ -4,6 +4,7 @@ balancer's."""
 
 import signal
 import socket
+import struct
 
 import pytest
 from harness import Connection, encode, until
@@ -108,6 +109,19 @@ def test_balancer_whose_header_is_not_in_order_is_closed(hasp, header, reason):
         address = "{}:{}".format(*c.sock.getsockname())
     line_of_it = f'proxy_protocol_failed address="{address}" listener=127.0.0.1:0 reason="{reason}"'
     until(lambda: line_of_it in hasp.log, line_of_it)
+
+
+@pytest.mark.parametrize("linger", [(0, 0), (1, 0)])
+def test_health_check_that_only_connects_is_no_proxy_protocol_failed(start_hasp, linger):
+    """With SO_LINGER and no time, close() resets the connection, as HAProxy's check does."""
+    hasp = start_hasp(proxy_protocol=BALANCER)
+    with behind(hasp, b"") as check, behind(hasp, b"PROXY ") as fault:
+        check.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", *linger))
+        check.close()
+        hasp.take_turn()
+        fault.close()
+        until(lambda: "proxy_protocol_failed" in hasp.log, "the second connection's failure")
+    assert hasp.log.count("proxy_protocol_failed") == 1
 
 
 @covers("proxy_protocol")
