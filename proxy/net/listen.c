@@ -160,6 +160,18 @@ int listen_open(const struct address *at, const struct listen_opts *opts, int *f
 	return rc;
 }
 
+int listen_open_same(int fd, const struct listen_opts *opts)
+{
+	struct sockaddr_storage ss = { 0 };
+	socklen_t len = sizeof(ss);
+	int again;
+
+	if (getsockname(fd, (struct sockaddr *)&ss, &len) < 0)
+		return -1;
+	again = bind_socket((struct sockaddr *)&ss, len, opts);
+	return again < 0 ? -1 : start_listening(again, opts);
+}
+
 bool listen_is_with(int fd, int other)
 {
 	char one[128], two[128];

@@ -39,6 +39,11 @@ struct listen_opts {
 int listen_open(const struct address *at, const struct listen_opts *opts, int *fds, size_t max,
                 const char **reason) __attribute__((warn_unused_result));
 
+/* Opens another socket at the TCP address of `fd`; both were opened with `opts.share`. Returns
+ * the socket; -1 with errno. */
+int listen_open_same(int fd, const struct listen_opts *opts)
+	__attribute__((warn_unused_result));
+
 /* True if `fd` is bound to one of the addresses of `at`. Never true for port 0. */
 bool listen_is_at(int fd, const struct address *at);
 /* True if the sockets `fd` and `other` are bound to the same address. */

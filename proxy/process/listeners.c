@@ -239,26 +239,13 @@ static void listeners_add(struct listeners *l, size_t worker, int fd,
 static int listeners_share(struct listeners *l, int first, const struct listen_entry *entry,
                            const struct address *at, const struct listen_opts *opts)
 {
-	struct address same = { 0 };
-	char text[128];
-	const char *reason = "hasp does not understand its address";
-
 	listeners_add(l, 0, first, entry, false);
 	for (size_t i = 1; i < l->nworkers; i++) {
-		int fd;
-		if (at->local) {
-			fd = fcntl(first, F_DUPFD_CLOEXEC, 0);
-			if (fd < 0)
-				return listeners_fail(at->host, strerror(errno));
-			listeners_add(l, i, fd, entry, false);
-			continue;
-		}
-		/* The kernel may have chosen the port of `first`: open the same port. */
-		if (address_print_own(first, text, sizeof(text)) < 0)
-			return listeners_fail(at->host, strerror(errno));
-		if (address_parse(&same, text) < 0 ||
-		    listen_open(&same, opts, &fd, 1, &reason) != 1)
-			return listeners_fail(text, reason);
+		int fd = at->local ? fcntl(first, F_DUPFD_CLOEXEC, 0)
+		                   : listen_open_same(first, opts);
+
+		if (fd < 0)
+			return listeners_fail(entry->address, strerror(errno));
 		listeners_add(l, i, fd, entry, false);
 	}
 	listeners_log(l, first, entry);

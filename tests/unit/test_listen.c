@@ -6,6 +6,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <ifaddrs.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -78,6 +79,47 @@ TEST(no_more_sockets_are_opened_than_there_is_room_for)
 	assert_int_equal(listen_open(&at, &opts, fds, 1, &reason), 1);
 	assert_int_equal(fds[1], -1);
 	close(fds[0]);
+}
+
+/* Writes a link-local address of this machine to `text`, with its interface. Returns false if
+ * there is none. */
+static bool link_local(char *text, size_t n)
+{
+	struct ifaddrs *all;
+	char host[64];
+	bool found = false;
+
+	assert_int_equal(getifaddrs(&all), 0);
+	for (struct ifaddrs *i = all; i && !found; i = i->ifa_next) {
+		const struct sockaddr_in6 *in6 = (const void *)i->ifa_addr;
+
+		if (!in6 || in6->sin6_family != AF_INET6 ||
+		    !IN6_IS_ADDR_LINKLOCAL(&in6->sin6_addr))
+			continue;
+		address_print_host(i->ifa_addr, host, sizeof(host));
+		snprintf(text, n, "[%s%%%s]:0", host, i->ifa_name);
+		found = true;
+	}
+	freeifaddrs(all);
+	return found;
+}
+
+TEST(workers_share_a_link_local_address)
+{
+	struct listen_opts opts = { .backlog = 1, .share = true };
+	const char *reason;
+	char text[128];
+	int fd, again;
+
+	if (!link_local(text, sizeof(text)))
+		skip();
+	assert_int_equal(address_parse(&at, text), 0);
+	assert_int_equal(listen_open(&at, &opts, &fd, 1, &reason), 1);
+	again = listen_open_same(fd, &opts);
+	assert_true(again >= 0);
+	assert_true(listen_is_with(fd, again));
+	close(fd);
+	close(again);
 }
 
 TEST(an_ipv4_client_of_a_listener_for_both_families_has_its_ipv4_address)
