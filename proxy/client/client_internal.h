@@ -510,6 +510,9 @@ void partial_refuse_long(struct client *c, struct cursor *k, const char *error);
 /* True if Redis refuses the request, which is not whole yet. Before a client has logged in,
  * Redis rejects its long requests at their first bytes. */
 bool partial_is_refused(const struct client *c);
+/* As partial_is_refused(), for a whole request. */
+bool partial_is_whole_refused(const struct client *c, const struct resp_view *req,
+                              bool is_inline);
 /* Cuts the request off, so that Redis refuses it. First asks Redis whether the client is logged
  * in: if an AUTH is in flight, or Redis requires no login any more, Redis would accept the
  * request, and wait for its rest. */

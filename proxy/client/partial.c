@@ -56,7 +56,8 @@ void partial_refuse_long(struct client *c, struct cursor *k, const char *error)
 	client_set_state(c, CLIENT_REFUSED);
 }
 
-bool partial_is_refused(const struct client *c)
+/* True if Redis limits the requests of the client, because the client has not logged in. */
+static bool is_limited(const struct client *c)
 {
 	/* Redis has accepted the client's MULTI, so the client has logged in. */
 	if (session_in_multi(&c->session) && c->session.nawaited == 0)
@@ -64,8 +65,25 @@ bool partial_is_refused(const struct client *c)
 	/* An AUTH whose reply hasp could not follow may have logged the client in. */
 	if (c->session.opaque && !session_user(&c->session))
 		return false;
-	return client_must_log_in(c) && c->scan.state != 0 &&
+	return client_must_log_in(c);
+}
+
+bool partial_is_refused(const struct client *c)
+{
+	return c->scan.state != 0 && is_limited(c) &&
 	       (c->scan.argc > REQUEST_LOGIN_ARGC || c->scan.bulk > REQUEST_LOGIN_BULK);
+}
+
+bool partial_is_whole_refused(const struct client *c, const struct resp_view *req,
+                              bool is_inline)
+{
+	bool is_long = req->argc > REQUEST_LOGIN_ARGC;
+
+	if (is_inline || !is_limited(c))
+		return false;
+	for (size_t i = 0; i < req->argc; i++)
+		is_long |= req->argv[i].n > REQUEST_LOGIN_BULK;
+	return is_long;
 }
 
 void partial_refuse(struct client *c, struct cursor *k)

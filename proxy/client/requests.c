@@ -307,6 +307,12 @@ static bool take_whole(struct client *c, struct cursor *k, bool has_args, bool i
 		view = request_view(args, k->p + k->at, c->scanned, &whole);
 		HASP_ASSERT(whole && view.argc > 0);
 	}
+	if (client_must_log_in(c) && partial_is_whole_refused(c, &view, k->p[k->at] != '*')) {
+		/* Keep the last byte: if Redis saw no fault, it could run the command. */
+		c->scanned--;
+		partial_refuse(c, k);
+		return false;
+	}
 	what = is_scanned ? *k->found : classifier_find(&c->env->policy, view.argv[0]);
 	context_set_matched(&x, &c->env->policy, &what, &view, is_scanned ? k->key : NULL);
 	if (!route_take(c, route_for(c, &x)) || must_await_replies(c, &x)) {

@@ -85,6 +85,20 @@ def test_long_command_is_refused_at_its_beginning_where_replies_are_not_followed
         assert one.at_end()
 
 
+@pytest.mark.parametrize("command, what", [(("SETNX", "lock:1", "v" * 16_385), b"bulk"),
+                                           (("LOCK", *range(10)), b"multibulk")])
+def test_long_command_of_a_rule_or_verb_is_refused_as_by_redis_before_the_login(start_hasp, protected, command, what):
+    hasp = start_hasp(rule() + VERBS, upstream=upstream(protected)).is_up()
+    with hasp.connect() as one:
+        one.send(encode(*command) + encode("PING"))
+        assert one.read() == b"-ERR Protocol error: unauthenticated %s length\r\n" % what
+        assert one.at_end()
+    with hasp.connect() as one:
+        one.send(encode("AUTH", "secret") + encode(*command))
+        assert one.read() == OK
+        assert not one.read().startswith(b"-ERR Protocol")
+
+
 def test_long_command_behind_auth_passes_where_replies_are_not_followed(start_hasp, protected):
     hasp = start_hasp(upstream=upstream(protected)).is_up()
     data = encode("AUTH", "secret") + encode("MSET", *(str(n) for n in range(40)))
@@ -190,7 +204,7 @@ def test_long_command_in_a_transaction_behind_auth_is_queued(start_hasp, protect
 
 
 def test_long_command_is_taken_when_the_password_is_gone(start_hasp, protected):
-    hasp = start_hasp(upstream=upstream(protected)).is_up()
+    hasp = start_hasp(rule(), upstream=upstream(protected)).is_up()
     with hasp.connect() as one, protected.client() as admin:
         assert one.call("GET", "k") == NOAUTH
         admin.config_set("requirepass", "")
@@ -199,6 +213,8 @@ def test_long_command_is_taken_when_the_password_is_gone(start_hasp, protected):
         hasp.take_turn()
         one.send(data[100:])
         assert one.read() == OK
+    with hasp.connect() as one:
+        assert one.call("SETNX", "lock:1", "v" * 20_000) == ONE
 
 
 # --- whether Redis requires a login ---------------------------------------------------------
