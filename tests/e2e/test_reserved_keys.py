@@ -126,3 +126,13 @@ def test_replies_keep_their_order(share_hasp):
         one.send(encode("CLIENT", "REPLY", "OFF") + encode("SET", OWN, 1) + encode("CLIENT", "REPLY", "ON"))
         assert one.read() == OK
         assert one.call("EXISTS", OWN) == b":0\r\n"
+
+
+def test_reserved_keys_are_in_keys_and_in_invalidations_of_client_tracking(start_hasp, plain):
+    hasp = start_hasp(rule())
+    with hasp.connect() as tracking, hasp.connect() as other:
+        tracking.call("HELLO", 3)
+        assert tracking.call("CLIENT", "TRACKING", "ON", "BCAST", "PREFIX", "hasp:owner:") == OK
+        assert other.call("SETNX", "lock:1", "v") == ONE
+        assert tracking.read() == b">2\r\n$10\r\ninvalidate\r\n*1\r\n" + bulk("hasp:owner:{lock:1}")
+        assert "hasp:owner:{lock:1}" in plain.keys()
