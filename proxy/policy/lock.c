@@ -608,22 +608,20 @@ static bool set_is_unknown(const struct context *x)
 	return set_options_parse(x->req, &o) == PARSED_UNKNOWN;
 }
 
-/* Returns the value that the command compares with the stored one before it writes;
- * SLICE_NONE: there is none. */
-static struct slice compared_value(const struct context *x)
+/* True if the command names the value that the lock must have. */
+static bool compares_value(const struct context *x)
 {
 	const struct resp_view *req = x->req;
 	struct slice name = slice_str(x->what->command->name);
 	size_t first = slice_is(name, "set") ? 3 : slice_is(name, "delex") ? 2 : req->argc;
 
-	if (slice_is(name, "delifeq") && req->argc == 3)
-		return req->argv[2];
+	if (slice_is(name, "delifeq"))
+		return req->argc == 3;
 	/* SET has at most one condition, whose value may look like another condition. */
 	for (size_t i = first; i + 1 < req->argc; i++)
 		if (req->argv[i].n > 2 && strncasecmp(req->argv[i].p, "IF", 2) == 0)
-			return args_option(req->argv[i], "IFEQ") ? req->argv[i + 1]
-			                                         : SLICE_NONE;
-	return SLICE_NONE;
+			return args_option(req->argv[i], "IFEQ");
+	return false;
 }
 
 /* Finds the token of a lock with owner = value: the value that the connection has stored. For
@@ -634,7 +632,7 @@ void lock_find_value(const struct context *x, struct lock_key *key)
 {
 	const struct command *c = x->what->command;
 	enum command_rule rule = command_rule(c, x->req);
-	struct slice name = x->req->argv[key->arg], value, compared;
+	struct slice name = x->req->argv[key->arg], value;
 	enum seen_value what = hold_seen_value(x->env->holds, context_holds(x), x->session->db,
 	                                       name, &value);
 
@@ -643,10 +641,8 @@ void lock_find_value(const struct context *x, struct lock_key *key)
 		rule = RULE_CHECK;
 	if (rule != RULE_DEL && rule != RULE_CHECK && rule != RULE_EXPIRE)
 		return;
-	compared = rule == RULE_CHECK ? compared_value(x) : SLICE_NONE;
-	if (compared.p) {
-		key->token = what == SEEN_VALUE && slice_eq(value, compared) ? value
-		                                                             : SLICE_NONE;
+	if (rule == RULE_CHECK && compares_value(x)) {
+		key->token = SLICE_NONE;
 		return;
 	}
 	/* GETEX without an option only reads, so any client may run it. */

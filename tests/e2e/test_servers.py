@@ -105,6 +105,16 @@ def test_value_that_names_the_owner_is_proof_enough_on_any_connection(start_hasp
         assert one.call("MSETEX", 1, "lock:a", "v", "EX", 60).startswith(b"-LOCKED ")
 
 
+@COMPARING
+def test_lock_that_another_client_took_does_not_equal_the_value_that_the_connection_stored(start_hasp, plain, program):
+    with start_hasp(rule(owner="value")).connect() as one:
+        assert one.call("SET", "lock:a", "v", "NX", "PX", 60_000) == OK
+        plain.set("lock:a", "w")
+        assert one.call(*removal(program, "v")) == ZERO
+        assert one.call("SET", "lock:a", "v", "IFEQ", "v", "PX", 90_000) == NIL
+        assert plain.get("lock:a") == "w"
+
+
 @pytest.mark.nightly
 @pytest.mark.parametrize("program", ["redis-next"], indirect=True, scope="module")
 @pytest.mark.parametrize("condition", [("IFNE", "x"), ("IFDNE", "0" * 16)])

@@ -306,7 +306,7 @@ TEST(by_value_a_condition_stands_for_the_owner)
 		const char *token; /* token of a connection that has read "mine" */
 		const char *unread; /* token of a connection that has read nothing */
 	} rows[] = {
-		{ "SET v:1 new IFEQ mine", "mine 30000 1000000000000000 shared",
+		{ "SET v:1 new IFEQ mine", "\"\" 30000 1000000000000000 shared",
 		  "\"\" 30000 1000000000000000 shared" },
 		{ "SET v:1 new IFEQ other", "\"\" 30000 1000000000000000 shared",
 		  "\"\" 30000 1000000000000000 shared" },
@@ -316,11 +316,11 @@ TEST(by_value_a_condition_stands_for_the_owner)
 		  "\"\" 30000 1000000000000000 foreign" },
 		{ "SET v:1 IFEQ new", "mine 30000 1000000000000000 shared",
 		  "\"\" 30000 1000000000000000 foreign" },
-		{ "DELEX v:1 IFEQ mine", "mine 30000 1000000000000000 shared",
+		{ "DELEX v:1 IFEQ mine", "\"\" 30000 1000000000000000 shared",
 		  "\"\" 30000 1000000000000000 shared" },
 		{ "DELEX v:1 IFEQ other", "\"\" 30000 1000000000000000 shared",
 		  "\"\" 30000 1000000000000000 shared" },
-		{ "DELIFEQ v:1 mine", "mine 30000 1000000000000000 shared",
+		{ "DELIFEQ v:1 mine", "\"\" 30000 1000000000000000 shared",
 		  "\"\" 30000 1000000000000000 shared" },
 		{ "DELIFEQ v:1 other", "\"\" 30000 1000000000000000 shared",
 		  "\"\" 30000 1000000000000000 shared" },
