@@ -149,6 +149,16 @@ def test_guard_checks_commands_that_compare(start_hasp, plain, program):
         assert other.call("MSETEX", 1, KEY, 3) == ONE
 
 
+@pytest.mark.nightly
+@pytest.mark.parametrize("program", ["redis-next"], indirect=True, scope="module")
+def test_commands_of_vector_sets_answer_booleans_in_resp3(start_hasp, redis_server):
+    calls = [("HELLO", 3), ("VADD", "lock:a", "VALUES", 2, 1, 2, "x"), ("VSETATTR", "lock:a", "x", "{}"),
+             ("VREM", "lock:a", "y"), ("VREM", "lock:a", "x")]
+    with start_hasp(rule()).is_up().connect() as one, redis_server.connect() as other:
+        assert pipeline(one, *calls)[1:] == [b"#t\r\n", b"#t\r\n", b"#f\r\n", b"#t\r\n"]
+        assert pipeline(other, *calls)[1:] == [b"#t\r\n", b"#t\r\n", b"#f\r\n", b"#t\r\n"]
+
+
 # --- a failed login after another reply, which hasp must not mistake for the login's ----------
 
 
