@@ -30,6 +30,7 @@ struct commands {
 #define SORT KEYS_SORT, 1, 1, 1
 #define GEO KEYS_GEO, 1, 1, 1
 #define COUNTED(i) KEYS_COUNTED, i, 0, 1
+#define COUNTED_PAIRS(i) KEYS_COUNTED, i, 0, 2
 #define DEST_COUNTED KEYS_DEST_COUNTED, 1, 1, 1
 #define NONE KEYS_NONE, 0, 0, 0
 

@@ -62,6 +62,16 @@ def test_comparing_commands_of_others_do_not_touch_a_lock(start_hasp, plain, pro
 
 
 @COMPARING
+def test_rule_covers_msetex_although_the_server_does_not_list_its_commands(start_hasp, program):
+    with RedisServer("--rename-command", "COMMAND", "", program=program) as server:
+        hasp = start_hasp(rule(), upstream=f"address = unix:{server.unix}")
+        with hasp.connect() as holder, hasp.connect() as thief:
+            assert holder.call("SET", "lock:a", "v", "NX", "PX", 60_000) == OK
+            assert thief.call("MSETEX", 2, "other", "w", "lock:a", "w").startswith(b"-LOCKED 'lock:a' ")
+            assert holder.call("MSETEX", 2, "other", "w", "lock:a", "w") == ONE
+
+
+@COMPARING
 def test_owner_renews_and_releases_by_comparing(start_hasp, plain, program):
     hasp = start_hasp(rule(renew="yes", wait="60s"))
     with hasp.connect() as holder, hasp.connect() as waiter:
