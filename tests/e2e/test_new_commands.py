@@ -264,3 +264,11 @@ def test_a_cluster_is_asked_at_any_node(start_hasp):
             assert all(other.read().startswith(b"-LOCKED ") for _ in keys)
             assert one.call("other.append", keys[0], "2") == b":2\r\n"
             assert one.call("no.such", keys[0]).startswith(b"-ERR unknown command")
+
+
+@BOTH
+@pytest.mark.parametrize("sections", [rule(), guard(pattern="lock:*", wait=0)], ids=["rule", "guard"])
+@pytest.mark.parametrize("command", [("DELIFEQ", "lock:a", "v"), ("DELEX", "lock:a"), ("APPEND", "lock:a", "x")])
+def test_a_command_that_the_server_lacks_is_unknown(start_hasp, sections, command):
+    with start_hasp(sections).is_up().connect() as one:
+        assert one.call(*command) == f"-ERR unknown command '{command[0]}'\r\n".encode()

@@ -6,6 +6,8 @@ local function client_error(reply, command)
 	local text = reply.err:match('^@user_script: ?%d+: %-?(.*)$') or reply.err
 	if text:find('Wrong number of args calling', 1, true) then
 		text = "ERR wrong number of arguments for '" .. command:lower() .. "' command"
+	elseif text:find('^[ER ]*Unknown .*command called from ') then
+		text = "ERR unknown command '" .. command:sub(1, 128) .. "'"
 	elseif text:find("script can't run", 1, true) then
 		text = "NOPERM this user has no permissions to run the '" .. command:lower() .. "' command"
 			.. (redis.REDIS_VERSION and '' or ' or its subcommand')
