@@ -210,14 +210,19 @@ static bool read_range(const redisReply *range, const char *asked, struct slot_r
 	                     primary->element[1]->integer) == 0;
 }
 
-/* True if there are not too many primaries, and not more slots than a cluster has. */
+/* True if there is a range, no slot is in two ranges, and there are not too many primaries. */
 static bool is_possible(const struct slot_range *ranges, size_t n)
 {
 	const char *addresses[PRIMARIES_MAX];
-	size_t naddresses = 0, nslots = 0, k;
+	bool taken[SLOTS] = { false };
+	size_t naddresses = 0, k;
 
-	for (size_t i = 0; i < n && nslots <= SLOTS; i++) {
-		nslots += (size_t)(ranges[i].last - ranges[i].first + 1);
+	for (size_t i = 0; i < n; i++) {
+		for (long long slot = ranges[i].first; slot <= ranges[i].last; slot++) {
+			if (taken[slot])
+				return false;
+			taken[slot] = true;
+		}
 		for (k = 0; k < naddresses; k++)
 			if (strcmp(addresses[k], ranges[i].address) == 0)
 				break;
@@ -226,7 +231,7 @@ static bool is_possible(const struct slot_range *ranges, size_t n)
 		if (k == naddresses)
 			addresses[naddresses++] = ranges[i].address;
 	}
-	return nslots > 0 && nslots <= SLOTS;
+	return n > 0;
 }
 
 static void use_ranges(struct slot_map *m, const struct slot_range *ranges, size_t n)

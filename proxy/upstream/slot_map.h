@@ -94,7 +94,7 @@ void slot_map_move(struct slot_map *m, unsigned slot, struct node *n);
 
 /* Updates the map by a reply to CLUSTER SLOTS. `asked`: the host that answered, for nodes whose
  * address the reply leaves out. Returns 0; -1, without a change of the map, if the reply has no
- * valid range, or more slots or primaries than a cluster can have. */
+ * valid range, names a slot twice, or has more primaries than a cluster can have. */
 int slot_map_read(struct slot_map *m, const redisReply *slots, const char *asked)
 	__attribute__((warn_unused_result));
 

@@ -211,6 +211,7 @@ TEST(each_slot_may_be_a_range)
 TEST(a_slot_has_one_primary)
 {
 	assert_int_equal(read_many(2, true), -1);
+	assert_int_equal(read_slots("*2\r\n*3\r\n:0\r\n:9\r\n" A "*3\r\n:9\r\n:11\r\n" B), -1);
 	assert_int_equal(map.nnodes, 0);
 }
 
