@@ -107,6 +107,22 @@ static struct plan by_numkeys(const struct resp_view *req)
 	return by_keys(req, 3, (size_t)n);
 }
 
+/* MIGRATE host port key|"" db timeout [options] [KEYS key [key ...]] */
+static struct plan by_migrate(const struct resp_view *req)
+{
+	if (req->argv[3].n)
+		return by_keys(req, 3, 1);
+	for (size_t i = 6; i < req->argc; i++) {
+		if (args_option(req->argv[i], "KEYS"))
+			return by_keys(req, i + 1, req->argc - i - 1);
+		if (args_option(req->argv[i], "AUTH"))
+			i++;
+		else if (args_option(req->argv[i], "AUTH2"))
+			i += 2;
+	}
+	return default_node;
+}
+
 /* The subcommands for all primaries; other subcommands are for the home node. */
 static const struct {
 	const char *command, *subcommand;
@@ -179,6 +195,8 @@ struct plan plan_request(const struct command *c, const struct resp_view *req)
 		return by_keys(req, 2, req->argc > 2);
 	case CLUSTER_NUMKEYS:
 		return by_numkeys(req);
+	case CLUSTER_MIGRATE:
+		return by_migrate(req);
 	case CLUSTER_ANY:
 	case CLUSTER_MODE:
 		return default_node;

@@ -46,6 +46,17 @@ def test_commands_on_keys_anywhere_are_split_and_merged(both, version):
     both("MGET", *KEYS)
 
 
+def test_migrate_takes_its_keys_from_their_node(hasp, redis_server, plain):
+    with hasp.connect() as one:
+        for key in KEYS[:6]:
+            assert pipeline(one, ("SET", key, 1), ("SET", f"{{{key}}}", 2)) == [OK, OK]
+            target = (redis_server.host, redis_server.port)
+            assert one.call("MIGRATE", *target, key, 0, 5000) == OK
+            assert one.call("MIGRATE", *target, "", 0, 5000, "COPY", "KEYS", key, f"{{{key}}}") == OK
+            assert (plain.get(key), plain.get(f"{{{key}}}"), one.call("EXISTS", key)) == ("1", "2", b":0\r\n")
+        assert one.call("MIGRATE", *target, "", 0, 5000, "KEYS", "a", "b") == CROSSSLOT
+
+
 REFUSED = ["MGET", "MSET", "MSET a", "MSET a 1 b", "MSET a 1 b 2 c", "DEL", "EXISTS", "TOUCH", "UNLINK",
            "KEYS", "DBSIZE x", "RANDOMKEY x", "SCAN", "SCAN x", "SCAN 0 COUNT x", "SCAN 0 MATCH",
            "FLUSHALL x", "SCRIPT", "SCRIPT EXISTS", "SCRIPT LOAD", "SCRIPT NOSUCH",

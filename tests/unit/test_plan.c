@@ -99,6 +99,9 @@ TEST(test_a_command_whose_key_is_behind_words_goes_there_too)
 	assert_slot("object encoding k", "k");
 	assert_slot("memory usage k samples 5", "k");
 	assert_slot("xgroup create k g $", "k");
+	assert_slot("migrate host 1 k 0 1000 copy", "k");
+	assert_slot("migrate host 1 \"\" 0 1000 AUTH2 keys keys KEYS {k}a {k}b", "k");
+	assert_slot("migrate host 1 \"\" 0 1000 auth keys REPLACE keys k", "k");
 	assert_slot("xinfo stream k", "k");
 }
 
@@ -118,6 +121,8 @@ TEST(test_a_command_without_a_key_goes_home)
 	assert_kind("config get a", PLAN_HOME);
 	assert_kind("acl whoami", PLAN_HOME);
 	assert_kind("select 1", PLAN_HOME);
+	assert_kind("migrate host 1 \"\" 0 1000 copy", PLAN_HOME);
+	assert_kind("migrate host 1 \"\" 0 1000 keys", PLAN_HOME);
 }
 
 TEST(test_what_redis_refuses_goes_where_it_can)
