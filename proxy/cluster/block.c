@@ -187,6 +187,7 @@ static bool is_tied_to_connection(const struct command *c, const struct resp_vie
 	switch ((enum command_session)c->facts.session) {
 	case SESSION_AUTH:
 	case SESSION_HELLO:
+	case SESSION_SELECT:
 	case SESSION_SUBSCRIBE:
 	case SESSION_PSUBSCRIBE:
 	case SESSION_SSUBSCRIBE:

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * session_command: commands that change the state of a connection: the login, the protocol
- * version, the name, tracking. A cluster session has several connections, but its client sees
- * one. So hasp sends a session command to the home node when all earlier requests are answered.
- * If Redis accepts the command there, hasp also sends it on all other open links, and on each
- * link that it opens later. The next session command waits for all answers to this one.
+ * version, the database, the name, tracking. A cluster session has several connections, but its
+ * client sees one. So hasp sends a session command to the home node when all earlier requests
+ * are answered. If Redis accepts the command there, hasp also sends it on all other open links,
+ * and on each link that it opens later. The next session command waits for all answers to this
+ * one.
  */
 #include <stdlib.h>
 
@@ -149,6 +150,8 @@ static enum replay_kind kind_of(const struct command *c, const struct resp_view 
 		return req->argc > 1 ? REPLAY_HELLO : REPLAY_NONE;
 	case SESSION_RESET:
 		return REPLAY_RESET;
+	case SESSION_SELECT:
+		return REPLAY_SELECT;
 	case SESSION_CLIENT:
 		break;
 	default:

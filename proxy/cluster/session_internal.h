@@ -61,6 +61,7 @@ enum replay_kind {
 	REPLAY_NONE, /* not a session command */
 	REPLAY_LOGIN,
 	REPLAY_HELLO,
+	REPLAY_SELECT, /* of a database other than 0: only Valkey 9 */
 	REPLAY_RESET, /* RESET; keeps only the library's name and version in force */
 	REPLAY_NAME,
 	REPLAY_LIB_NAME,

@@ -10,6 +10,7 @@ from harness.cluster import Cluster
 from harness.discovering import Discovering
 from harness.guards import KEY, guard
 from harness.line import stand
+from harness.marks import BOTH
 from harness.processes import other_server
 from harness.renewal import LEASE, LEASE_MS, is_renewed
 from harness.replies import FENCE, NIL, OK, ONE, PONG, QUEUED, ZERO, bulk
@@ -358,3 +359,23 @@ def test_cluster_says_of_itself_that_it_is_one_server(cluster, start_hasp):
     with start_hasp(upstream=cluster.upstream).client() as client:
         info = client.info("server")
         assert info.get("redis_mode", info.get("server_mode")) == "standalone"
+
+
+@pytest.mark.nightly
+@BOTH
+@pytest.mark.parametrize("program", ["valkey9"], indirect=True, scope="module")
+def test_select_is_for_all_nodes_of_a_cluster_with_databases(start_hasp, monkeypatch, program):
+    monkeypatch.setenv("REDIS_SERVER", program)
+    with Cluster("--cluster-databases", "4", primaries=2, replicas=0) as cluster:
+        hasp = start_hasp(rule(), upstream=cluster.upstream).is_up(2)
+        keys = [f"lock:{n}" for n in range(8)]
+        with hasp.connect() as one, hasp.connect() as other:
+            assert one.call("BLPOP", "none", 0.001) == b"*-1\r\n"
+            assert one.call("SELECT", 3) == OK
+            assert pipeline(one, *(("SET", key, "mine", "NX") for key in keys)) == [OK] * 8
+            assert pipeline(other, *(("SET", key, "its", "NX") for key in keys)) == [OK] * 8
+            assert one.call("MGET", *keys) == b"*8\r\n" + bulk("mine") * 8
+            assert pipeline(one, ("MULTI",), ("SELECT", 0))[1].startswith(b"-ERR hasp: in front of a cluster, ")
+            assert one.call("EXEC").startswith(b"-EXECABORT ")
+            assert one.call("RESET") == b"+RESET\r\n"
+            assert one.call("MGET", *keys) == b"*8\r\n" + bulk("its") * 8
