@@ -379,3 +379,16 @@ def test_select_is_for_all_nodes_of_a_cluster_with_databases(start_hasp, monkeyp
             assert one.call("EXEC").startswith(b"-EXECABORT ")
             assert one.call("RESET") == b"+RESET\r\n"
             assert one.call("MGET", *keys) == b"*8\r\n" + bulk("its") * 8
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("program, command", [("valkey9", ("CLUSTERSCAN", 0)),
+                                              ("redis-next", ("TRIMSLOTS", "RANGES", 1, 0, 16383))],
+                         indirect=["program"], scope="module")
+def test_commands_about_slots_are_disabled(start_hasp, monkeypatch, program, command):
+    monkeypatch.setenv("REDIS_SERVER", program)
+    with Cluster(primaries=2, replicas=0) as cluster:
+        with start_hasp(upstream=cluster.upstream).is_up(2).connect() as one:
+            assert pipeline(one, *(("SET", n, 1) for n in range(8))) == [OK] * 8
+            assert one.call(*command) == b"-ERR This instance has cluster support disabled\r\n"
+            assert one.call("DBSIZE") == b":8\r\n"
