@@ -251,6 +251,27 @@ def polls_at(node):
     return node.ask("INFO", "commandstats").get("cmdstat_zrangebyscore", {}).get("calls", 0)
 
 
+@pytest.mark.parametrize("command, reply", [("DEL", ONE), ("GETDEL", bulk("mine"))])
+def test_when_its_slot_begins_to_move_a_lock_is_deleted_with_the_reply(start_hasp, still, command, reply):
+    key = f"lock:{command}"
+    slot = still.slot(key)
+    hasp = start(start_hasp, still, rule(wait="60s") + verbs())
+    with hasp.connect() as one, hasp.connect() as other:
+        # All keys that the script names must exist: otherwise the node refuses to run the script.
+        assert fence(one.call("LOCK", f"{{{key}}}")) > 0
+        assert one.call("UNLOCK", f"{{{key}}}") == ONE
+        assert one.call("SET", key, "mine", "NX") == OK
+        stand(still, other, "SET", key, "its", "NX")
+        to = next(node for node in still.primaries() if node is not still.owner(slot))
+        source = still.begin_migration(slot, to)
+        try:
+            assert one.call(command, key) == reply
+        finally:
+            for node in to, source:
+                node.ask("CLUSTER", "SETSLOT", slot, "STABLE")
+        assert other.read() == OK
+
+
 def test_while_its_slot_moves_a_reader_whose_key_has_not_moved_yet_keeps_the_lock(start_hasp, still):
     hasp = start(start_hasp, still, RELEASING)
     key = "moving"

@@ -20,6 +20,7 @@
 -- include client_error
 -- include get_string
 -- include hand_off
+-- include is_deleted
 if #ARGV == 2 then
 	local lock, side, record, queue = unpack(KEYS)
 	local command, token = unpack(ARGV)
@@ -75,7 +76,8 @@ end
 for _, keys in ipairs(freed) do
 	local lock, record, queue, side = unpack(keys)
 	-- If the command names a key twice, a waiter may have got the lock in an earlier round.
-	if redis.call('EXISTS', lock) == 0 then
+	local exists = redis.pcall('EXISTS', lock)
+	if exists == 0 or is_deleted(exists) then
 		hand_off(lock, record, queue, side, counter)
 	end
 end

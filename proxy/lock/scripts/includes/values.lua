@@ -1,7 +1,17 @@
+-- Returns true if `reply` is Redis' error for a key that the script has deleted, and whose slot
+-- begins to move to another node: Redis assumes that the key is there.
+local function is_deleted(reply)
+	return type(reply) == 'table' and reply.err:find('non local key', 1, true) ~= nil
+end
+
 -- Returns the string at `key`; nil if there is none. For another type: nil and Redis' own error.
 -- Any other error (ACL, say) ends the script: it must not look like a free lock.
+-- include is_deleted
 local function get_string(key)
 	local value = redis.pcall('GET', key)
+	if is_deleted(value) then
+		return nil
+	end
 	if type(value) == 'table' then
 		if value.err:sub(1, 9) ~= 'WRONGTYPE' then
 			error(value.err, 0)
