@@ -13,8 +13,6 @@ static const struct slice multi = SLICE_LIT("*1\r\n$5\r\nMULTI\r\n"),
 static const struct slice nested = SLICE_LIT("-ERR MULTI calls can not be nested\r\n");
 static const struct slice watch_inside = SLICE_LIT(
 	"-ERR WATCH inside MULTI is not allowed\r\n");
-static const struct slice not_inside = SLICE_LIT(
-	"-ERR Command not allowed inside a transaction\r\n");
 static const struct slice wide = SLICE_LIT("-CROSSSLOT hasp: this command is for all nodes of "
                                            "the cluster, but a transaction is for one\r\n");
 static const struct slice tied = SLICE_LIT(
@@ -314,9 +312,11 @@ void block_take(struct block *b, const struct command *c, const struct resp_view
 			take_outside(b, c, req, p, a);
 		return;
 	}
-	/* Valkey refuses commands with this flag, among them MULTI and WATCH. */
-	if (c && command_arity_ok(c, req->argc) && c->flags & COMMAND_NO_MULTI) {
-		refuse_queued(b, a, not_inside);
+	/* Valkey refuses commands with this flag, among them MULTI and WATCH, and words the
+	 * error. */
+	if (c && command_arity_ok(c, req->argc) && c->flags & COMMAND_NO_MULTI &&
+	    !is_tied_to_connection(c, req)) {
+		send_and_keep(b, bytes, a);
 		return;
 	}
 	if (c && command_arity_ok(c, req->argc) && take_unqueued(b, c, proto, a))
