@@ -16,6 +16,9 @@
 /* Shapes that differ in one word become one pattern if there are this many words. Two words are
  * enough if one of them has a `*`. */
 #define WORDS_MANY 3
+/* The first part is often the name of an application: it becomes `*` if there are this many
+ * words, or if one of them is `*`. */
+#define FIRST_WORDS_MANY 8
 /* Only the first 16 parts of a shape may become `*`: hasp keeps a pattern for each part. */
 #define MERGED_PARTS 16
 /* Two leases are alike if the longer is at most this many times the shorter. */
@@ -117,8 +120,10 @@ static void merging_widen(struct merging *m, struct candidate *c)
 	struct buf pattern = BUF_INIT;
 	struct slice part;
 
-	for (size_t i = 1; i < MERGED_PARTS && parts_part_of(c->group->node.key, i, &part);
+	for (size_t i = 0; i < MERGED_PARTS && parts_part_of(c->group->node.key, i, &part);
 	     i++) {
+		if (!parts_may_widen(c->group->node.key, i))
+			continue;
 		buf_clear(&pattern);
 		parts_put_widened(&pattern, c->group->node.key, i);
 		widening_add(m, buf_slice(&pattern), c);
@@ -259,8 +264,8 @@ static bool goes_with(const struct merging *m, const struct candidate *c,
 	       differ_in_part(first->group->node.key, c->group->node.key, i);
 }
 
-/* Returns the widening of `first` with a `*` for part `i`, at least 1; NULL: too few shapes
- * differ in this part, or the pattern would match shapes that are used differently. */
+/* Returns the widening of `first` with a `*` for part `i`, which may become one; NULL: too few
+ * shapes differ in this part, or the pattern would match shapes that are used differently. */
 static const struct widening *widens(const struct merging *m, const struct candidate *first,
                                      size_t i, struct buf *pattern)
 {
@@ -277,9 +282,9 @@ static const struct widening *widens(const struct merging *m, const struct candi
 		    !parts_part_of(w->v[j]->group->node.key, i, &part))
 			continue;
 		words++;
-		star |= has_star(part);
+		star |= i ? has_star(part) : slice_is(part, "*");
 	}
-	if (words < 2 || (words < WORDS_MANY && !star))
+	if (words < 2 || (words < (i ? WORDS_MANY : FIRST_WORDS_MANY) && !star))
 		return NULL;
 	return caught_by(m, buf_slice(pattern), first) ||
 	                       may_catch(m, buf_slice(pattern), first)
@@ -394,14 +399,15 @@ static void merge_one(const struct merging *m, struct candidate *first, struct f
 {
 	const struct key_group *s = first->group;
 	const struct widening *w = NULL;
-	struct slice part;
-	size_t i;
+	size_t i = 0;
 
-	for (i = 1; i < MERGED_PARTS && parts_part_of(s->node.key, i, &part); i++) {
+	/* The first part comes last. */
+	for (size_t n = 1; n <= MERGED_PARTS && !w; n++) {
+		i = n % MERGED_PARTS;
+		if (!parts_may_widen(s->node.key, i))
+			continue;
 		w = widens(m, first, i, &f->pattern);
 		f->lock.likes_left |= m->kind == FINDING_LOCK && are_likes_left(m, first, i);
-		if (w)
-			break;
 	}
 	if (!w) {
 		buf_clear(&f->pattern);

@@ -4,6 +4,7 @@
  * words, such as users' names, `*` replaces the words of later keys:
  *
  *   cart:alice  cart:bob  ... cart:zoe  ->  the next key has the shape cart:*
+ *   alice:cart  bob:cart  ... zoe:cart  ->  the next key has the shape *:cart
  *
  * For each place of each shape, this file counts the shapes that differ only there. It also
  * says whether a pattern may match one of the keys whose words were replaced.
@@ -11,6 +12,7 @@
 #include <stdlib.h>
 
 #include "base/fatal.h"
+#include "watch/key_pattern.h"
 #include "watch/tracker_internal.h"
 
 /* A place with this many words becomes `*`. Until then, each word has its own shape. */
@@ -42,6 +44,15 @@ bool parts_part_of(struct slice key_pattern, size_t i, struct slice *part)
 	}
 	*part = slice_of(key_pattern.p + from, to - from);
 	return true;
+}
+
+bool parts_may_widen(struct slice key_pattern, size_t i)
+{
+	struct slice part;
+
+	if (!parts_part_of(key_pattern, i, &part))
+		return false;
+	return i > 0 || key_pattern_has_name(slice_of(part.p + part.n, key_pattern.n - part.n));
 }
 
 void parts_put_widened(struct buf *out, struct slice key_pattern, size_t i)
@@ -166,9 +177,11 @@ bool parts_widen(const struct tracker *d, struct buf *key_pattern)
 	struct slice part;
 	bool widened = false;
 
-	for (size_t i = 1; i < PARTS_MAX && parts_part_of(buf_slice(key_pattern), i, &part);
+	for (size_t i = 0; i < PARTS_MAX && parts_part_of(buf_slice(key_pattern), i, &part);
 	     i++) {
 		const struct place *p;
+		if (!parts_may_widen(buf_slice(key_pattern), i))
+			continue;
 		buf_clear(&wide);
 		parts_put_widened(&wide, buf_slice(key_pattern), i);
 		p = place_get(d, buf_slice(&wide));
@@ -188,7 +201,9 @@ void parts_count_words(struct tracker *d, struct slice key_pattern)
 	struct buf wide = BUF_INIT;
 	struct slice part;
 
-	for (size_t i = 1; i < PARTS_MAX && parts_part_of(key_pattern, i, &part); i++) {
+	for (size_t i = 0; i < PARTS_MAX && parts_part_of(key_pattern, i, &part); i++) {
+		if (!parts_may_widen(key_pattern, i))
+			continue;
 		buf_clear(&wide);
 		parts_put_widened(&wide, key_pattern, i);
 		place_count(d, buf_slice(&wide));

@@ -59,15 +59,9 @@ static int words_round_up(const int *steps, double least)
 /* The arguments of %.*s for the pattern. */
 #define PATTERN(f) (int)buf_len(&(f)->pattern), buf_head(&(f)->pattern)
 
-/* True if the pattern has any character besides `*` and `?`. */
 static bool finding_has_name(const struct finding *f)
 {
-	struct slice p = buf_slice(&f->pattern);
-
-	for (size_t i = 0; i < p.n; i++)
-		if (p.p[i] != '*' && p.p[i] != '?')
-			return true;
-	return false;
+	return key_pattern_has_name(buf_slice(&f->pattern));
 }
 
 static void put_example(struct buf *out, const struct finding *f)

@@ -221,6 +221,14 @@ bool key_pattern(struct buf *out, struct slice key)
 	return varies;
 }
 
+bool key_pattern_has_name(struct slice pattern)
+{
+	for (size_t i = 0; i < pattern.n; i++)
+		if (is_digit(pattern.p[i]) || is_alpha(pattern.p[i]))
+			return true;
+	return false;
+}
+
 void key_pattern_literal(struct buf *out, struct slice key)
 {
 	for (size_t i = 0; i < key.n; i++) {

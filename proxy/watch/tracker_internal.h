@@ -400,6 +400,9 @@ void key_harm_free(struct tracker *d, struct key_harm *harm); /* NULL is allowed
 /* Finds part number `i` of a shape, counted from 0. Returns false if the shape has fewer
  * parts. */
 bool parts_part_of(struct slice key_pattern, size_t i, struct slice *part);
+/* True if the shape has a part `i` that may become `*`. The first part may if a name remains
+ * behind it. */
+bool parts_may_widen(struct slice key_pattern, size_t i);
 /* Writes the shape with a `*` in place of part `i`. */
 void parts_put_widened(struct buf *out, struct slice key_pattern, size_t i);
 /* Puts a `*` into each place with too many words. Returns false if there is no such place. */

@@ -1824,6 +1824,25 @@ TEST(words_that_vary_are_one_pattern_unless_that_catches_others)
 	assert_told(f, "pattern = lock:red\n");
 }
 
+/* The first part often is the name of the application: a few are no pattern. */
+TEST(users_names_in_front_are_one_pattern_if_there_are_many)
+{
+	struct fixture *f = *state;
+	static const char *const names[] = { "ann", "ben", "cid", "dot", "eve", "fay", "gus" };
+	char key[16];
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
+		snprintf(key, sizeof(key), "%s:lock", names[i]);
+		use_lock(f, key);
+	}
+	assert_told(f, "pattern = ann:lock\n");
+	use_lock(f, "hal:lock");
+	assert_told(f, "[lock all]\npattern = *:lock\n");
+	assert_not_told(f, "ann");
+	tracker_used(by(f, 0, "pad:lock"), true);
+	assert_told(f, "pattern = ann:lock\n");
+}
+
 /* Both variable parts become a `*`, whichever of them the varying words are in. */
 TEST(words_beside_a_part_that_varies_are_one_pattern_with_it)
 {
@@ -1976,6 +1995,24 @@ TEST(words_of_which_there_are_very_many_have_one_key_pattern)
 	assert_told(f, ";   65 patterns of other keys");
 }
 
+TEST(so_have_very_many_words_in_front_of_another_but_not_words_alone)
+{
+	struct fixture *f = *state;
+	char key[40];
+
+	for (unsigned i = 0; i < TRACKER_SHAPES_MAX / 2; i++) {
+		snprintf(key, sizeof(key), "%c%c%c:cart", 'a' + i % 26, 'a' + i / 26 % 26,
+		         'a' + i / 676 % 26);
+		tracker_used(by(f, 0, key), true);
+	}
+	assert_told(f, ";   65 patterns of other keys");
+	for (unsigned i = 0; i < 100; i++) {
+		snprintf(key, sizeof(key), "%c%c", 'a' + i % 26, 'a' + i / 26 % 26);
+		tracker_used(by(f, 0, key), true);
+	}
+	assert_told(f, ";   165 patterns of other keys");
+}
+
 TEST(a_pattern_with_keys_of_other_use_is_not_proposed)
 {
 	struct fixture *f = *state;
@@ -1991,7 +2028,10 @@ TEST(names_without_anything_fixed_are_not_proposed)
 	struct fixture *f = *state;
 
 	use_lock(f, "4711");
+	use_lock(f, "{42}:7");
 	assert_not_told(f, "[lock");
+	assert_told(f, "; *    1 key");
+	assert_told(f, "; {*}:*    1 key");
 	assert_told(f, "these names have no fixed part");
 }
 
