@@ -286,6 +286,23 @@ static bool may_be_marks(const struct finding *f)
 	        !verdict_says_lock(buf_slice(&f->pattern)));
 }
 
+static const char *why_counter(const struct lock_sums *l)
+{
+	if (l->taken[WAY_INCR] < lock_taken(l))
+		return "Clients set the key by NX, and count it up.";
+	if (l->n[SEEN_REFUSED_OWN])
+		return "A connection that had counted to 1 counted on before the key was "
+		       "deleted.";
+	if (l->n[SEEN_FOREIGN])
+		return "A connection counted to 1, and another one deleted the key.";
+	if (l->n[SEEN_OUTLASTED])
+		return "A connection that had counted to 1 closed, and another one deleted the "
+		       "key.";
+	if (lock_tries(l) == 0)
+		return "No client counted further than 1.";
+	return "Most of the keys were not deleted.";
+}
+
 /* Writes the questions that only the user can answer. Returns true if there is one: the section
  * is then a comment until the user knows the answer. */
 static bool put_questions(struct buf *out, const struct finding *f,
@@ -344,16 +361,20 @@ static bool put_questions(struct buf *out, const struct finding *f,
 		         "at which the lock ends? If so, other clients compare that time,\n"
 		         ";     and no rule keeps them out when it has passed: have the "
 		         "application ask for a longer time. If not, use this section.\n");
-	if (verdict_may_count(&f->lock))
+	if (verdict_may_be_counter(&f->lock, buf_slice(&f->pattern)))
 		buf_printf(out,
 		           ";   Question: is this a lock, or a counter? %s\n"
 		           ";     If it is a counter, leave this section out: it has no "
 		           "holders.\n",
-		           f->lock.n[SEEN_REFUSED_OWN]
-		                   ? "A connection that had counted to 1 counted on before "
-		                     "the key was deleted."
-		                   : "A connection that had counted to 1 closed, and "
-		                     "another one deleted the key.");
+		           why_counter(&f->lock));
+	if (f->lock.n[SEEN_WRITTEN])
+		buf_printf(
+			out,
+			";   Question: is this a lock, or a value? %s a client changed it by a "
+			"command that neither takes nor releases locks, as DECR or APPEND do.\n"
+			";     If it is a value, leave this section out: it would refuse "
+			"these commands, and let the value expire.\n",
+			COUNT(f->lock.n[SEEN_WRITTEN], "time"));
 	if (may_be_marks(f))
 		buf_printf(
 			out,

@@ -368,8 +368,9 @@ bool verdict_is_harmed(const struct lock_sums *l)
 /* If clients that raise a key to 1 by INCR raise it again themselves, the keys are locks only
  * if clients release at least one key in COUNTS_SHARE. */
 #define COUNTS_SHARE 2
-/* If clients raise keys to 1 by INCR and close their connections, the keys may be counters if
- * other clients then delete more than one key in RESETS_SHARE. */
+/* If other connections than those that raised keys to 1 by INCR delete more than one key in
+ * RESETS_SHARE, the keys may be counters: the last of several clients deletes the key, or one
+ * for which the count no longer matters. */
 #define RESETS_SHARE 20
 /* If more than one lock in MARKED_SHARE has no expiry and no release, clients may leave locks
  * on purpose. */
@@ -406,7 +407,17 @@ bool verdict_may_count(const struct lock_sums *l)
 {
 	return l->taken[WAY_INCR] == lock_taken(l) &&
 	       (l->n[SEEN_REFUSED_OWN] > 0 ||
-	        l->n[SEEN_OUTLASTED] * RESETS_SHARE > lock_taken(l));
+	        (l->n[SEEN_OUTLASTED] + l->n[SEEN_FOREIGN]) * RESETS_SHARE > lock_taken(l));
+}
+
+bool verdict_may_be_counter(const struct lock_sums *l, struct slice pattern)
+{
+	if (l->taken[WAY_INCR] + l->tries[WAY_INCR] == 0)
+		return false;
+	if (l->taken[WAY_INCR] < lock_taken(l) || verdict_may_count(l))
+		return true;
+	return !verdict_says_lock(pattern) &&
+	       (lock_tries(l) == 0 || lock_released(l) * COUNTS_SHARE < lock_taken(l));
 }
 
 /* Keys that no client releases are no locks, unless verdict_was_left() and their name says

@@ -113,6 +113,8 @@ enum seen {
 	SEEN_EXTENDED_VALUE, /* SEEN_EXTENDED by a client that knew the value */
 	SEEN_EXPIRY_LATER, /* a client took the lock without an expiry, and set one later */
 	SEEN_REPEATED, /* another hold had the same value */
+	SEEN_WRITTEN, /* a client changed a lock by a command that neither takes, sets nor
+	               * releases locks */
 	SEEN_RETURNED, /* a script was called with the integer that another script had returned
 	                * when it took the lock */
 	SEEN_EVENTS
@@ -545,9 +547,13 @@ bool verdict_was_left(const struct lock_sums *l);
  * done: a rule would end such marks. False if clients mostly set the expiry after taking the
  * lock. */
 bool verdict_may_mark(const struct lock_sums *l);
-/* True if only INCR sets the key, and a connection that had raised it to 1 raised it again: a
- * counter that is deleted now and then, or the lock of a pool. */
+/* True if only INCR sets the key, and a connection that had raised it to 1 raised it again, or
+ * another one deleted it: a counter that is deleted now and then, or the lock of a pool. */
 bool verdict_may_count(const struct lock_sums *l);
+/* True if verdict_may_count(), or if clients count a key up that others set by NX. Also true if
+ * only INCR sets the keys, the pattern does not say lock, and nothing shows that a client that
+ * counts further than 1 goes away: there was none, or clients delete few keys. */
+bool verdict_may_be_counter(const struct lock_sums *l, struct slice pattern);
 /* True if the keys of the group were used like locks. */
 bool verdict_is_lock(const struct key_group *s);
 bool verdict_is_guard(const struct key_group *s);

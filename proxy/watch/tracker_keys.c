@@ -249,9 +249,10 @@ void tracker_used(const struct tracker_act *a, bool writes)
 	if (k && writes) {
 		tracker_list_written(k, a->client, true);
 		key_note_write(k, a->client, 0);
+		k->is_written = true;
+		if (!list_empty(&k->holds))
+			k->group->lock->n[SEEN_WRITTEN]++;
 	}
-	if (k)
-		k->is_written |= writes;
 	if (!k || k->is_lock || k->is_other || (k->was_taken && !k->is_written))
 		return;
 	k->is_other = true;

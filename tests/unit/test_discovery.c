@@ -706,6 +706,85 @@ static void count_up(struct fixture *f, size_t i, bool expires)
 	release(f, i, "visits");
 }
 
+/* The last of three clients deletes the key when all have come. */
+TEST(a_count_that_another_client_deletes_gets_a_question)
+{
+	struct fixture *f = *state;
+
+	for (size_t i = 0; i < 5; i++) {
+		tracker_took(by(f, i % 3, "barrier"), WAY_INCR, 0, 0);
+		tracker_expires(by(f, i % 3, "barrier"), 5000);
+		tracker_refused(by(f, (i + 1) % 3, "barrier"), WAY_INCR);
+		tracker_refused(by(f, (i + 2) % 3, "barrier"), WAY_INCR);
+		release(f, (i + 2) % 3, "barrier");
+	}
+	assert_told(f, "Question: is this a lock, or a counter? A connection counted to 1, and "
+	               "another one deleted the key.");
+	assert_told(f, "\n;[lock barrier]\n");
+}
+
+/* Client `i` counts to one and, if `deletes`, deletes the key. */
+static void count_once(struct fixture *f, size_t i, const char *key, bool deletes)
+{
+	tracker_took(by(f, i, key), WAY_INCR, 0, 0);
+	tracker_expires(by(f, i, key), 5000);
+	if (deletes)
+		release(f, i, key);
+	f->now += 6;
+}
+
+TEST(a_count_that_no_client_took_further_gets_a_question_unless_its_name_says_lock)
+{
+	struct fixture *f = *state;
+
+	for (size_t i = 0; i < 5; i++) {
+		count_once(f, i % 3, "logins", true);
+		count_once(f, i % 3, "lock:a", true);
+	}
+	assert_told(f, "a counter? No client counted further than 1.");
+	assert_told(f, "\n;[lock logins]\n");
+	assert_told(f, "\n[lock a]\n");
+}
+
+TEST(so_do_counts_that_are_seldom_deleted)
+{
+	struct fixture *f = *state;
+
+	for (size_t i = 0; i < 20; i++) {
+		count_once(f, i % 3, "logins", i % 5 == 0);
+		tracker_refused(by(f, 3, "logins"), WAY_INCR);
+	}
+	assert_told(f, "a counter? Most of the keys were not deleted.");
+	assert_told(f, "\n;[lock logins]\n");
+}
+
+TEST(a_count_that_begins_by_SET_NX_is_no_lock)
+{
+	struct fixture *f = *state;
+
+	for (size_t i = 0; i < 5; i++) {
+		take(f, 0, "visits");
+		tracker_refused(by(f, 1, "visits"), WAY_INCR);
+		release(f, 0, "visits");
+	}
+	assert_told(f, "a counter? Clients set the key by NX, and count it up.");
+	assert_told(f, "\n;[lock visits]\n");
+}
+
+/* hasp would refuse DECR while another client has the lock. */
+TEST(a_lock_that_clients_change_may_be_a_value)
+{
+	struct fixture *f = *state;
+
+	for (size_t i = 0; i < 5; i++) {
+		take(f, 0, "left");
+		tracker_used(by(f, 1, "left"), true);
+		release(f, 0, "left");
+	}
+	assert_told(f, "Question: is this a lock, or a value? 5 times a client changed it");
+	assert_told(f, "\n;[lock left]\n");
+}
+
 TEST(a_count_that_begins_anew_is_no_lock_unless_it_expires)
 {
 	struct fixture *f = *state;
