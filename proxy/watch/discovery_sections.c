@@ -83,6 +83,10 @@ static void put_example(struct buf *out, const struct finding *f)
 #define LEASE_UNSEEN_MS 5000
 #define LEASE_UNSET 30 /* the default of `lease` in [lock], in seconds */
 
+/* If clients come back for more than one lock in BACK_SHARE soon after they have released it,
+ * they may poll. */
+#define BACK_SHARE 10
+
 /* True if most clients that were refused the lock tried again soon. */
 static bool is_retried(const struct lock_sums *l)
 {
@@ -91,16 +95,32 @@ static bool is_retried(const struct lock_sums *l)
 	return tries > 0 && l->n[SEEN_RETRIED] * 2 >= tries;
 }
 
-/* Returns the `wait` to propose, in seconds; 0: none, because few clients retry, or because
- * holders share a connection, or a connection has several uses at a time: a waiting attempt
- * would delay the releases and the other commands after it. */
-static int lock_wait_seconds(const struct lock_sums *l)
+/* True if clients often come back soon after they have released the lock. They may do so at set
+ * times, whether or not they get it: after a wait, a client would repeat the work of the one
+ * before. A client that waits for the lock to do work of its own goes away after that. */
+static bool is_polled(const struct lock_sums *l)
+{
+	return l->n[SEEN_CAME_BACK] * BACK_SHARE > lock_taken(l);
+}
+
+/* Returns the `wait` that lets most clients get the lock that repeat their attempts, in
+ * seconds; 0: few clients do so, or none got the lock, or clients leave locks to expire as
+ * marks, or a waiting attempt would delay other commands: holders share a connection, or a
+ * connection has several uses. */
+static int useful_wait_seconds(const struct lock_sums *l)
 {
 	static const int steps[] = { 1, 2, 5, 10, 0 };
 
-	if (!is_retried(l) || l->n[SEEN_REFUSED_OWN] > 0 || l->n[SEEN_MULTIPLEXED] > 0)
+	if (!is_retried(l) || l->waited.total == 0 || lock_verdict(l).is_left ||
+	    l->n[SEEN_REFUSED_OWN] > 0 || l->n[SEEN_MULTIPLEXED] > 0)
 		return 0;
 	return words_round_up(steps, durations_at(&l->waited, 0.9));
+}
+
+/* Returns the `wait` to propose, in seconds; 0: none. */
+static int lock_wait_seconds(const struct lock_sums *l)
+{
+	return is_polled(l) ? 0 : useful_wait_seconds(l);
 }
 
 /* True if no DEL seems to have removed another holder's lock, and no holder came near the
@@ -462,6 +482,35 @@ static void put_order(struct buf *out, const struct finding *f)
 	         "[verbs]");
 }
 
+/* Writes why the section has a `wait`, or has none although clients repeat their attempts. */
+static void put_wait(struct buf *out, const struct lock_sums *l)
+{
+	int wait = useful_wait_seconds(l);
+
+	if (wait && is_polled(l))
+		buf_printf(
+			out,
+			";   clients repeated attempts that were refused, but also came back "
+			"soon after they had released the lock.\n"
+			";     If a client that gets the lock late goes on with work of its "
+			"own, add wait = %ds. If it would repeat\n"
+			";     what another client has just done, as schedulers do, add "
+			"none.\n",
+			wait);
+	else if (wait)
+		buf_printf(
+			out,
+			";   clients repeated attempts that were refused, for %s (p90) until "
+			"they got the lock.\n"
+			";     While an attempt waits, later commands of its connection wait, "
+			"too. Remove wait if a refused client leaves its work out.\n",
+			TIME(durations_at(&l->waited, 0.9)));
+	else if (is_retried(l) && l->n[SEEN_MULTIPLEXED])
+		buf_puts(out, ";   clients repeated attempts that were refused, and sent other "
+		              "commands over the connection in between: a wait would delay "
+		              "those\n");
+}
+
 void discovery_put_lock(struct buf *out, const struct finding *f, const char *name)
 {
 	const struct lock_sums *l = &f->lock;
@@ -483,19 +532,7 @@ void discovery_put_lock(struct buf *out, const struct finding *f, const char *na
 			";   no lock was seen held for longer than %s: max_hold = %ds leaves "
 			"room for %d times that\n",
 			TIME(v.longest), max_hold_seconds(l, &v), MAX_HOLD_TIMES);
-	if (lock_wait_seconds(l))
-		buf_printf(
-			out,
-			";   clients repeated attempts that were refused, for %s (p90) until "
-			"they got the lock.\n"
-			";     While an attempt waits, later commands of its connection wait, "
-			"too. Remove wait if a refused client leaves its work out.\n",
-			TIME(durations_at(&l->waited, 0.9)));
-	else if (is_retried(l) && l->n[SEEN_MULTIPLEXED])
-		buf_puts(out,
-		         ";   clients repeated attempts that were refused, and sent other "
-		         "commands over the connection without awaiting replies: a wait would "
-		         "delay those\n");
+	put_wait(out, l);
 	if (lock_taken(l) < TAKEN_ENOUGH)
 		buf_puts(out, ";   little evidence: watch for longer\n");
 	asks = put_questions(out, f, &v);

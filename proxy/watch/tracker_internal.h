@@ -63,8 +63,9 @@ enum seen {
 	SEEN_LOGGED,
 	/* Refused tries: */
 	SEEN_RETRIED = SEEN_LOGGED, /* a try soon after another refused try of the client */
-	SEEN_MULTIPLEXED, /* a try soon after a refused one; since then, the client sent a
-	                   * command before it had the reply to an earlier one */
+	SEEN_MULTIPLEXED, /* a try soon after a refused one; since then, the client used another
+	                   * key, or sent a command before it had the reply to an earlier one */
+	SEEN_CAME_BACK, /* a try soon after the client's own release of the lock */
 	SEEN_REFUSED_OWN, /* the owner that was refused already had the lock */
 	/* Releases: */
 	SEEN_RELEASED, /* a DEL of the owner */
@@ -326,6 +327,10 @@ struct tracker_client {
 	uint32_t tried_npipelined; /* tracker_act.npipelined of the last try of `tried` */
 	double tried_first, tried_last; /* times of the client's first and last try of the lock
 	                                 * `tried` */
+	bool strayed; /* the client has used another key since it was refused the lock `tried`
+	               */
+	uint64_t gave; /* hash of the key whose lock the client released last; 0: none */
+	double gave_at; /* when the client released the lock `gave` */
 };
 
 /* A client had one lock and asked for another one. */

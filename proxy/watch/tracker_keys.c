@@ -204,6 +204,7 @@ struct key *tracker_known_key(const struct tracker_act *a)
 	uint64_t hash = tracker_key_hash(a);
 	struct map_node *node = map_get(&a->tracker->keys, slice_of(&hash, sizeof(hash)));
 
+	a->client->strayed |= hash != a->client->tried;
 	return node ? container_of(node, struct key, node) : NULL;
 }
 

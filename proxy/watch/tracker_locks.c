@@ -347,8 +347,25 @@ static bool note_retry(const struct tracker_act *a, struct lock_sums *l, const s
 
 	if (c->tried != k->hash || a->now - c->tried_last >= RETRY_SECONDS)
 		return false;
-	l->n[SEEN_MULTIPLEXED] += a->npipelined != c->tried_npipelined;
+	l->n[SEEN_MULTIPLEXED] += c->strayed || a->npipelined != c->tried_npipelined;
 	return true;
+}
+
+static void note_given(const struct tracker_act *a, const struct key *k)
+{
+	a->client->gave = k->hash;
+	a->client->gave_at = a->now;
+}
+
+/* Notices a client that tries to take the lock soon after it has released it. */
+static void note_return(const struct tracker_act *a, struct lock_sums *l, const struct key *k)
+{
+	struct tracker_client *c = a->client;
+
+	if (c->gave != k->hash)
+		return;
+	l->n[SEEN_CAME_BACK] += a->now - c->gave_at < RETRY_SECONDS;
+	c->gave = 0;
 }
 
 static void note_wait(const struct tracker_act *a, struct lock_sums *l, const struct key *k)
@@ -447,6 +464,7 @@ void tracker_took(const struct tracker_act *a, enum lock_way way, int64_t lease_
 	if (way != WAY_INCR)
 		note_value(l, value);
 	note_wait(a, l, k);
+	note_return(a, l, k);
 	note_order(a, k);
 	k->was_taken |= way != WAY_INCR && way != WAY_SCRIPT;
 	if (k->is_other && k->was_taken && !k->is_written) {
@@ -475,7 +493,9 @@ void tracker_refused(const struct tracker_act *a, enum lock_way way)
 		l->n[SEEN_RETRIED]++;
 	else
 		c->tried_first = a->sent;
+	note_return(a, l, k);
 	c->tried = k->hash;
+	c->strayed = false;
 	c->tried_npipelined = a->npipelined;
 	c->tried_last = a->now;
 }
@@ -812,6 +832,7 @@ void tracker_deleted(const struct tracker_act *a, enum tracker_gone gone)
 	if (was_there)
 		key_note_write(k, a->client, 0);
 	looker_deleted(k, a->client);
+	note_given(a, k);
 	own = held_by(k, owner_of(a));
 	there = hold_then(a, k);
 	count_delete(a, k, !was_there);
@@ -924,6 +945,7 @@ static void script_compared(const struct tracker_act *a, struct held_lock *h,
 	/* The next commands show whether the script released the lock or prolonged it. */
 	if (has_run_out(h, a->sent))
 		note_outlived(a, h, NULL);
+	note_given(a, h->key);
 	release_known(h, a->now);
 }
 
