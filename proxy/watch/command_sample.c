@@ -29,15 +29,29 @@ static enum tracker_gone what_is_gone(const struct command_sample *s,
 	return (size_t)reply->integer == s->nargs ? TRACKER_GONE : TRACKER_MAY_BE_GONE;
 }
 
+/* A client that sets an expiry of at most this many ms releases its lock. */
+#define RELEASE_MS 10
+
 static void complete_expire(const struct command_sample *s, const struct tracker_act *a,
                             bool done)
 {
-	if (!done)
-		tracker_expires_not(a);
-	else if (s->effect.lease_ms > 0)
+	if (s->effect.lease_ms <= RELEASE_MS)
+		tracker_deleted(a, done ? TRACKER_GONE : TRACKER_WAS_GONE);
+	else if (done)
 		tracker_expires(a, s->effect.lease_ms);
 	else
-		tracker_deleted(a, TRACKER_GONE);
+		tracker_expires_not(a);
+}
+
+static void complete_set(const struct command_sample *s, const struct tracker_act *a,
+                         const struct resp_reply *reply)
+{
+	bool done = effect_happened(&s->effect, reply);
+
+	if (s->effect.lease_ms > 0 && s->effect.lease_ms <= RELEASE_MS)
+		tracker_deleted(a, done ? TRACKER_MAY_BE_GONE : TRACKER_WAS_GONE);
+	else if (done && !(s->swaps && tracker_swapped(a, s->value, !reply->nil)))
+		tracker_wrote(a, s->value, s->effect.lease_ms, false);
 }
 
 static void complete_effect(const struct command_sample *s, const struct sighted_key *k,
@@ -59,8 +73,7 @@ static void complete_effect(const struct command_sample *s, const struct sighted
 			tracker_refused(a, WAY_INCR);
 		break;
 	case EFFECT_SET:
-		if (done && !(s->swaps && tracker_swapped(a, s->value, !reply->nil)))
-			tracker_wrote(a, s->value, s->effect.lease_ms, false);
+		complete_set(s, a, reply);
 		break;
 	case EFFECT_EXPIRE:
 		complete_expire(s, a, done);

@@ -430,6 +430,32 @@ def test_connection_that_serves_others_during_its_tries_gets_no_wait(watch, pipe
     assert "a wait would delay those" in found.text
 
 
+@pytest.mark.parametrize("release", [("PEXPIRE", "rel:lock", 1), ("EXPIRE", "rel:lock", 0), ("PSETEX", "rel:lock", 1, "x"),
+                                     ("SET", "rel:lock", "", "PX", 1)])
+def test_locks_that_an_expiry_releases_are_found_and_so_are_their_thefts(watch, redis_server, release):
+    def shop(hasp):
+        """Returns how many locks stayed although the other client released them."""
+        one, other = Host(hasp, "127.0.0.1")
+        stayed = 0
+        with redis_server.client() as redis:
+            for _ in range(12):
+                assert take(one, "rel:lock", px=60_000)
+                other.call(*release)
+                if isinstance(hasp, Discovering):
+                    until(lambda: not redis.exists("rel:lock"), "the end of the lock")
+                stayed += redis.pttl("rel:lock") > 1000
+                one.call(*release)
+                until(lambda: not redis.exists("rel:lock"), "the end of the lock")
+        return stayed
+
+    hasp = watch()
+    assert shop(hasp) == 0
+    found = hasp.end()
+    assert found.sections["lock rel"]["owner"] == "connection"
+    assert "12 releases removed another holder's lock" in found.text
+    assert shop(watch(found)) == 12
+
+
 def test_locks_that_msetnx_takes_are_found(watch):
     hasp = watch()
     one, other = Connection(hasp.address), Connection(hasp.address)

@@ -229,7 +229,7 @@ class Lock(Idiom):
 
     take = "SET NX PX"      # or SET NX EX, SETNX, INCR, EVAL
     value = "constant"      # or token
-    release = "DEL"         # or GET DEL, script, none
+    release = "DEL"         # or PEXPIRE, GET DEL, script, none
     owner = "connection"    # or pool: any connection of the host; name: any of a name; strangers; shared: all on one
     mishap = None           # or late; steal: the loser deletes, too; crash: the connection closes;
     # bare: it closes before the expiry is set; forget
@@ -262,6 +262,8 @@ class Lock(Idiom):
             await shop.remove(key, client, "EVAL", COMPARE_AND_DELETE, 1, key, token)
         elif self.release == "DEL":
             await shop.remove(key, client, "DEL", key)
+        elif self.release == "PEXPIRE":
+            await shop.remove(key, client, "PEXPIRE", key, 1)
         elif self.release == "GET DEL":
             if await client("GET", key) == token:
                 await shop.remove(key, client, "DEL", key)
