@@ -159,6 +159,7 @@ void command_sample_complete(const struct command_sample *s, int db,
 		.db = db,
 		.watches = s->watches,
 		.npipelined = s->npipelined,
+		.tried = s->value,
 		.under_lock = s->under_lock,
 		.told = &told,
 	};

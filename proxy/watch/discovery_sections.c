@@ -84,7 +84,7 @@ static void put_example(struct buf *out, const struct finding *f)
 #define LEASE_UNSET 30 /* the default of `lease` in [lock], in seconds */
 
 /* If clients come back for more than one lock in BACK_SHARE soon after they have released it,
- * they may poll. */
+ * they may poll. "Nearly all" are all but one in BACK_SHARE. */
 #define BACK_SHARE 10
 
 /* True if most clients that were refused the lock tried again soon. */
@@ -95,12 +95,22 @@ static bool is_retried(const struct lock_sums *l)
 	return tries > 0 && l->n[SEEN_RETRIED] * 2 >= tries;
 }
 
+/* True if clients repeat their value in nearly all tries, and nearly all come back with another
+ * one: the tries are for one piece of work. */
+static bool is_insisted(const struct lock_sums *l)
+{
+	const uint64_t *n = l->n;
+
+	return (n[SEEN_RETRIED] - n[SEEN_INSISTED]) * BACK_SHARE <= n[SEEN_RETRIED] &&
+	       (n[SEEN_CAME_BACK] - n[SEEN_CAME_ANEW]) * BACK_SHARE <= n[SEEN_CAME_BACK];
+}
+
 /* True if clients often come back soon after they have released the lock. They may do so at set
  * times, whether or not they get it: after a wait, a client would repeat the work of the one
  * before. A client that waits for the lock to do work of its own goes away after that. */
 static bool is_polled(const struct lock_sums *l)
 {
-	return l->n[SEEN_CAME_BACK] * BACK_SHARE > lock_taken(l);
+	return l->n[SEEN_CAME_BACK] * BACK_SHARE > lock_taken(l) && !is_insisted(l);
 }
 
 /* Returns the `wait` that lets most clients get the lock that repeat their attempts, in

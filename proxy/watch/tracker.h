@@ -100,6 +100,8 @@ struct tracker_act {
 	bool watches; /* in a transaction after WATCH: Redis detects changes for the client */
 	uint32_t npipelined; /* the client's commands, with this one, that arrived before the
 	                      * replies to earlier ones */
+	uint64_t tried; /* hash of the value that a try to take a lock would store; 0: not known
+	                 */
 	bool under_lock; /* the client has a lock that the tracker does not follow */
 	struct buf *told; /* receives lines for the log; may be NULL if no rule observes */
 };

@@ -65,7 +65,9 @@ enum seen {
 	SEEN_RETRIED = SEEN_LOGGED, /* a try soon after another refused try of the client */
 	SEEN_MULTIPLEXED, /* a try soon after a refused one; since then, the client used another
 	                   * key, or sent a command before it had the reply to an earlier one */
+	SEEN_INSISTED, /* SEEN_RETRIED with the value of the try before */
 	SEEN_CAME_BACK, /* a try soon after the client's own release of the lock */
+	SEEN_CAME_ANEW, /* SEEN_CAME_BACK with another value than the client had released */
 	SEEN_REFUSED_OWN, /* the owner that was refused already had the lock */
 	/* Releases: */
 	SEEN_RELEASED, /* a DEL of the owner */
@@ -327,9 +329,11 @@ struct tracker_client {
 	uint32_t tried_npipelined; /* tracker_act.npipelined of the last try of `tried` */
 	double tried_first, tried_last; /* times of the client's first and last try of the lock
 	                                 * `tried` */
+	uint64_t tried_value; /* tracker_act.tried of the last try of `tried` */
 	bool strayed; /* the client has used another key since it was refused the lock `tried`
 	               */
 	uint64_t gave; /* hash of the key whose lock the client released last; 0: none */
+	uint64_t gave_value; /* hash of the value of the lock `gave`; 0: not known */
 	double gave_at; /* when the client released the lock `gave` */
 };
 

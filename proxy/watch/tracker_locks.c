@@ -351,21 +351,28 @@ static bool note_retry(const struct tracker_act *a, struct lock_sums *l, const s
 	return true;
 }
 
-static void note_given(const struct tracker_act *a, const struct key *k)
+/* Notes that the client releases the lock of the hold `h`; NULL: hasp knows of none. */
+static void note_given(const struct tracker_act *a, const struct key *k,
+                       const struct held_lock *h)
 {
 	a->client->gave = k->hash;
+	a->client->gave_value = h ? h->value : 0;
 	a->client->gave_at = a->now;
 }
 
-/* Notices a client that tries to take the lock soon after it has released it. */
-static void note_return(const struct tracker_act *a, struct lock_sums *l, const struct key *k)
+/* Notices a client that tries to take the lock, by storing `value`, soon after it has released
+ * it. */
+static void note_return(const struct tracker_act *a, struct lock_sums *l, const struct key *k,
+                        uint64_t value)
 {
 	struct tracker_client *c = a->client;
 
-	if (c->gave != k->hash)
-		return;
-	l->n[SEEN_CAME_BACK] += a->now - c->gave_at < RETRY_SECONDS;
-	c->gave = 0;
+	if (c->gave == k->hash && a->now - c->gave_at < RETRY_SECONDS) {
+		l->n[SEEN_CAME_BACK]++;
+		l->n[SEEN_CAME_ANEW] += value && c->gave_value && value != c->gave_value;
+	}
+	if (c->gave == k->hash)
+		c->gave = 0;
 }
 
 static void note_wait(const struct tracker_act *a, struct lock_sums *l, const struct key *k)
@@ -464,7 +471,7 @@ void tracker_took(const struct tracker_act *a, enum lock_way way, int64_t lease_
 	if (way != WAY_INCR)
 		note_value(l, value);
 	note_wait(a, l, k);
-	note_return(a, l, k);
+	note_return(a, l, k, value);
 	note_order(a, k);
 	k->was_taken |= way != WAY_INCR && way != WAY_SCRIPT;
 	if (k->is_other && k->was_taken && !k->is_written) {
@@ -489,12 +496,15 @@ void tracker_refused(const struct tracker_act *a, enum lock_way way)
 	h = newest_hold(k);
 	l->n[SEEN_REFUSED_OWN] += h && h->owner == owner_of(a);
 	note_order(a, k);
-	if (note_retry(a, l, k))
+	if (note_retry(a, l, k)) {
 		l->n[SEEN_RETRIED]++;
-	else
+		l->n[SEEN_INSISTED] += a->tried && a->tried == c->tried_value;
+	} else {
 		c->tried_first = a->sent;
-	note_return(a, l, k);
+	}
+	note_return(a, l, k, a->tried);
 	c->tried = k->hash;
+	c->tried_value = a->tried;
 	c->strayed = false;
 	c->tried_npipelined = a->npipelined;
 	c->tried_last = a->now;
@@ -832,8 +842,8 @@ void tracker_deleted(const struct tracker_act *a, enum tracker_gone gone)
 	if (was_there)
 		key_note_write(k, a->client, 0);
 	looker_deleted(k, a->client);
-	note_given(a, k);
 	own = held_by(k, owner_of(a));
+	note_given(a, k, own);
 	there = hold_then(a, k);
 	count_delete(a, k, !was_there);
 	if (own && !(was_there && is_foreign(own, there)))
@@ -945,7 +955,7 @@ static void script_compared(const struct tracker_act *a, struct held_lock *h,
 	/* The next commands show whether the script released the lock or prolonged it. */
 	if (has_run_out(h, a->sent))
 		note_outlived(a, h, NULL);
-	note_given(a, h->key);
+	note_given(a, h->key, h);
 	release_known(h, a->now);
 }
 

@@ -6,4 +6,4 @@ https://github.com/kvz/cronlock/pull/11
 
 from mistakes import Abandoned
 
-REPORT = Abandoned(__doc__, due="line", line=r"markers, not locks, or every holder died|expired without a release")
+REPORT = Abandoned(__doc__, by_hand=("lock", "owner = connection", "on_disconnect = release"))

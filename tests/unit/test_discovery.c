@@ -899,6 +899,38 @@ TEST(who_tries_again_soon_but_always_is_told_of_a_wait_and_gets_none)
 	assert_told(f, "goes on with work of its own, add wait = 1s.");
 }
 
+/* Each client has a value of its own for each lock, and repeats it until it has the lock. Else,
+ * each try has a new value. */
+static void insist(struct fixture *f, bool repeats)
+{
+	for (size_t i = 0; i < 20; i++) {
+		tracker_took(by(f, i % 2, "lock:a"), WAY_SET_NX, 1000, 1000 + 2 * i);
+		for (size_t j = 0; j < 4; j++) {
+			by(f, (i + 1) % 2, "lock:a");
+			f->act.tried = 1000 + 2 * (i + 1) + (repeats ? 0 : 1000 * j);
+			tracker_refused(&f->act, WAY_SET_NX);
+		}
+		release(f, i % 2, "lock:a");
+	}
+}
+
+TEST(who_repeats_a_value_of_its_own_wants_the_lock_for_one_piece_of_work)
+{
+	struct fixture *f = *state;
+
+	insist(f, true);
+	assert_told(f, "\nwait = 1s\n");
+}
+
+TEST(who_tries_with_new_values_may_have_other_work_each_time)
+{
+	struct fixture *f = *state;
+
+	insist(f, false);
+	assert_told(f, "[lock a]");
+	assert_not_told(f, "\nwait = ");
+}
+
 TEST(who_waits_for_marks_to_expire_gets_no_wait)
 {
 	struct fixture *f = *state;
