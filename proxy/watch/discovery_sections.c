@@ -240,7 +240,12 @@ static void put_harm(struct buf *out, const struct lock_sums *l, const struct lo
 		         "followed: only the key's name shows that this is a lock and not a "
 		         "counter");
 	/* Explain why hasp proposes a section although it saw no harm. */
-	if (!verdict_is_harmed(l) && !l->n[SEEN_OVERWRITTEN] && !v->unreleased)
+	if (l->n[SEEN_OUTLASTED])
+		put_fact(
+			out, l->n[SEEN_OUTLASTED], "lock",
+			"lasted longer than its connection: hasp cannot see whether its holder "
+			"released it");
+	else if (!verdict_is_harmed(l) && !l->n[SEEN_OVERWRITTEN] && !v->unreleased)
 		buf_printf(out,
 		           ";   no harm was seen: no holder outlived its lock or removed "
 		           "another's, "
@@ -328,6 +333,8 @@ static const char *why_counter(const struct lock_sums *l)
 	if (l->n[SEEN_OUTLASTED])
 		return "A connection that had counted to 1 closed, and another one deleted the "
 		       "key.";
+	if (verdict_was_left(l))
+		return "Clients that counted further used other keys in between.";
 	if (lock_tries(l) == 0)
 		return "No client counted further than 1.";
 	return "Most of the keys were not deleted.";

@@ -416,6 +416,8 @@ bool verdict_may_be_counter(const struct lock_sums *l, struct slice pattern)
 		return false;
 	if (l->taken[WAY_INCR] < lock_taken(l) || verdict_may_count(l))
 		return true;
+	if (verdict_was_left(l) && l->n[SEEN_MULTIPLEXED])
+		return true;
 	return !verdict_says_lock(pattern) &&
 	       (lock_tries(l) == 0 || lock_released(l) * COUNTS_SHARE < lock_taken(l));
 }

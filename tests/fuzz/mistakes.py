@@ -7,7 +7,7 @@ The idioms that most applications use are in idioms.py.
 import asyncio
 import time
 
-from idioms import COMPARE_AND_DELETE, NIL, Idiom, Refused, Update
+from idioms import COMPARE_AND_DELETE, NIL, Idiom, Lock, Refused, Update
 
 
 class Once(Idiom):
@@ -112,6 +112,30 @@ class OppositeTokens(Opposite):
 
     async def let_go(self, client, key, token):
         await client("EVAL", COMPARE_AND_DELETE, 1, key, token)
+
+
+class Requests(Lock):
+    """A request takes the lock over one connection and deletes it over another one, so that no connection shows
+    who is late."""
+
+    due, protects, mishap = "question", False, "late"
+
+    async def serve(self, shop):
+        async def worker(n):
+            async def request():
+                client, key = await shop.connect(n % 2), self.key(0)
+                taken = await self.acquire(client, key, 1)
+                client.close()
+                if not taken:
+                    return
+                with shop.inside(key):
+                    await asyncio.sleep(self.late * self.lease_ms / 1000 if shop.mishap() else self.work)
+                client = await shop.connect(n % 2)
+                await self.let_go(shop, client, key, 1)
+                client.close()
+                shop.done += 1
+            await shop.work(request)
+        await shop.serve([worker(n) for n in range(4)])
 
 
 class OneConnection(Update):

@@ -859,6 +859,19 @@ TEST(a_count_that_was_left_behind_is_a_lock_if_its_name_says_so)
 	               "lease = 5s\nrenew = yes\nmax_hold = 600s\nmode =");
 }
 
+/* A client that waits for a lock does nothing else. */
+TEST(so_may_one_that_clients_raise_between_other_commands)
+{
+	struct fixture *f = *state;
+
+	leave_count(f, "stats:lock");
+	tracker_refused(by(f, 1, "stats:lock"), WAY_INCR);
+	tracker_read(by(f, 1, "page"), READ_GET);
+	tracker_refused(by(f, 1, "stats:lock"), WAY_INCR);
+	assert_told(f, "a counter? Clients that counted further used other keys in between.");
+	assert_told(f, "\n;[lock stats]\n");
+}
+
 TEST(one_of_another_name_may_just_be_a_count)
 {
 	struct fixture *f = *state;
