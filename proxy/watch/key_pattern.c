@@ -224,7 +224,7 @@ bool key_pattern(struct buf *out, struct slice key)
 bool key_pattern_has_name(struct slice pattern)
 {
 	for (size_t i = 0; i < pattern.n; i++)
-		if (is_digit(pattern.p[i]) || is_alpha(pattern.p[i]))
+		if (is_digit(pattern.p[i]) || is_alpha(pattern.p[i]) || pattern.p[i] == '\\')
 			return true;
 	return false;
 }

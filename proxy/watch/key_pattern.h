@@ -26,7 +26,8 @@
  * pattern, unless another key has the same shape. */
 bool key_pattern(struct buf *out, struct slice key);
 
-/* True if the pattern has a letter or a digit: without one, it matches keys of any use. */
+/* True if the pattern has a letter, a digit or an escaped character: without one, it matches
+ * keys of any use. */
 bool key_pattern_has_name(struct slice pattern);
 
 /* Appends the glob that matches only `key`; a `?` stands for a byte that an ini file cannot
