@@ -11,6 +11,7 @@
 #include "resp/reply.h"
 #include "resp/write.h"
 #include "upstream/decode.h"
+#include "upstream/link_internal.h"
 #include "upstream/own_conn.h"
 
 #define SUBSCRIBER_RETRY_SECONDS 0.05
@@ -204,7 +205,8 @@ static void subscriber_on_check(void *arg)
 	struct subscriber *s = arg;
 	char reason[64];
 
-	if (!s->user.link)
+	/* Until the link is connected, connect_timeout applies. */
+	if (!s->user.link || !stream_is_open(&s->user.link->stream))
 		return;
 	if (s->timeout > 0 && s->nunheard * s->check.watcher.repeat >= s->timeout) {
 		snprintf(reason, sizeof(reason), "PING was not answered for %g s", s->timeout);

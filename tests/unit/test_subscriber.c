@@ -4,6 +4,9 @@
  */
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
 
 #include "base/buf.h"
 #include "base/log.h"
@@ -363,6 +366,32 @@ TEST(one_on_which_nothing_comes_is_connected_anew)
 		played_server_step(&f->server);
 	subscriber_set_check(f->subscriber, 0, 0);
 	played_server_close(&f->server);
+	come_up(f);
+}
+
+/* A server that has several addresses may take connect_timeout to connect. */
+TEST(one_that_is_not_connected_yet_has_time_until_connect_timeout)
+{
+	struct fixture *f = *state;
+	struct sockaddr_un at;
+	socklen_t len = sizeof(at);
+
+	/* The backlog is full, so the subscriber cannot connect. */
+	f->server.fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	assert_int_equal(listen(f->at.listener, 0), 0);
+	assert_int_equal(getsockname(f->at.listener, (struct sockaddr *)&at, &len), 0);
+	assert_int_equal(connect(f->server.fd, (struct sockaddr *)&at, len), 0);
+	log_fixture_open();
+	log_set_level(LOG_SEV_INFO);
+	subscriber_open(f->subscriber);
+	subscriber_set_check(f->subscriber, 1, 3);
+	for (int i = 0; i < 20; i++)
+		played_server_step(&f->server);
+	assert_nothing_logged();
+	log_fixture_close();
+	subscriber_set_check(f->subscriber, 0, 0);
+	played_server_close(&f->server);
+	close(accept(f->at.listener, NULL, NULL));
 	come_up(f);
 }
 
