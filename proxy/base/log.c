@@ -15,8 +15,7 @@
 
 #include "base/quote.h"
 
-/* Limits a line's text, without its time and level: seven texts that quote() cut and escaped.
- */
+/* Limits a line's text, without its time and level: seven texts cut and escaped by quote(). */
 #define LINE_MAX_BYTES 8192
 #define WINDOW_SECONDS 10.0
 #define FAULTS_LOGGED 3 /* of one server, in a window */
@@ -362,30 +361,30 @@ static int end_cut_line(int fd)
 	return -1;
 }
 
-/* Writes the line. If earlier lines were dropped, reports their number first. */
-static void write_or_drop(int fd, const struct log_text *l, bool is_syslog)
+/* Writes a line with the text. If earlier lines were dropped, reports their number first. */
+static void write_or_drop(int fd, enum log_severity level, const char *text, bool is_syslog)
 {
 	unsigned lost = atomic_exchange(&dropped, 0);
-	char text[128];
-	struct log_text report;
+	char report[128];
+	struct log_text line;
 
 	if (lost) {
-		snprintf(text, sizeof(text), "log dropped=%u reason=\"%s\"", lost,
+		snprintf(report, sizeof(report), "log dropped=%u reason=\"%s\"", lost,
 		         is_syslog ? "syslog did not accept the lines"
 		                   : "the lines could not be written");
-		put_whole(&report, LOG_SEV_WARNING, text, is_syslog);
+		put_whole(&line, LOG_SEV_WARNING, report, is_syslog);
 		if ((!is_syslog && end_cut_line(fd) < 0) ||
-		    write_whole(fd, &report, is_syslog) < 0) {
+		    write_whole(fd, &line, is_syslog) < 0) {
 			atomic_fetch_add(&dropped, lost + 1);
 			return;
 		}
 	}
-	if (write_whole(fd, l, is_syslog) < 0)
+	put_whole(&line, level, text, is_syslog);
+	if (write_whole(fd, &line, is_syslog) < 0)
 		atomic_fetch_add(&dropped, 1);
 }
 
-/* Ends a text that fills LINE_MAX_BYTES, because it was cut, with dots, and closes its quotes.
- */
+/* The text was cut at LINE_MAX_BYTES: ends it with dots, and closes its quotes. */
 static void mark_cut(char *text)
 {
 	char *end = text + LINE_MAX_BYTES - sizeof("...\"");
@@ -403,15 +402,11 @@ static void mark_cut(char *text)
 void log_line(enum log_severity level, const char *fmt, ...)
 {
 	char text[LINE_MAX_BYTES];
-	struct log_text line;
-	bool is_syslog;
 	va_list ap;
-	int fd, n;
+	int n;
 
 	if (!log_enabled(level))
 		return;
-	fd = atomic_load(&sink_fd);
-	is_syslog = atomic_load(&sink_is_syslog);
 	va_start(ap, fmt);
 	n = vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
@@ -423,8 +418,7 @@ void log_line(enum log_severity level, const char *fmt, ...)
 	for (char *p = text; *p; p++)
 		if ((unsigned char)*p < ' ' || *p == 0x7f)
 			*p = '?';
-	put_whole(&line, level, text, is_syslog);
-	write_or_drop(fd, &line, is_syslog);
+	write_or_drop(atomic_load(&sink_fd), level, text, atomic_load(&sink_is_syslog));
 }
 
 void log_lines(enum log_severity level, struct slice lines)
