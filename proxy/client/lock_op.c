@@ -286,8 +286,7 @@ static struct op_action lock_op_on_acked(const struct op_facts *f, bool enough)
 
 	if (!enough && !lock_request_is_multi(p) &&
 	    lock_request_refreshes(p, f->holds, f->db)) {
-		/* The owner keeps the lock that it had, with the lease and value of this call.
-		 */
+		/* The owner keeps its earlier lock, with the lease and value of this call. */
 		(void)lock_request_kept(p, &a.reply);
 		a.answer = SLICE_LIT(OP_NOREPLICAS);
 		return a;

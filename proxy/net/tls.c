@@ -231,8 +231,8 @@ static bool can_be_read(const char *option, const char *path, struct buf *why)
 	return can;
 }
 
-/* Has no passphrase. Without this callback, OpenSSL would ask for one at the terminal, and hasp
- * would heed no signal meanwhile. */
+/* Has no passphrase. Without this callback, OpenSSL would ask for one at the terminal, and
+ * until it is entered, hasp would heed no signal. */
 static int on_passphrase_needed(char *passphrase, int size, int writes, void *is_needed)
 {
 	(void)passphrase;

@@ -13,7 +13,7 @@
 
 #include "policy/context.h"
 
-/* The effect of a command, which also decides the form of the reply. */
+/* The effect of a command. All but QUORUM_ACT_TAKE also decide the form of the reply. */
 enum quorum_act {
 	QUORUM_ACT_NONE, /* the quorum cannot carry out the command */
 	QUORUM_ACT_TAKE, /* LOCK, SETNX, or SET with NX */
@@ -34,8 +34,8 @@ enum quorum_act {
 struct quorum_command {
 	enum quorum_act act;
 	struct lock_key key; /* key.rule: NULL for a verb, which sets nothing else of `key` */
-	struct lock_call call; /* has only key, owner (empty if owner = value), value, leased,
-	                        * lease_ms and wait_ms */
+	struct lock_call call; /* `owner` is empty if owner = value; of a command that only
+	                        * reads the lock, only `key` and `owner` are set */
 };
 
 /* Decides about a command on keys whose rule names a quorum. Returns false if the command names

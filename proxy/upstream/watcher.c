@@ -425,8 +425,8 @@ void watcher_begin(struct watcher *w)
 }
 
 /* Begins a round as soon as the pause after the last one is over: workers call watcher_ask()
- * for each lost link, so alarms may be frequent. During a round, does nothing: an alarm that
- * comes meanwhile begins another round after this one. */
+ * for each lost link, so alarms may be frequent. Does nothing during a round: when that ends,
+ * an alarm that came during it begins another one. */
 void watcher_begin_soon(struct watcher *w)
 {
 	double pause = w->settings.master ? AGAIN_SECONDS : ADDRESS_AGAIN_SECONDS;
