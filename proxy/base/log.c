@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -29,8 +30,11 @@ static int own_fd = -1;
 static _Atomic bool sink_is_syslog; /* sink_fd is a socket to syslogd */
 static _Atomic int sink_level = LOG_SEV_INFO;
 static _Atomic int sink_format = LOG_FORMAT_LOGFMT;
-static _Atomic unsigned dropped; /* lines that could not be written, since the last report */
-static _Atomic bool is_cut; /* the file ends with a part of a line */
+/* Held while a line is written: a pipe that is nearly full takes a long line in several parts,
+ * and other threads' lines must not come between them. */
+static pthread_mutex_t writing = PTHREAD_MUTEX_INITIALIZER;
+static unsigned dropped; /* lines that could not be written, since the last report */
+static bool is_cut; /* the file ends with a part of a line */
 
 static const struct {
 	const char *name;
@@ -336,14 +340,14 @@ static void put_whole(struct log_text *l, enum log_severity level, const char *t
 		l->text[l->n++] = '\n';
 }
 
-/* Writes `n` bytes at once, so that lines of several threads do not mix. Returns -1 if not all
- * were written, for example because the disk is full. */
+/* Writes `n` bytes at once, so that lines of several processes do not mix. Returns -1 if not
+ * all were written, for example because the disk is full. */
 static int write_file(int fd, const char *p, size_t n)
 {
 	ssize_t written = write(fd, p, n);
 
 	if (written > 0 && (size_t)written < n)
-		atomic_store(&is_cut, true);
+		is_cut = true;
 	return written == (ssize_t)n ? 0 : -1;
 }
 
@@ -355,33 +359,33 @@ static int write_whole(int fd, const struct log_text *l, bool is_syslog)
 /* Ends a line that was cut. Returns -1 if that failed. */
 static int end_cut_line(int fd)
 {
-	if (!atomic_exchange(&is_cut, false) || write_file(fd, "\n", 1) == 0)
-		return 0;
-	atomic_store(&is_cut, true);
-	return -1;
+	if (is_cut && write_file(fd, "\n", 1) < 0)
+		return -1;
+	is_cut = false;
+	return 0;
 }
 
 /* Writes a line with the text. If earlier lines were dropped, reports their number first. */
 static void write_or_drop(int fd, enum log_severity level, const char *text, bool is_syslog)
 {
-	unsigned lost = atomic_exchange(&dropped, 0);
 	char report[128];
 	struct log_text line;
 
-	if (lost) {
-		snprintf(report, sizeof(report), "log dropped=%u reason=\"%s\"", lost,
+	if (dropped) {
+		snprintf(report, sizeof(report), "log dropped=%u reason=\"%s\"", dropped,
 		         is_syslog ? "syslog did not accept the lines"
 		                   : "the lines could not be written");
 		put_whole(&line, LOG_SEV_WARNING, report, is_syslog);
 		if ((!is_syslog && end_cut_line(fd) < 0) ||
 		    write_whole(fd, &line, is_syslog) < 0) {
-			atomic_fetch_add(&dropped, lost + 1);
+			dropped++;
 			return;
 		}
+		dropped = 0;
 	}
 	put_whole(&line, level, text, is_syslog);
 	if (write_whole(fd, &line, is_syslog) < 0)
-		atomic_fetch_add(&dropped, 1);
+		dropped++;
 }
 
 /* The text was cut at LINE_MAX_BYTES: ends it with dots, and closes its quotes. */
@@ -418,7 +422,9 @@ void log_line(enum log_severity level, const char *fmt, ...)
 	for (char *p = text; *p; p++)
 		if ((unsigned char)*p < ' ' || *p == 0x7f)
 			*p = '?';
+	pthread_mutex_lock(&writing);
 	write_or_drop(atomic_load(&sink_fd), level, text, atomic_load(&sink_is_syslog));
+	pthread_mutex_unlock(&writing);
 }
 
 void log_lines(enum log_severity level, struct slice lines)

@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -205,6 +206,55 @@ TEST(a_file_s_lines_have_the_time)
 	assert_non_null(strptime(text, "time=%Y-%m-%dT%H:%M:%S.", &tm));
 	at = timegm(&tm);
 	assert_true(at >= before.tv_sec && at <= after.tv_sec);
+}
+
+#define WRITERS 4
+
+static void *write_long_lines(void *letter)
+{
+	char text[6000];
+
+	memset(text, *(const char *)letter, sizeof(text) - 1);
+	text[sizeof(text) - 1] = '\0';
+	for (int i = 0; i < MANY / WRITERS; i++)
+		log_error("event text=%s", text);
+	return NULL;
+}
+
+/* A pipe takes only a part of a line that is longer than PIPE_BUF if the pipe is nearly full.
+ */
+TEST(lines_of_several_threads_do_not_mix_in_a_pipe_that_is_full)
+{
+	static char text[8192], letters[] = "abcd";
+	char path[64];
+	pthread_t threads[WRITERS];
+	FILE *pipe;
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/pipe", dir);
+	assert_int_equal(mkfifo(path, 0600), 0);
+	fd = open(path, O_RDONLY | O_NONBLOCK);
+	assert_int_equal(log_open(path), 0);
+	assert_int_equal(fcntl(fd, F_SETFL, 0), 0);
+	pipe = fdopen(fd, "r");
+	assert_non_null(pipe);
+	for (int i = 0; i < WRITERS; i++)
+		assert_int_equal(
+			pthread_create(&threads[i], NULL, write_long_lines, &letters[i]), 0);
+	for (int i = 0; i < MANY; i++) {
+		const char *at;
+
+		assert_non_null(fgets(text, sizeof(text), pipe));
+		at = tail(text, "event text=") + strlen("event text=");
+		assert_int_equal(strlen(at), 6000);
+		for (; at[1] != '\n'; at++)
+			assert_int_equal(at[0], at[1]);
+	}
+	for (int i = 0; i < WRITERS; i++)
+		pthread_join(threads[i], NULL);
+	assert_int_equal(log_open("stderr"), 0);
+	fclose(pipe);
+	unlink(path);
 }
 
 /* As on a full disk, the file takes only a part of the first line, and nothing of the
