@@ -471,6 +471,8 @@ bool log_state_pass(struct log_state *s, double now, int state, bool works,
 		return false;
 	if (!works && !log_limit_pass(&s->limit, now, FAULTS_LOGGED, suppressed))
 		return false;
+	/* The line is about a fault that the limit has dropped before. */
+	*suppressed -= !works && !changed;
 	s->logged = state;
 	return true;
 }

@@ -319,7 +319,7 @@ TEST(a_state_that_flaps_is_logged_a_few_times_and_then_as_it_stays)
 		{ 5, DOWN, 0 },    { 5, DOWN, -1 },  { 5, UP, 0 },    { 5, UP, -1 },
 		{ 6, DOWN, 0 },    { 6, UP, 0 },     { 7, DOWN, 0 },  { 7, UP, 0 },
 		{ 8, DOWN, -1 },   { 8, UP, -1 },    { 9, DOWN, -1 }, { 10, DOWN, -1 },
-		{ 15, DOWN, 2 },   { 16, DOWN, -1 }, { 17, UP, 0 },   { 18, DOWN, 0 },
+		{ 15, DOWN, 1 },   { 16, DOWN, -1 }, { 17, UP, 0 },   { 18, DOWN, 0 },
 		{ 18, UP + 1, 0 }, { 19, DOWN, -1 }, { 20, UP, 0 },   { 30, DOWN, 1 },
 	};
 	struct log_state s = { .state = 0 };
