@@ -195,7 +195,9 @@ static bool are_locks_alike(const struct candidate *a, const struct candidate *b
 	return are_used_alike(a, b) &&
 	       (lock_taken(k) < TAKEN_ENOUGH || lock_taken(l) < TAKEN_ENOUGH ||
 	        (a->lock.renew_is_open == b->lock.renew_is_open &&
-	         verdict_may_mark(k) == verdict_may_mark(l) && a->needs_rule == b->needs_rule));
+	         verdict_may_mark(k) == verdict_may_mark(l) &&
+	         verdict_is_seldom_deleted(k) == verdict_is_seldom_deleted(l) &&
+	         a->needs_rule == b->needs_rule));
 }
 
 static bool is_like(const struct merging *m, const struct candidate *a,

@@ -365,8 +365,9 @@ bool verdict_is_harmed(const struct lock_sums *l)
 
 /* --- locks and other keys ----------------------------------------------------------------- */
 
-/* If clients that raise a key to 1 by INCR raise it again themselves, the keys are locks only
- * if clients release at least one key in COUNTS_SHARE. */
+/* Clients seldom delete keys if they release less than one in COUNTS_SHARE. Keys that are
+ * seldom deleted are no locks if clients raise a key to 1 by INCR and then raise it again
+ * themselves. */
 #define COUNTS_SHARE 2
 /* If other connections than those that raised keys to 1 by INCR delete more than one key in
  * RESETS_SHARE, the keys may be counters: the last of several clients deletes the key, or one
@@ -410,6 +411,12 @@ bool verdict_may_count(const struct lock_sums *l)
 	        (l->n[SEEN_OUTLASTED] + l->n[SEEN_FOREIGN]) * RESETS_SHARE > lock_taken(l));
 }
 
+bool verdict_is_seldom_deleted(const struct lock_sums *l)
+{
+	return l->taken[WAY_INCR] == lock_taken(l) &&
+	       lock_released(l) * COUNTS_SHARE < lock_taken(l);
+}
+
 bool verdict_may_be_counter(const struct lock_sums *l, struct slice pattern)
 {
 	if (l->taken[WAY_INCR] + l->tries[WAY_INCR] == 0)
@@ -419,7 +426,7 @@ bool verdict_may_be_counter(const struct lock_sums *l, struct slice pattern)
 	if (verdict_was_left(l) && l->n[SEEN_MULTIPLEXED])
 		return true;
 	return !verdict_says_lock(pattern) &&
-	       (lock_tries(l) == 0 || lock_released(l) * COUNTS_SHARE < lock_taken(l));
+	       (lock_tries(l) == 0 || verdict_is_seldom_deleted(l));
 }
 
 /* Keys that no client releases are no locks, unless verdict_was_left() and their name says

@@ -559,6 +559,8 @@ bool verdict_may_mark(const struct lock_sums *l);
 /* True if only INCR sets the key, and a connection that had raised it to 1 raised it again, or
  * another one deleted it: a counter that is deleted now and then, or the lock of a pool. */
 bool verdict_may_count(const struct lock_sums *l);
+/* True if only INCR sets the keys, and clients delete few of them. */
+bool verdict_is_seldom_deleted(const struct lock_sums *l);
 /* True if verdict_may_count(), if clients count a key up that others set by NX, or if
  * verdict_was_left() and those that raise the counter further do not just wait. Also true if
  * only INCR sets the keys, the pattern does not say lock, and nothing shows that a client that

@@ -836,6 +836,21 @@ def test_lock_that_a_pool_takes_by_incr_gets_a_question_and_so_does_what_it_prot
     assert "\n;[lock count]\n" in found.text
 
 
+def test_counters_are_not_in_the_section_of_locks_with_similar_names(watch):
+    """Clients delete the locks of three jobs, but only two of twenty counters."""
+    hasp = watch()
+    one, other = hosts(hasp)[0]
+    counters = [f"jobs:views{n}" for n in range(20)]
+    for key in ["jobs:alpha", "jobs:beta", "jobs:gamma"] * 20 + counters:
+        assert one.call("INCR", key) == b":1\r\n"
+        one.call("PEXPIRE", key, 60_000)
+        assert other.call("INCR", key) == b":2\r\n"
+        assert key in counters[2:] or delete(one, key)
+    found = hasp.end()
+    assert {section["pattern"] for section in found.sections.values()} == {"jobs:alpha", "jobs:beta", "jobs:gamma"}
+    assert "Question: is this a lock, or a counter? Most of the keys were not deleted." in found.text
+
+
 def test_users_that_share_a_connection_are_not_denied_their_loss(watch):
     hasp = watch()
     one, other = (Connection(hasp.address) for _ in range(2))
