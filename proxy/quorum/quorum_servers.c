@@ -63,10 +63,20 @@ static void quorum_server_refused(struct quorum_server *s, const char *reason)
 	quorum_server_ended(s, LINK_REFUSED, reason);
 }
 
+static void quorum_server_await_info(struct quorum_server *s)
+{
+	loop_timer_start(&s->hello, (double)s->links.dialer.timeout_ms / 1000);
+}
+
 static void quorum_server_on_silence(void *arg)
 {
 	struct quorum_server *s = arg;
 
+	/* The dial has a limit of its own, and tells why it failed. */
+	if (!own_conn_is_made(&s->conn)) {
+		quorum_server_await_info(s);
+		return;
+	}
 	own_conn_close(&s->conn);
 	quorum_server_ended(s, LINK_UNREACHABLE, "it does not answer INFO in time");
 }
@@ -127,7 +137,7 @@ static void quorum_server_connect(void *arg)
 	struct quorum_server *s = arg;
 
 	own_conn_open(&s->conn, &s->links, &s->all->login);
-	loop_timer_start(&s->hello, (double)s->links.dialer.timeout_ms / 1000);
+	quorum_server_await_info(s);
 	own_conn_send_words(&s->conn, (const char *[]){ "INFO", "server" }, 2, NULL);
 }
 

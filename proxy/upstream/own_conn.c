@@ -7,6 +7,7 @@
 #include "base/fatal.h"
 #include "resp/write.h"
 #include "upstream/decode.h"
+#include "upstream/link_internal.h"
 
 /* The longest delays, in seconds. MAX_SECONDS is short, because waiters are not notified of
  * free locks while the subscriber is down. After a refusal hasp waits longer, because only an
@@ -61,6 +62,11 @@ void own_conn_open(struct own_conn *c, struct link_env *env, const struct link_l
 void own_conn_close(struct own_conn *c)
 {
 	link_close(c->user.link);
+}
+
+bool own_conn_is_made(const struct own_conn *c)
+{
+	return c->user.link && stream_is_open(&c->user.link->stream);
 }
 
 void own_conn_send(struct own_conn *c, struct slice requests, size_t n, void *tag)

@@ -42,6 +42,9 @@ void own_conn_open(struct own_conn *c, struct link_env *env, const struct link_l
 /* Closes the connection, if it is open. Requests in flight get no callback. */
 void own_conn_close(struct own_conn *c);
 
+/* True if the connection, with its TLS handshake, has been made. */
+bool own_conn_is_made(const struct own_conn *c);
+
 /* Sends `n` requests; on_reply() gets `tag` with each reply. */
 void own_conn_send(struct own_conn *c, struct slice requests, size_t n, void *tag);
 /* As own_conn_send(), for one request made of words. */
