@@ -64,7 +64,7 @@ static const struct rule *find_rule(const struct context *x, size_t *n)
 
 /* --- the request to the quorum ------------------------------------------------------------ */
 
-/* What the quorum does in place of a call for one Redis. */
+/* Maps each script that hasp would send to one Redis to what the quorum does instead. */
 static const enum quorum_act acts[SCRIPT_COUNT] = {
 	[SCRIPT_TAKE] = QUORUM_ACT_TAKE,       [SCRIPT_TAKE_WAIT] = QUORUM_ACT_TAKE,
 	[SCRIPT_LOCK_COUNT] = QUORUM_ACT_TAKE, [SCRIPT_LOCK_TOKEN] = QUORUM_ACT_TAKE,

@@ -113,10 +113,10 @@ static bool is_polled(const struct lock_sums *l)
 	return l->n[SEEN_CAME_BACK] * BACK_SHARE > lock_taken(l) && !is_insisted(l);
 }
 
-/* Returns the `wait` that lets most clients get the lock that repeat their attempts, in
- * seconds; 0: few clients do so, or none got the lock, or clients leave locks to expire as
- * marks, or a waiting attempt would delay other commands: holders share a connection, or a
- * connection has several uses. */
+/* Returns a `wait` in seconds: of the clients that repeat their attempts, most get the lock
+ * within that time. Returns 0 if few clients repeat attempts, or none of these got the lock; if
+ * clients leave locks to expire as marks; or if an attempt that waits would delay other
+ * commands, because holders share a connection, or a connection has several uses. */
 static int useful_wait_seconds(const struct lock_sums *l)
 {
 	static const int steps[] = { 1, 2, 5, 10, 0 };

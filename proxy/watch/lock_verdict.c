@@ -369,9 +369,9 @@ bool verdict_is_harmed(const struct lock_sums *l)
  * seldom deleted are no locks if clients raise a key to 1 by INCR and then raise it again
  * themselves. */
 #define COUNTS_SHARE 2
-/* If other connections than those that raised keys to 1 by INCR delete more than one key in
- * RESETS_SHARE, the keys may be counters: the last of several clients deletes the key, or one
- * for which the count no longer matters. */
+/* One connection raises a key to 1 by INCR, and another one deletes it. If this happens to more
+ * than one key in RESETS_SHARE, the keys may be counters: the client that counts last deletes
+ * the key, or a client that no longer needs the count does. */
 #define RESETS_SHARE 20
 /* If more than one lock in MARKED_SHARE has no expiry and no release, clients may leave locks
  * on purpose. */

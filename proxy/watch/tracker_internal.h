@@ -411,8 +411,8 @@ void key_harm_free(struct tracker *d, struct key_harm *harm); /* NULL is allowed
 /* Finds part number `i` of a shape, counted from 0. Returns false if the shape has fewer
  * parts. */
 bool parts_part_of(struct slice key_pattern, size_t i, struct slice *part);
-/* True if the shape has a part `i` that may become `*`. The first part may if a name remains
- * behind it. */
+/* True if the shape has a part `i` that may become `*`. The first part may do so only
+ * if a name follows it. */
 bool parts_may_widen(struct slice key_pattern, size_t i);
 /* Writes the shape with a `*` in place of part `i`. */
 void parts_put_widened(struct buf *out, struct slice key_pattern, size_t i);
@@ -556,15 +556,16 @@ bool verdict_was_left(const struct lock_sums *l);
  * done: a rule would end such marks. False if clients mostly set the expiry after taking the
  * lock. */
 bool verdict_may_mark(const struct lock_sums *l);
-/* True if only INCR sets the key, and a connection that had raised it to 1 raised it again, or
- * another one deleted it: a counter that is deleted now and then, or the lock of a pool. */
+/* True if only INCR sets the key, and one of these happened: the connection that had raised the
+ * key to 1 raised it again, or another connection deleted it. The key is then a counter that is
+ * deleted now and then, or the lock of a pool. */
 bool verdict_may_count(const struct lock_sums *l);
 /* True if only INCR sets the keys, and clients delete few of them. */
 bool verdict_is_seldom_deleted(const struct lock_sums *l);
 /* True if verdict_may_count(), if clients count a key up that others set by NX, or if
- * verdict_was_left() and those that raise the counter further do not just wait. Also true if
- * only INCR sets the keys, the pattern does not say lock, and nothing shows that a client that
- * counts further than 1 goes away: there was none, or clients delete few keys. */
+ * verdict_was_left() and those that raise the counter further do not just wait. Also true
+ * if only INCR sets the keys, the pattern does not say lock, and either no client counted
+ * further than 1, or clients delete few keys. */
 bool verdict_may_be_counter(const struct lock_sums *l, struct slice pattern);
 /* True if the keys of the group were used like locks. */
 bool verdict_is_lock(const struct key_group *s);

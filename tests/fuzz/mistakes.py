@@ -115,8 +115,8 @@ class OppositeTokens(Opposite):
 
 
 class Requests(Lock):
-    """A request takes the lock over one connection and deletes it over another one, so that no connection shows
-    who is late."""
+    """A request takes the lock over one connection and deletes it over another one. So no connection shows that
+    its client is late."""
 
     due, protects, mishap = "question", False, "late"
 

@@ -901,7 +901,7 @@ TEST(who_tries_once_a_second_may_leave_its_work_out_and_gets_no_wait)
 	assert_not_told(f, "wait = ");
 }
 
-/* It comes back as soon after it had the lock as after it was refused. */
+/* The client comes back as soon after it had the lock as after it was refused. */
 TEST(who_tries_again_soon_but_always_is_told_of_a_wait_and_gets_none)
 {
 	struct fixture *f = *state;
