@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "tests/unit/testing.h"
 #include "clients_fixture.h"
 
 #include <stdlib.h>
@@ -8,6 +7,7 @@
 
 #include "policy/policy.h"
 #include "tests/unit/inifile.h"
+#include "tests/unit/testing.h"
 
 #define SCRATCH ((size_t)64 * 1024)
 

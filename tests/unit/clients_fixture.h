@@ -9,6 +9,8 @@
 #include "net/loop_timers.h"
 #include "tests/unit/surroundings.h"
 
+#define TEST_FIXTURE struct clients_fixture *f /* for testing.h */
+
 #define CLIENTS 2
 
 struct clients_fixture {

@@ -14,6 +14,8 @@
 #include "tests/unit/surroundings.h"
 #include "upstream/node.h"
 
+#define TEST_FIXTURE struct cluster_fixture *f /* for testing.h */
+
 #define NODES 3
 /* Serves no slot until the test gives it slots. */
 #define SPARE 2

@@ -11,6 +11,8 @@
 #include "tests/unit/surroundings.h"
 #include "upstream/link.h"
 
+#define TEST_FIXTURE struct link_fixture *f /* for testing.h */
+
 #define NGUESTS 3
 
 /* One of several users of a link. */

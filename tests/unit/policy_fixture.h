@@ -11,6 +11,8 @@
 #include "policy/dispatch.h"
 #include "resp/request.h"
 
+#define TEST_FIXTURE struct policy_fixture *f /* for testing.h */
+
 #define POLICY_NOW 100.0
 /* The client's tokens by `owner`. */
 #define TOKEN_CONNECTION "connection:127.0.0.1:4711/0/c0ffee"

@@ -15,6 +15,8 @@
 #include "lock/events/stats.h"
 #include "quorum/quorum.h"
 
+#define TEST_FIXTURE struct fake_quorum *f /* for testing.h */
+
 #define SERVERS 5
 #define DELAY_MS 30000
 #define LEASE_MS 10000

@@ -3,6 +3,8 @@
  * Tests of reads of keys that a guard checks: the digests of the values in a reply, however its
  * bytes arrive, and a mark if there is no value.
  */
+#define TEST_FIXTURE struct guard_fixture *f
+
 #include <stdio.h>
 #include <string.h>
 
@@ -148,7 +150,6 @@ TEST(a_client_that_has_not_logged_in_leaves_none)
 
 TEST(a_read_that_fails_does_not_end_an_earlier_one)
 {
-	struct guard_fixture *f = *state;
 	struct run r = { f, "a", false, { HELLO, NULL, NULL }, NULL, 0 };
 
 	assert_true(read_set_checked(f->table, &f->set, DB, SLICE_LIT("a"), NULL,
@@ -169,7 +170,6 @@ TEST(a_read_that_has_no_reply_failed)
 
 TEST(a_read_outlives_its_connection_s_end)
 {
-	struct guard_fixture *f = *state;
 	struct run r = { f, "a", false, { NULL, NULL, NULL }, NULL, 0 };
 
 	begin(&r);
@@ -197,7 +197,6 @@ TEST(a_value_that_is_too_long_leaves_a_mark)
 
 TEST(a_write_in_a_transaction_ends_the_read)
 {
-	struct guard_fixture *f = *state;
 	struct resp_reply ok = reply_of_type('+'), error = reply_of_type('-');
 
 	for (int failed = 1; failed >= 0; failed--) {
@@ -226,8 +225,6 @@ static void read_many(struct guard_fixture *f, int n)
 
 TEST(guards_that_were_acquired_outlive_many_checked_reads)
 {
-	struct guard_fixture *f = *state;
-
 	(void)guard_fixture_read(f, guarded("lock"));
 	read_many(f, READ_SET_MAX - 1);
 	assert_false(f->set.unchecked);
@@ -240,8 +237,6 @@ TEST(guards_that_were_acquired_outlive_many_checked_reads)
 
 TEST(the_value_that_was_read_last_counts)
 {
-	struct guard_fixture *f = *state;
-
 	assert_true(read_set_checked(f->table, &f->set, DB, SLICE_LIT("a"), NULL,
 	                             SLICE_LIT(HELLO)));
 	assert_false(read_set_checked(f->table, &f->set, DB, SLICE_LIT("a"), NULL,

@@ -41,7 +41,6 @@ FIXTURE(clients_set_up, clients_tear_down);
 
 TEST(who_may_go_on_twice_has_one_turn)
 {
-	struct clients_fixture *f = *state;
 	struct client *a = f->clients[0], *b = f->clients[1];
 
 	client_resume(a);
@@ -54,7 +53,6 @@ TEST(who_may_go_on_twice_has_one_turn)
 
 TEST(who_is_to_have_its_own_link_does_not_wait_for_a_shared_one)
 {
-	struct clients_fixture *f = *state;
 	struct client *a = f->clients[0], *b = f->clients[1];
 
 	assert_false(route_take(a, ROUTE_SHARED));
@@ -68,7 +66,6 @@ TEST(who_is_to_have_its_own_link_does_not_wait_for_a_shared_one)
 
 TEST(what_was_sent_last_may_be_read_for_a_while)
 {
-	struct clients_fixture *f = *state;
 	struct client *c = f->clients[0];
 
 	client_finish_with(c, SLICE_LIT("-ERR sorry\r\n"), "for the test");
@@ -84,7 +81,6 @@ TEST(what_was_sent_last_may_be_read_for_a_while)
 /* Redis' error answers the command; any other reply shows that the command needs no login. */
 TEST(an_error_answers_who_has_not_logged_in)
 {
-	struct clients_fixture *f = *state;
 	struct client *c = f->clients[0];
 
 	c->current = pending_new(PENDING_LOCK);
@@ -102,7 +98,6 @@ static void turn_loop(struct clients_fixture *f)
 /* Only the status in Redis' reply to DISCARD shows that the transaction is over. */
 TEST(a_transaction_is_over_once_redis_says_so)
 {
-	struct clients_fixture *f = *state;
 	struct client *c = f->clients[0];
 	struct decision d = { .pending = pending_new(PENDING_NOTICE) };
 	char bytes[16];
@@ -124,7 +119,6 @@ TEST(a_transaction_is_over_once_redis_says_so)
 
 TEST(while_replicas_are_asked_it_is_parked_for_them)
 {
-	struct clients_fixture *f = *state;
 	struct client *c = f->clients[0];
 	struct read_sets *table = read_sets_new(NULL, NULL);
 	struct guarded_key key = { .key = SLICE_LIT("k"),
@@ -161,7 +155,6 @@ TEST(while_replicas_are_asked_it_is_parked_for_them)
 
 TEST(a_refused_write_counts_at_the_key_that_another_owner_guards)
 {
-	struct clients_fixture *f = *state;
 	struct client *c = f->clients[0];
 	struct stats *stats = stats_new(1);
 	struct guarded_key keys[] = {
@@ -204,7 +197,6 @@ static void run_round(void *arg, struct round *r)
 
 TEST(the_log_names_the_client_that_has_the_guard_and_not_one_that_has_read_another)
 {
-	struct clients_fixture *f = *state;
 	struct stats *stats = stats_new(1);
 	struct event_to_log event = { .stats = stats_section(stats, STATS_GUARD, "s", 0),
 		                      .event = LOCK_EVENT_WRITE_REFUSED,
@@ -280,7 +272,6 @@ TEST(the_next_hasp_knows_all_of_a_client_by_its_record)
 		                             [TEXT_NAME] = "worker-1",
 		                             [TEXT_LIB_NAME] = "lib",
 		                             [TEXT_LIB_VER] = "1.2" };
-	struct clients_fixture *f = *state;
 	struct client *c = f->clients[0];
 
 	c->pinned = c->needs_wait_ping = c->saw_success = c->in_error = true;
@@ -318,7 +309,6 @@ TEST(the_next_hasp_knows_all_of_a_client_by_its_record)
 
 TEST(the_record_of_a_new_client_has_only_its_times_and_numbers)
 {
-	struct clients_fixture *f = *state;
 	struct client *c = take_over(f, f->clients[1]);
 
 	assert_false(c->pinned || c->needs_wait_ping || c->saw_success || c->in_error);
@@ -351,7 +341,6 @@ static void assert_swept(struct clients_fixture *f, double after, bool first, bo
 TEST_WITH(an_idle_client_is_closed_in_time_if_it_awaits_nothing, set_up_timeouts,
           clients_tear_down)
 {
-	struct clients_fixture *f = *state;
 	struct client *awaits = f->clients[1];
 
 	f->clients[0]->active_at = f->clients[1]->active_at = now_s;
@@ -375,7 +364,6 @@ TEST_WITH(who_has_begun_to_log_in_must_go_on_in_time, set_up_timeouts, clients_t
 		{ "*3\r\n$3\r\nSET\r\n$1\r\nk", false },
 		{ "*3\r\n$3", true },
 	};
-	struct clients_fixture *f;
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
 		f = *state;
@@ -394,7 +382,6 @@ TEST_WITH(who_has_begun_to_log_in_must_go_on_in_time, set_up_timeouts, clients_t
 
 TEST(a_pause_waits_for_requests_under_way_and_counts_listeners_apart)
 {
-	struct clients_fixture *f = *state;
 	size_t nbound;
 
 	assert_int_equal(clients_under_way(&f->env, &nbound), 0);
@@ -412,8 +399,6 @@ TEST(a_pause_waits_for_requests_under_way_and_counts_listeners_apart)
 
 TEST(each_time_that_memory_runs_out_half_of_the_clients_memory_is_freed)
 {
-	struct clients_fixture *f = *state;
-
 	for (size_t i = 0; i < CLIENTS; i++) {
 		(void)buf_reserve(&f->clients[i]->in, 100000);
 		client_count_memory(f->clients[i]);

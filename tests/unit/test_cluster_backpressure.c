@@ -136,7 +136,6 @@ static void node_0_answers(struct cluster_fixture *f, struct buf *rest)
 
 TEST(a_link_of_its_own_is_read_no_further)
 {
-	struct cluster_fixture *f = *state;
 	struct buf rest = run_ahead(f);
 
 	node_0_answers(f, &rest);
@@ -145,7 +144,6 @@ TEST(a_link_of_its_own_is_read_no_further)
 /* Node 0 must answer the session's command before it gets the first request. */
 TEST(a_link_that_still_opens_is_read_on)
 {
-	struct cluster_fixture *f = *state;
 	struct buf rest = replies_of_node_1();
 	char *requests = repeated(GET_FOO);
 
@@ -167,7 +165,6 @@ TEST(a_link_that_still_opens_is_read_on)
  * does not answer. */
 TEST(a_link_that_still_opens_is_read_on_for_a_later_request_too)
 {
-	struct cluster_fixture *f = *state;
 	struct buf rest;
 
 	slot_map_move(&f->map, slot_of_key(SLICE_LIT("spare")), &f->nodes[SPARE].node);
@@ -192,7 +189,6 @@ TEST(a_link_that_still_opens_is_read_on_for_a_later_request_too)
 
 TEST(a_client_that_does_not_read_holds_its_node_up)
 {
-	struct cluster_fixture *f = *state;
 	struct buf rest = replies_of_node_1();
 	char *requests = repeated(GET_FOO);
 
@@ -209,7 +205,6 @@ TEST(a_client_that_does_not_read_holds_its_node_up)
 
 TEST(a_first_reply_that_comes_behind_too_much_ends_the_link)
 {
-	struct cluster_fixture *f = *state;
 	struct buf rest = run_ahead(f);
 
 	node_sends(f, 0, "-MOVED 5061 127.0.0.1:7001\r\n");
@@ -219,7 +214,6 @@ TEST(a_first_reply_that_comes_behind_too_much_ends_the_link)
 
 TEST(a_split_command_ends_though_later_replies_reach_the_limit)
 {
-	struct cluster_fixture *f = *state;
 	struct buf rest = run_ahead_of_a_split_command(f);
 
 	assert_true(buf_len(&rest) > NREPLIES * VALUE_SIZE / 2);
@@ -229,7 +223,6 @@ TEST(a_split_command_ends_though_later_replies_reach_the_limit)
 
 TEST(a_split_command_whose_own_reply_exceeds_the_limit_ends_the_link)
 {
-	struct cluster_fixture *f = *state;
 	struct buf rest = run_ahead_of_a_split_command(f);
 	struct buf value = BUF_INIT;
 
@@ -243,7 +236,6 @@ TEST(a_split_command_whose_own_reply_exceeds_the_limit_ends_the_link)
 
 CLUSTER_TEST_SHARED(over_a_shared_link_so_much_ends_the_session)
 {
-	struct cluster_fixture *f = *state;
 	struct buf bytes = replies_of_node_1();
 	char *requests = repeated(GET_FOO);
 
@@ -263,7 +255,6 @@ CLUSTER_TEST_SHARED(over_a_shared_link_so_much_ends_the_session)
 /* At first, hasp does not know how long replies are. */
 CLUSTER_TEST_SHARED(over_shared_links_little_is_asked_for_at_first)
 {
-	struct cluster_fixture *f = *state;
 	char *requests = repeated(GET_FOO);
 	size_t first = 20;
 

@@ -30,8 +30,6 @@ FIXTURE(cluster_set_up, cluster_tear_down);
 
 TEST(multi_is_sent_with_the_first_key)
 {
-	struct cluster_fixture *f = *state;
-
 	client_sends(f, MULTI, 1);
 	assert_client_got(f, OK);
 	client_sends(f, GET_FOO, 1);
@@ -48,15 +46,11 @@ TEST(multi_is_sent_with_the_first_key)
 
 TEST(errors_inside_are_redis_own)
 {
-	struct cluster_fixture *f = *state;
-
 	assert_passes(f, 1, MULTI GET_FOO EXEC, 3, OK "-OOM no\r\n" EXECABORT);
 }
 
 TEST(an_exec_that_redis_refuses_ends_it)
 {
-	struct cluster_fixture *f = *state;
-
 	client_sends(f, MULTI EXEC_X WATCH_FOO, 3);
 	assert_node_got(f, 0, EXEC_X);
 	assert_node_got(f, 1, WATCH_FOO);
@@ -75,8 +69,6 @@ TEST(an_exec_that_redis_refuses_ends_it)
 
 TEST(keys_of_other_slots_abort_it_at_its_node)
 {
-	struct cluster_fixture *f = *state;
-
 	client_sends(f, MULTI GET_FOO GET_BAR EXEC, 4);
 	assert_node_got(f, 1, MULTI GET_FOO DISCARD);
 	node_sends(f, 1, OK QUEUED OK);
@@ -86,15 +78,11 @@ TEST(keys_of_other_slots_abort_it_at_its_node)
 
 TEST(one_without_keys_is_the_default_node_nodes)
 {
-	struct cluster_fixture *f = *state;
-
 	assert_passes(f, 0, MULTI EXEC, 2, OK "*0\r\n");
 }
 
 TEST(one_that_begins_with_an_error_goes_to_its_key_all_the_same)
 {
-	struct cluster_fixture *f = *state;
-
 	client_sends(f, MULTI "*1\r\n$3\r\nGET\r\n" GET_FOO EXEC, 4);
 	assert_node_got(f, 0, MULTI "*1\r\n$3\r\nGET\r\n");
 	node_sends(f, 0, OK "-ERR arguments\r\n");
@@ -105,8 +93,6 @@ TEST(one_that_begins_with_an_error_goes_to_its_key_all_the_same)
 
 TEST(watched_keys_decide_the_node)
 {
-	struct cluster_fixture *f = *state;
-
 	client_sends(f, WATCH_FOO WATCH_BAR MULTI GET_FOO EXEC, 5);
 	assert_node_got(f, 1, WATCH_FOO MULTI GET_FOO EXEC);
 	node_sends(f, 1, OK OK QUEUED "*-1\r\n");
@@ -126,8 +112,6 @@ static void transaction_is_redirected(struct cluster_fixture *f)
 
 TEST(a_command_that_was_redirected_is_queued_elsewhere)
 {
-	struct cluster_fixture *f = *state;
-
 	transaction_is_redirected(f);
 	client_sends(f, GET_FOO, 1);
 	assert_node_got(f, 2, MULTI GET_FOO GET_FOO);
@@ -138,8 +122,6 @@ TEST(a_command_that_was_redirected_is_queued_elsewhere)
 
 TEST(one_whose_exec_is_on_its_way_begins_anew)
 {
-	struct cluster_fixture *f = *state;
-
 	client_sends(f, MULTI GET_FOO GET_FOO EXEC GET_FOO, 5);
 	assert_node_got(f, 1, MULTI GET_FOO GET_FOO EXEC);
 	/* Else the node might run the next command. */
@@ -156,8 +138,6 @@ TEST(one_whose_exec_is_on_its_way_begins_anew)
 /* The slot moves between the transaction's commands and its EXEC. */
 TEST(exec_that_is_redirected_begins_anew)
 {
-	struct cluster_fixture *f = *state;
-
 	client_sends(f, MULTI GET_FOO EXEC, 3);
 	assert_node_got(f, 1, MULTI GET_FOO EXEC);
 	node_sends(f, 1, OK QUEUED MOVED);
@@ -172,15 +152,11 @@ TEST(exec_that_is_redirected_begins_anew)
 
 TEST(an_error_of_another_kind_is_no_reason_to_begin_anew)
 {
-	struct cluster_fixture *f = *state;
-
 	assert_passes(f, 1, MULTI GET_FOO EXEC, 3, OK QUEUED EXECABORT);
 }
 
 TEST(what_was_watched_elsewhere_counts_as_changed)
 {
-	struct cluster_fixture *f = *state;
-
 	assert_passes(f, 1, WATCH_FOO, 1, OK);
 	node_takes_over(f, SPARE, 1);
 	client_sends(f, MULTI GET_FOO, 2);
@@ -197,8 +173,6 @@ TEST(what_was_watched_elsewhere_counts_as_changed)
 
 TEST(exec_of_watched_keys_that_is_redirected_fails)
 {
-	struct cluster_fixture *f = *state;
-
 	client_sends(f, WATCH_FOO MULTI GET_FOO EXEC, 4);
 	assert_node_got(f, 1, WATCH_FOO MULTI GET_FOO EXEC);
 	node_sends(f, 1, OK OK QUEUED MOVED);
@@ -208,8 +182,6 @@ TEST(exec_of_watched_keys_that_is_redirected_fails)
 /* Redis has run no command of the transaction. */
 TEST(one_whose_node_dies_begins_anew)
 {
-	struct cluster_fixture *f = *state;
-
 	assert_passes(f, 1, MULTI GET_FOO, 2, OK QUEUED);
 	node_vanishes(f, 1);
 	node_takes_over(f, SPARE, 1);
@@ -223,8 +195,6 @@ TEST(one_whose_node_dies_begins_anew)
 /* After a command that no node accepts, the next command must not be run at once. */
 TEST(a_command_that_no_node_takes_aborts_it)
 {
-	struct cluster_fixture *f = *state;
-
 	node_vanishes(f, 1);
 	client_sends(f, MULTI GET_FOO, 2);
 	turn_loop(f);
@@ -242,8 +212,6 @@ TEST(a_command_that_no_node_takes_aborts_it)
 
 TEST(discard_is_for_the_node_that_has_it)
 {
-	struct cluster_fixture *f = *state;
-
 	client_sends(f, MULTI DISCARD, 2);
 	assert_client_got(f, OK OK);
 	assert_passes(f, 1, MULTI GET_FOO DISCARD, 3, OK QUEUED OK);
@@ -253,8 +221,6 @@ TEST(discard_is_for_the_node_that_has_it)
 /* The refused connection would queue the client's later commands. */
 TEST(a_node_that_refuses_discard_gets_a_new_connection)
 {
-	struct cluster_fixture *f = *state;
-
 	assert_passes(f, 1, MULTI GET_FOO, 2, OK QUEUED);
 	client_sends(f, DISCARD, 1);
 	assert_node_got(f, 1, DISCARD);
@@ -271,8 +237,6 @@ TEST(a_node_that_refuses_discard_gets_a_new_connection)
 
 TEST(a_node_that_refuses_hasp_s_own_discard_gets_a_new_connection)
 {
-	struct cluster_fixture *f = *state;
-
 	transaction_is_redirected(f);
 	node_sends(f, 1, "-NOPERM no\r\n");
 	assert_node_was_left(f, 1);
@@ -286,7 +250,6 @@ TEST(a_node_that_refuses_hasp_s_own_discard_gets_a_new_connection)
 TEST(a_long_command_is_part_of_it)
 {
 	enum { N = 40000 };
-	struct cluster_fixture *f = *state;
 	char *set = malloc(N + 64), *all = malloc(N + 128);
 	int head = sprintf(set, "*3\r\n$3\r\nSET\r\n$3\r\nfoo\r\n$%d\r\n", N);
 
@@ -309,7 +272,6 @@ TEST(a_long_command_is_part_of_it)
 
 TEST(one_that_is_too_long_aborts_it)
 {
-	struct cluster_fixture *f = *state;
 	static char value[40000];
 
 	memset(value, 'x', sizeof(value));
@@ -328,8 +290,6 @@ TEST(one_that_is_too_long_aborts_it)
 /* The node gets WATCH and UNWATCH late, when a transaction is open at the home node. */
 TEST(a_late_unwatch_does_not_belong_to_the_next_transaction)
 {
-	struct cluster_fixture *f = *state;
-
 	assert_passes(f, 0, "PING\r\n", 1, "+PONG\r\n");
 	client_sends(f, "WATCH foo\r\nUNWATCH\r\nMULTI\r\nNOSUCH\r\n", 4);
 	assert_node_got(f, 1, "WATCH foo\r\nUNWATCH\r\n");

@@ -33,8 +33,6 @@ static void ping_moves_to_node_1(struct cluster_fixture *f)
 
 TEST(it_is_one_that_answers)
 {
-	struct cluster_fixture *f = *state;
-
 	f->nodes[0].health = NODE_UNSURE;
 	ping_passes(f, 1);
 }
@@ -44,7 +42,6 @@ TEST(it_gets_long_requests_of_unknown_commands)
 {
 	static const char first[] = "*2\r\n$4\r\nLONG\r\n$200000\r\n";
 	static char rest[200003];
-	struct cluster_fixture *f = *state;
 
 	f->nodes[0].health = NODE_UNSURE;
 	snprintf(rest, sizeof(rest), "%0200000d\r\n", 0);
@@ -59,8 +56,6 @@ TEST(it_gets_long_requests_of_unknown_commands)
 
 TEST(it_is_any_if_none_answers)
 {
-	struct cluster_fixture *f = *state;
-
 	for (size_t i = 0; i < NODES; i++)
 		f->nodes[i].health = NODE_SILENT;
 	ping_passes(f, 0);
@@ -69,8 +64,6 @@ TEST(it_is_any_if_none_answers)
 
 TEST(a_moment_without_an_answer_changes_nothing)
 {
-	struct cluster_fixture *f = *state;
-
 	ping_passes(f, 0);
 	f->nodes[0].health = NODE_UNSURE;
 	ping_passes(f, 0);
@@ -78,8 +71,6 @@ TEST(a_moment_without_an_answer_changes_nothing)
 
 TEST(one_that_falls_silent_is_left_for_good)
 {
-	struct cluster_fixture *f = *state;
-
 	ping_passes(f, 0);
 	f->nodes[0].health = NODE_SILENT;
 	ping_passes(f, 1);
@@ -91,8 +82,6 @@ TEST(one_that_falls_silent_is_left_for_good)
 
 TEST(it_is_not_left_while_a_reply_is_due)
 {
-	struct cluster_fixture *f = *state;
-
 	ping_passes(f, 0);
 	client_sends(f, GET_BAR, 1);
 	assert_node_got(f, 0, GET_BAR);
@@ -106,8 +95,6 @@ TEST(it_is_not_left_while_a_reply_is_due)
 
 TEST(it_is_not_left_by_a_subscriber)
 {
-	struct cluster_fixture *f = *state;
-
 	assert_passes(f, 0, SUBSCRIBE, 1, ACK);
 	f->nodes[0].health = NODE_SILENT;
 	assert_passes(f, 0, PING, 1, "*2\r\n$4\r\npong\r\n$0\r\n\r\n");
@@ -115,8 +102,6 @@ TEST(it_is_not_left_by_a_subscriber)
 
 TEST(a_node_that_cannot_be_reached_is_left)
 {
-	struct cluster_fixture *f = *state;
-
 	node_vanishes(f, 0);
 	client_sends(f, PING, 1);
 	turn_loop(f);
@@ -129,8 +114,6 @@ TEST(a_node_that_cannot_be_reached_is_left)
 
 CLUSTER_TEST_SHARED(what_is_held_moves_on)
 {
-	struct cluster_fixture *f = *state;
-
 	client_sends(f, PING, 1);
 	assert_node_got(f, 0, PROOF);
 	f->nodes[0].health = NODE_SILENT;
@@ -142,7 +125,6 @@ CLUSTER_TEST_SHARED(what_is_held_moves_on)
 CLUSTER_TEST_SHARED(what_comes_behind_it_does_not_overtake_it)
 {
 	static const char echo[] = "*2\r\n$4\r\nECHO\r\n$1\r\n2\r\n";
-	struct cluster_fixture *f = *state;
 
 	client_sends(f, PING, 1);
 	assert_node_got(f, 0, PROOF);
@@ -156,8 +138,6 @@ CLUSTER_TEST_SHARED(what_comes_behind_it_does_not_overtake_it)
 /* A PING changes nothing, so hasp may send it twice. */
 TEST(a_ping_in_flight_is_asked_of_another)
 {
-	struct cluster_fixture *f = *state;
-
 	ping_passes(f, 0);
 	client_sends(f, PING, 1);
 	client_sends(f, GET_FOO, 1);
@@ -172,8 +152,6 @@ TEST(a_ping_in_flight_is_asked_of_another)
 
 CLUSTER_TEST_SHARED(what_the_first_one_answers_late_is_dropped)
 {
-	struct cluster_fixture *f = *state;
-
 	client_sends(f, PING, 1);
 	assert_node_got(f, 0, PROOF);
 	node_sends(f, 0, "+OK\r\n");
@@ -189,7 +167,6 @@ CLUSTER_TEST_SHARED(what_the_first_one_answers_late_is_dropped)
 TEST(what_does_something_is_not)
 {
 	static const char publish[] = "*3\r\n$7\r\nPUBLISH\r\n$1\r\na\r\n$1\r\nm\r\n";
-	struct cluster_fixture *f = *state;
 
 	ping_passes(f, 0);
 	client_sends(f, publish, 1);
@@ -206,7 +183,6 @@ TEST(what_does_something_is_not)
 TEST(a_reply_that_has_begun_is_waited_for)
 {
 	static const char ping[] = "*2\r\n$4\r\nPING\r\n$2\r\n12\r\n";
-	struct cluster_fixture *f = *state;
 
 	ping_passes(f, 0);
 	client_sends(f, ping, 1);
@@ -221,8 +197,6 @@ TEST(a_reply_that_has_begun_is_waited_for)
 /* The next link repeats the session's commands. */
 TEST(a_node_that_dies_before_it_has_taken_session_commands_breaks_nothing)
 {
-	struct cluster_fixture *f = *state;
-
 	assert_passes(f, 0, NAME, 1, "+OK\r\n");
 	client_sends(f, GET_FOO, 1);
 	assert_node_got(f, 1, NAME);

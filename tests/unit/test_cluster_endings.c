@@ -33,8 +33,6 @@ static void assert_it_ends(struct cluster_fixture *f)
 
 TEST(a_quit_that_is_not_answered_leaves_the_end_to_the_client)
 {
-	struct cluster_fixture *f = *state;
-
 	client_sends(f, SKIP "QUIT\r\n", 0);
 	assert_it_lasts(f);
 	client_sends(f, GET_FOO, 0);
@@ -46,8 +44,6 @@ TEST(a_quit_that_is_not_answered_leaves_the_end_to_the_client)
 
 TEST(so_does_a_refusal_that_is_not_told)
 {
-	struct cluster_fixture *f = *state;
-
 	client_sends(f, SKIP BAD "x\r\n", 0);
 	assert_node_got(f, 0, BAD);
 	node_sends(f, 0, "-ERR Protocol error: expected '$', got '+'\r\n");
@@ -60,8 +56,6 @@ TEST(so_does_a_refusal_that_is_not_told)
 
 TEST(and_one_of_an_argument_that_is_too_long)
 {
-	struct cluster_fixture *f = *state;
-
 	client_sends(f, SKIP LONG_VALUE, 0);
 	assert_node_got(f, 1, LONG_VALUE);
 	node_sends(f, 1, INVALID_LENGTH);
@@ -74,8 +68,6 @@ TEST(and_one_of_an_argument_that_is_too_long)
 
 TEST(an_empty_request_is_one_whose_reply_is_skipped)
 {
-	struct cluster_fixture *f = *state;
-
 	client_sends(f, SKIP "*0\r\n" GET_FOO, 1);
 	assert_node_got(f, 1, GET_FOO);
 	node_sends(f, 1, ":1\r\n");
@@ -84,8 +76,6 @@ TEST(an_empty_request_is_one_whose_reply_is_skipped)
 
 TEST(acknowledgements_are_not_skipped)
 {
-	struct cluster_fixture *f = *state;
-
 	client_sends(f, SKIP SUBSCRIBE, 0);
 	assert_node_got(f, 0, SUBSCRIBE);
 	node_sends(f, 0, ACK);
@@ -94,8 +84,6 @@ TEST(acknowledgements_are_not_skipped)
 
 TEST(but_their_errors_are)
 {
-	struct cluster_fixture *f = *state;
-
 	client_sends(f, SKIP SUBSCRIBE, 0);
 	assert_node_got(f, 0, SUBSCRIBE);
 	node_sends(f, 0, "-NOPERM no\r\n");
@@ -104,8 +92,6 @@ TEST(but_their_errors_are)
 
 TEST(a_refusal_comes_behind_what_other_nodes_have_yet_to_answer)
 {
-	struct cluster_fixture *f = *state;
-
 	client_sends(f, GET_BAR LONG_VALUE, 2);
 	assert_node_got(f, 0, GET_BAR);
 	assert_node_got_nothing(f, 1);
@@ -120,8 +106,6 @@ TEST(a_refusal_comes_behind_what_other_nodes_have_yet_to_answer)
 
 TEST(a_client_that_leaves_in_a_request_has_left)
 {
-	struct cluster_fixture *f = *state;
-
 	client_sends(f, GET_FOO "*2\r\n$4\r\nECHO\r\n$20000\r\nx", 1);
 	link_shutdown(f->link);
 	assert_node_got(f, 1, GET_FOO);
@@ -135,7 +119,6 @@ TEST(a_client_that_leaves_in_a_request_has_left)
 TEST(a_blocked_client_that_leaves_is_freed_whatever_it_sent_last)
 {
 	static const char blpop[] = "*3\r\n$5\r\nBLPOP\r\n$3\r\nfoo\r\n$1\r\n0\r\n";
-	struct cluster_fixture *f = *state;
 
 	client_sends(f, blpop, 1);
 	client_sends(f, "*2\r\n$5\r\nHELLO\r\n$1\r\n3\r\n", 1);

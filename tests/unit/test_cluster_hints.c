@@ -21,7 +21,6 @@ FIXTURE(cluster_set_up, cluster_tear_down);
 TEST(a_script_s_redirection_is_its_reply)
 {
 	static const char *const errors[] = { MOVED_FOO, ASK_FOO, TRYAGAIN, DOWN };
-	struct cluster_fixture *f = *state;
 
 	for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); i++) {
 		client_sends(f, EVAL_FOO, 1);
@@ -49,7 +48,6 @@ TEST(a_script_s_redirection_is_its_reply)
 TEST(what_no_node_says_is_a_script_s_reply_at_once)
 {
 	static const char keyless[] = "*3\r\n$4\r\nEVAL\r\n$8\r\nreturn 1\r\n$1\r\n0\r\n";
-	struct cluster_fixture *f = *state;
 
 	assert_passes(f, 1, EVAL_FOO, 1, "-MOVED 12183 127.0.0.1:7002\r\n");
 	assert_passes(f, 1, EVAL_FOO, 1, "-ASK 12183 127.0.0.1:7002\r\n");
@@ -61,8 +59,6 @@ TEST(what_no_node_says_is_a_script_s_reply_at_once)
 
 TEST(a_script_is_sent_again_when_the_map_says_that_its_slot_has_moved)
 {
-	struct cluster_fixture *f = *state;
-
 	client_sends(f, EVAL_FOO, 1);
 	assert_node_got(f, 1, EVAL_FOO);
 	node_sends(f, 1, "-MOVED 12182 127.0.0.1:9999\r\n");
@@ -75,8 +71,6 @@ TEST(a_script_is_sent_again_when_the_map_says_that_its_slot_has_moved)
 
 TEST(a_script_is_asked_of_the_node_that_gets_its_slot)
 {
-	struct cluster_fixture *f = *state;
-
 	client_sends(f, EVAL_FOO, 1);
 	assert_node_got(f, 1, EVAL_FOO);
 	node_sends(f, 1, ASK_FOO);
@@ -95,8 +89,6 @@ TEST(a_script_is_asked_of_the_node_that_gets_its_slot)
 
 TEST(a_script_waits_while_the_cluster_is_down)
 {
-	struct cluster_fixture *f = *state;
-
 	client_sends(f, EVAL_FOO, 1);
 	assert_node_got(f, 1, EVAL_FOO);
 	for (int i = 0; i < 2; i++) {
@@ -112,8 +104,6 @@ TEST(a_script_waits_while_the_cluster_is_down)
 
 TEST(a_hint_waits_for_an_answer_that_was_asked_for_since)
 {
-	struct cluster_fixture *f = *state;
-
 	client_sends(f, EVAL_FOO, 1);
 	assert_node_got(f, 1, EVAL_FOO);
 	node_sends(f, 1, MOVED_FOO);
@@ -127,8 +117,6 @@ TEST(a_hint_waits_for_an_answer_that_was_asked_for_since)
 
 TEST(a_hint_of_a_node_that_leaves_the_map_is_true)
 {
-	struct cluster_fixture *f = *state;
-
 	client_sends(f, EVAL_FOO, 1);
 	assert_node_got(f, 1, EVAL_FOO);
 	node_sends(f, 1, MOVED_FOO);
@@ -141,8 +129,6 @@ TEST(a_hint_of_a_node_that_leaves_the_map_is_true)
 
 TEST(a_hint_that_is_overtaken_is_the_reply)
 {
-	struct cluster_fixture *f = *state;
-
 	client_sends(f, EVAL_FOO, 1);
 	client_sends(f, GET_FOO, 1);
 	assert_node_got(f, 1, EVAL_FOO);
@@ -153,8 +139,6 @@ TEST(a_hint_that_is_overtaken_is_the_reply)
 
 TEST(a_node_that_is_named_for_the_first_time_is_looked_for_in_the_map)
 {
-	struct cluster_fixture *f = *state;
-
 	client_sends(f, GET_FOO, 1);
 	assert_node_got(f, 1, GET_FOO);
 	node_sends(f, 1, "-MOVED 12182 127.0.0.1:9999\r\n");

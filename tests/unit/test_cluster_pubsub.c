@@ -57,8 +57,6 @@ FIXTURE(set_up, cluster_tear_down);
 
 TEST(the_default_node_node_acknowledges_each_channel)
 {
-	struct cluster_fixture *f = *state;
-
 	client_sends(f, SUBSCRIBE PING, 0);
 	assert_node_got(f, 0, SUBSCRIBE);
 	/* Node 0 gets the second command only after node 1's answer. */
@@ -77,7 +75,6 @@ TEST(the_default_node_node_acknowledges_each_channel)
 TEST(a_further_channel_is_acknowledged_once)
 {
 	static const char subscribe_c[] = "*2\r\n$9\r\nSUBSCRIBE\r\n$1\r\nc\r\n";
-	struct cluster_fixture *f = *state;
 
 	client_sends(f, SUBSCRIBE, 0);
 	assert_node_got(f, 0, SUBSCRIBE);
@@ -95,8 +92,6 @@ TEST(a_further_channel_is_acknowledged_once)
 
 TEST(a_subscriber_of_resp2_gets_nothing_else)
 {
-	struct cluster_fixture *f = *state;
-
 	client_sends(f, SUBSCRIBE GET_FOO GET_BAR "*1\r\n$5\r\nMULTI\r\n", 0);
 	assert_node_got(f, 0, SUBSCRIBE);
 	node_sends(f, 0, ACK("*", "1", "a", "1") ACK("*", "1", "b", "2"));
@@ -116,8 +111,6 @@ TEST(a_subscriber_of_resp2_gets_nothing_else)
 
 TEST(what_only_redis_words_is_asked_of_the_subscribed_node)
 {
-	struct cluster_fixture *f = *state;
-
 	client_sends(f, SUBSCRIBE EXEC CLIENT_ID CLIENT_REPLY, 0);
 	assert_node_got(f, 0, SUBSCRIBE);
 	node_sends(f, 0, ACK("*", "1", "a", "1") ACK("*", "1", "b", "2"));
@@ -133,7 +126,6 @@ TEST(what_only_redis_words_is_asked_of_the_subscribed_node)
 TEST(an_exec_that_is_refused_ends_what_is_watched)
 {
 	static const char watch[] = "*2\r\n$5\r\nWATCH\r\n$3\r\nfoo\r\n";
-	struct cluster_fixture *f = *state;
 
 	client_sends(f, watch, 0);
 	assert_node_got(f, 1, watch);
@@ -153,7 +145,6 @@ TEST(an_exec_that_is_refused_ends_what_is_watched)
 TEST(a_refused_exec_unwatches_at_a_node_with_subscriptions)
 {
 	static const char watch[] = "*2\r\n$5\r\nWATCH\r\n$3\r\nfoo\r\n";
-	struct cluster_fixture *f = *state;
 
 	assert_passes(f, 0, PING, 0, "+PONG\r\n");
 	assert_passes(f, 1, watch, 0, "+OK\r\n");
@@ -171,8 +162,6 @@ TEST(a_refused_exec_unwatches_at_a_node_with_subscriptions)
 
 TEST(one_of_resp3_gets_replies_between_pushes)
 {
-	struct cluster_fixture *f = *state;
-
 	assert_passes(f, 0, HELLO_3, 0, "%0\r\n");
 	client_sends(f, SUBSCRIBE GET_BAR, 0);
 	assert_node_got(f, 0, SUBSCRIBE);
@@ -186,8 +175,6 @@ TEST(one_of_resp3_gets_replies_between_pushes)
 
 TEST(pushes_do_not_disturb_the_order)
 {
-	struct cluster_fixture *f = *state;
-
 	assert_passes(f, 0, HELLO_3, 0, "%0\r\n");
 	client_sends(f, GET_FOO GET_BAR, 0);
 	assert_node_got(f, 1, HELLO_3);
@@ -202,8 +189,6 @@ TEST(pushes_do_not_disturb_the_order)
 
 TEST(no_reply_comes_between_the_pieces_of_a_push)
 {
-	struct cluster_fixture *f = *state;
-
 	assert_passes(f, 0, HELLO_3, 0, "%0\r\n");
 	client_sends(f, SUBSCRIBE, 0);
 	assert_node_got(f, 0, SUBSCRIBE);
@@ -223,8 +208,6 @@ TEST(no_reply_comes_between_the_pieces_of_a_push)
 
 TEST(an_invalidation_comes_again_after_a_reply_that_waited)
 {
-	struct cluster_fixture *f = *state;
-
 	assert_passes(f, 0, HELLO_3, 0, "%0\r\n");
 	assert_passes(f, 0, TRACKING, 0, "+OK\r\n");
 	client_sends(f, GET_FOO GET_BAR, 0);
@@ -244,8 +227,6 @@ TEST(an_invalidation_comes_again_after_a_reply_that_waited)
 
 TEST(shard_channels_are_at_their_slots_nodes)
 {
-	struct cluster_fixture *f = *state;
-
 	client_sends(f, SSUBSCRIBE_FOO, 0);
 	assert_node_got(f, 1, SSUBSCRIBE_FOO);
 	node_sends(f, 1, SACK("foo", "1"));
@@ -270,7 +251,6 @@ TEST(shard_channels_are_at_their_slots_nodes)
 TEST(an_acknowledgement_without_a_number_is_passed_as_it_is)
 {
 	static const char strange[] = "*3\r\n$10\r\nssubscribe\r\n$3\r\nfoo\r\n$1\r\n1\r\n";
-	struct cluster_fixture *f = *state;
 
 	client_sends(f, SSUBSCRIBE_FOO, 0);
 	assert_node_got(f, 1, SSUBSCRIBE_FOO);
@@ -300,8 +280,6 @@ static void every_node_gets(struct cluster_fixture *f, const char *request)
 
 TEST(keyspace_notifications_are_subscribed_at_every_node)
 {
-	struct cluster_fixture *f = *state;
-
 	every_node_gets(f, SUBSCRIBE_EVENTS);
 	client_sends(f, PING, 0);
 	node_sends_bytes(f, 0, EVENTS_ACK EVENT("k"));
@@ -327,8 +305,6 @@ TEST(keyspace_notifications_are_subscribed_at_every_node)
 
 TEST(notifications_that_come_before_the_reply_to_reset_precede_it)
 {
-	struct cluster_fixture *f = *state;
-
 	every_node_gets(f, SUBSCRIBE_EVENTS);
 	node_sends(f, 0, EVENTS_ACK);
 	node_sends(f, 1, EVENTS_ACK);
@@ -345,8 +321,6 @@ TEST(notifications_that_come_before_the_reply_to_reset_precede_it)
 
 TEST(a_subscription_that_all_nodes_refuse_is_refused)
 {
-	struct cluster_fixture *f = *state;
-
 	every_node_gets(f, SUBSCRIBE_EVENTS);
 	client_sends(f, GET_FOO, 0);
 	node_sends(f, 1, "-NOPERM b\r\n");
@@ -358,8 +332,6 @@ TEST(a_subscription_that_all_nodes_refuse_is_refused)
 
 TEST(a_subscription_that_one_node_refuses_ends_the_link)
 {
-	struct cluster_fixture *f = *state;
-
 	every_node_gets(f, SUBSCRIBE_EVENTS);
 	node_sends(f, 1, "-NOPERM b\r\n");
 	node_sends(f, 0, EVENTS_ACK);
@@ -371,8 +343,6 @@ TEST(a_subscription_that_one_node_refuses_ends_the_link)
 /* The client must notice the loss and subscribe again. */
 TEST(subscriptions_that_are_lost_end_the_link)
 {
-	struct cluster_fixture *f = *state;
-
 	assert_passes(f, 0, SUBSCRIBE, 0, ACK("*", "1", "a", "1") ACK("*", "1", "b", "2"));
 	node_hangs_up(f, 0);
 	turn_loop(f);

@@ -19,8 +19,6 @@ FIXTURE(cluster_set_up, cluster_tear_down);
 
 TEST(a_moved_request_goes_to_the_node_that_is_named)
 {
-	struct cluster_fixture *f = *state;
-
 	client_sends(f, GET_FOO, 1);
 	assert_node_got(f, 1, GET_FOO);
 	node_sends(f, 1, MOVED_FOO);
@@ -35,7 +33,6 @@ TEST(a_moved_request_goes_to_the_node_that_is_named)
 TEST(all_requests_in_flight_are_sent_again_in_their_order)
 {
 	static const char set[] = "*3\r\n$3\r\nSET\r\n$3\r\nfoo\r\n$1\r\n1\r\n";
-	struct cluster_fixture *f = *state;
 
 	client_sends(f, set, 1);
 	client_sends(f, GET_BAR GET_FOO, 2);
@@ -58,7 +55,6 @@ TEST(all_requests_in_flight_are_sent_again_in_their_order)
 
 TEST(a_long_request_is_sent_again_whole)
 {
-	struct cluster_fixture *f = *state;
 	struct buf request = BUF_INIT;
 	size_t size = 400000, half = 100000;
 
@@ -81,7 +77,6 @@ TEST(a_long_request_is_sent_again_whole)
 TEST(one_that_is_too_long_to_be_kept_is_not)
 {
 	static const char head[] = "*3\r\n$3\r\nSET\r\n$3\r\nfoo\r\n$9000000\r\n";
-	struct cluster_fixture *f = *state;
 	char request[20001] = { 0 };
 
 	memset(request, 'x', sizeof(request) - 1);
@@ -95,8 +90,6 @@ TEST(one_that_is_too_long_to_be_kept_is_not)
 
 TEST(what_comes_behind_waits_until_the_redirection_is_resolved)
 {
-	struct cluster_fixture *f = *state;
-
 	client_sends(f, GET_FOO, 1);
 	assert_node_got(f, 1, GET_FOO);
 	node_sends(f, 1, MOVED_FOO);
@@ -111,8 +104,6 @@ TEST(what_comes_behind_waits_until_the_redirection_is_resolved)
 
 TEST(requests_routed_by_another_map_are_answered_first)
 {
-	struct cluster_fixture *f = *state;
-
 	client_sends(f, GET_FOO, 1);
 	assert_node_got(f, 1, GET_FOO);
 	node_takes_over(f, SPARE, 1);
@@ -126,8 +117,6 @@ TEST(requests_routed_by_another_map_are_answered_first)
 
 TEST(an_asked_request_goes_there_behind_asking_and_no_other)
 {
-	struct cluster_fixture *f = *state;
-
 	client_sends(f, GET_FOO, 1);
 	assert_node_got(f, 1, GET_FOO);
 	node_sends(f, 1, ASK_FOO);
@@ -144,7 +133,6 @@ TEST(requests_of_a_slot_on_its_way_are_sent_one_by_one)
 {
 	static const char rename[] = "*3\r\n$6\r\nRENAME\r\n$3\r\nfoo\r\n$6\r\n{foo}1\r\n";
 	static const char incr[] = "*2\r\n$4\r\nINCR\r\n$3\r\nfoo\r\n";
-	struct cluster_fixture *f = *state;
 
 	client_sends(f, rename, 1);
 	client_sends(f, incr, 1);
@@ -175,8 +163,6 @@ TEST(requests_of_a_slot_on_its_way_are_sent_one_by_one)
 
 TEST(reads_do_not_wait_for_a_request_of_several_keys)
 {
-	struct cluster_fixture *f = *state;
-
 	client_sends(f, MGET_FOO GET_FOO MGET_FOO, 3);
 	assert_node_got(f, 1, MGET_FOO GET_FOO MGET_FOO);
 	node_sends(f, 1, "*1\r\n:1\r\n:2\r\n*1\r\n:3\r\n");
@@ -185,8 +171,6 @@ TEST(reads_do_not_wait_for_a_request_of_several_keys)
 
 TEST(what_was_read_behind_one_that_is_refused_is_read_anew)
 {
-	struct cluster_fixture *f = *state;
-
 	client_sends(f, MGET_FOO GET_FOO MGET_FOO GET_FOO, 4);
 	assert_node_got(f, 1, MGET_FOO GET_FOO MGET_FOO GET_FOO);
 	node_sends(f, 1, TRYAGAIN ":1\r\n" TRYAGAIN "-WRONGTYPE no\r\n");
@@ -212,7 +196,6 @@ TEST(what_was_read_behind_one_that_is_refused_is_read_anew)
 TEST(what_was_read_behind_one_that_is_refused_twice_is_read_anew)
 {
 	static const char del[] = "*3\r\n$3\r\nDEL\r\n$3\r\nfoo\r\n$6\r\n{foo}1\r\n";
-	struct cluster_fixture *f = *state;
 
 	client_sends(f, del, 1);
 	client_sends(f, GET_FOO, 1);
@@ -236,7 +219,6 @@ TEST(writes_that_are_sent_to_and_fro_stay_in_their_order)
 {
 	static const char one[] = "*3\r\n$3\r\nSET\r\n$3\r\nfoo\r\n$1\r\n1\r\n",
 			  two[] = "*3\r\n$3\r\nSET\r\n$3\r\nfoo\r\n$1\r\n2\r\n";
-	struct cluster_fixture *f = *state;
 
 	client_sends(f, one, 1);
 	client_sends(f, two, 1);
@@ -260,7 +242,6 @@ TEST(nor_do_they_overtake_each_other_when_the_map_changes)
 {
 	static const char one[] = "*3\r\n$3\r\nSET\r\n$3\r\nfoo\r\n$1\r\n1\r\n",
 			  two[] = "*3\r\n$3\r\nSET\r\n$3\r\nfoo\r\n$1\r\n2\r\n";
-	struct cluster_fixture *f = *state;
 
 	client_sends(f, one, 1);
 	client_sends(f, two, 1);
@@ -280,8 +261,6 @@ TEST(nor_do_they_overtake_each_other_when_the_map_changes)
 
 TEST(the_next_is_sent_when_the_one_before_it_is_answered)
 {
-	struct cluster_fixture *f = *state;
-
 	client_sends(f, GET_BAR GET_FOO GET_FOO, 3);
 	assert_node_got(f, 0, GET_BAR);
 	assert_node_got(f, 1, GET_FOO GET_FOO);
@@ -297,8 +276,6 @@ TEST(the_next_is_sent_when_the_one_before_it_is_answered)
 
 TEST(a_slot_that_is_moved_is_read_anew_in_order)
 {
-	struct cluster_fixture *f = *state;
-
 	client_sends(f, MGET_FOO GET_FOO, 2);
 	assert_node_got(f, 1, MGET_FOO GET_FOO);
 	node_sends(f, 1, MOVED_FOO ":1\r\n");
@@ -319,8 +296,6 @@ TEST(a_slot_that_is_moved_is_read_anew_in_order)
 /* In between, the node has learnt that it serves the slot. */
 TEST(a_write_is_not_sent_again_behind_one_that_was_carried_out)
 {
-	struct cluster_fixture *f = *state;
-
 	client_sends(f, SET_FOO("1") SET_FOO("2") GET_BAR, 3);
 	assert_node_got(f, 1, SET_FOO("1") SET_FOO("2"));
 	assert_node_got(f, 0, GET_BAR);
@@ -338,8 +313,6 @@ TEST(a_write_is_not_sent_again_behind_one_that_was_carried_out)
 
 TEST(nor_a_read_behind_a_write_of_the_future)
 {
-	struct cluster_fixture *f = *state;
-
 	client_sends(f, GET_FOO SET_FOO("2"), 2);
 	assert_node_got(f, 1, GET_FOO SET_FOO("2"));
 	node_sends(f, 1, MOVED_FOO "+OK\r\n");
@@ -349,8 +322,6 @@ TEST(nor_a_read_behind_a_write_of_the_future)
 
 TEST(reads_may_come_in_any_order)
 {
-	struct cluster_fixture *f = *state;
-
 	client_sends(f, GET_FOO GET_FOO, 2);
 	assert_node_got(f, 1, GET_FOO GET_FOO);
 	node_sends(f, 1, DOWN ":2\r\n");
@@ -364,7 +335,6 @@ TEST(reads_may_come_in_any_order)
 TEST(what_is_asked_for_elsewhere_is_not_overtaken)
 {
 	static const char other[] = "*3\r\n$3\r\nSET\r\n$6\r\n{foo}1\r\n$1\r\n1\r\n";
-	struct cluster_fixture *f = *state;
 
 	client_sends(f, SET_FOO("1"), 1);
 	client_sends(f, other, 1);
@@ -380,7 +350,6 @@ TEST(what_is_asked_for_elsewhere_is_not_overtaken)
 TEST(what_concerns_all_nodes_waits_for_a_request_of_several_keys)
 {
 	static const char flushall[] = "*1\r\n$8\r\nFLUSHALL\r\n";
-	struct cluster_fixture *f = *state;
 
 	client_sends(f, MGET_FOO, 1);
 	client_sends(f, flushall, 1);
@@ -417,8 +386,6 @@ TEST(clusterdown_is_waited_for)
 
 TEST(nodes_that_disagree_are_not_asked_in_a_circle)
 {
-	struct cluster_fixture *f = *state;
-
 	client_sends(f, GET_FOO, 1);
 	assert_node_got(f, 1, GET_FOO);
 	node_sends(f, 1, MOVED_FOO);
@@ -431,8 +398,6 @@ TEST(nodes_that_disagree_are_not_asked_in_a_circle)
 
 TEST(in_vain_for_failover_wait_is_an_error_that_says_why)
 {
-	struct cluster_fixture *f = *state;
-
 	cluster_set_limits(f->cluster, 3000, SIZE_MAX);
 	client_sends(f, GET_FOO GET_BAR, 2);
 	assert_node_got(f, 1, GET_FOO);
@@ -453,8 +418,6 @@ TEST(in_vain_for_failover_wait_is_an_error_that_says_why)
 
 TEST(an_ordinary_error_is_the_reply)
 {
-	struct cluster_fixture *f = *state;
-
 	client_sends(f, GET_FOO GET_BAR GET_FOO, 3);
 	assert_node_got(f, 1, GET_FOO GET_FOO);
 	assert_node_got(f, 0, GET_BAR);
@@ -465,8 +428,6 @@ TEST(an_ordinary_error_is_the_reply)
 
 TEST(what_a_dead_node_did_not_get_goes_to_its_successor)
 {
-	struct cluster_fixture *f = *state;
-
 	node_vanishes(f, 1);
 	client_sends(f, GET_FOO, 1);
 	turn_loop(f);
@@ -481,8 +442,6 @@ TEST(what_a_dead_node_did_not_get_goes_to_its_successor)
 
 TEST(a_dead_node_without_successor_is_told_of)
 {
-	struct cluster_fixture *f = *state;
-
 	node_vanishes(f, 1);
 	client_sends(f, GET_FOO, 1);
 	turn_loop(f);
@@ -496,8 +455,6 @@ TEST(a_dead_node_without_successor_is_told_of)
 
 CLUSTER_TEST_SHARED(a_node_that_does_not_answer_is_waited_for_no_longer)
 {
-	struct cluster_fixture *f = *state;
-
 	client_sends(f, GET_FOO, 1);
 	/* The connection is open, but Redis has not accepted it yet. */
 	assert_node_got(f, 1, "*1\r\n$8\r\nREPLCONF\r\n");
@@ -509,8 +466,6 @@ CLUSTER_TEST_SHARED(a_node_that_does_not_answer_is_waited_for_no_longer)
 
 CLUSTER_TEST_SHARED(what_waits_for_a_slow_login_goes_to_the_new_primary)
 {
-	struct cluster_fixture *f = *state;
-
 	client_sends(f, GET_FOO, 1);
 	assert_node_got(f, 1, "*1\r\n$8\r\nREPLCONF\r\n");
 	node_takes_over(f, SPARE, 1);
@@ -523,8 +478,6 @@ CLUSTER_TEST_SHARED(what_waits_for_a_slow_login_goes_to_the_new_primary)
 
 TEST(a_node_that_is_no_primary_any_more_gets_nothing)
 {
-	struct cluster_fixture *f = *state;
-
 	assert_passes(f, 1, GET_FOO, 1, ":1\r\n");
 	client_sends(f, GET_FOO, 1);
 	assert_node_got(f, 1, GET_FOO);

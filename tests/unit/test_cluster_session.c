@@ -20,8 +20,6 @@ FIXTURE(cluster_set_up, cluster_tear_down);
 
 TEST(requests_go_to_the_nodes_of_their_keys)
 {
-	struct cluster_fixture *f = *state;
-
 	client_sends(f, GET_FOO GET_BAR GET_FOO, 3);
 	assert_node_got(f, 1, GET_FOO GET_FOO);
 	assert_node_got(f, 0, GET_BAR);
@@ -32,8 +30,6 @@ TEST(requests_go_to_the_nodes_of_their_keys)
 
 TEST(replies_that_come_early_wait_for_their_turn)
 {
-	struct cluster_fixture *f = *state;
-
 	client_sends(f, GET_FOO GET_BAR GET_BAR GET_FOO, 4);
 	assert_node_got(f, 0, GET_BAR GET_BAR);
 	assert_node_got(f, 1, GET_FOO GET_FOO);
@@ -49,7 +45,6 @@ TEST(replies_that_come_early_wait_for_their_turn)
 /* The bytes count as the client's memory before the reply is complete. */
 TEST(of_long_replies_that_wait_the_client_is_told)
 {
-	struct cluster_fixture *f = *state;
 	char reply[20000 + 32];
 	int n = snprintf(reply, sizeof(reply), "$20000\r\n%020000d\r\n", 0);
 
@@ -64,7 +59,6 @@ TEST(of_long_replies_that_wait_the_client_is_told)
 
 TEST(of_long_parts_that_wait_for_other_nodes_the_client_is_told)
 {
-	struct cluster_fixture *f = *state;
 	char reply[20000 + 32];
 	int n = snprintf(reply, sizeof(reply), "*1\r\n$20000\r\n%020000d\r\n", 0);
 
@@ -90,7 +84,6 @@ TEST(replies_come_in_order_however_they_are_cut)
 {
 	static const char one[] = "$5\r\nfirst\r\n-ERR two\r\n",
 			  other[] = "*2\r\n:7\r\n$-1\r\n";
-	struct cluster_fixture *f = *state;
 
 	for (size_t cut = 0; cut <= sizeof(one) - 1; cut++) {
 		client_sends(f, GET_FOO GET_BAR GET_FOO, 3);
@@ -108,7 +101,6 @@ TEST(replies_come_in_order_however_they_are_cut)
 TEST(requests_may_come_in_pieces)
 {
 	static const char text[] = GET_FOO "PING\r\n" GET_BAR;
-	struct cluster_fixture *f = *state;
 	bool begun = false;
 
 	for (size_t cut = 0; cut <= sizeof(text) - 1; cut++) {
@@ -128,8 +120,6 @@ TEST(requests_may_come_in_pieces)
 
 TEST(keys_in_several_slots_are_refused_in_their_place)
 {
-	struct cluster_fixture *f = *state;
-
 	client_sends(f, GET_FOO "*3\r\n$6\r\nRENAME\r\n$3\r\nfoo\r\n$3\r\nbar\r\n" GET_FOO, 3);
 	assert_node_got(f, 1, GET_FOO GET_FOO);
 	assert_client_got(f, "");
@@ -140,8 +130,6 @@ TEST(keys_in_several_slots_are_refused_in_their_place)
 
 TEST(a_link_that_breaks_with_requests_in_flight_ends_the_virtual_link)
 {
-	struct cluster_fixture *f = *state;
-
 	client_sends(f, GET_FOO GET_BAR, 2);
 	assert_node_got(f, 1, GET_FOO);
 	assert_node_got(f, 0, GET_BAR);
@@ -156,8 +144,6 @@ TEST(a_link_that_breaks_with_requests_in_flight_ends_the_virtual_link)
 
 TEST(what_the_client_sends_when_its_link_is_breaking_goes_nowhere)
 {
-	struct cluster_fixture *f = *state;
-
 	slot_map_move(&f->map, slot_of_key(SLICE_LIT("spare")), &f->nodes[SPARE].node);
 	client_sends(f, GET_FOO GET_BAR, 2);
 	assert_node_got(f, 1, GET_FOO);
@@ -173,8 +159,6 @@ TEST(what_the_client_sends_when_its_link_is_breaking_goes_nowhere)
 
 TEST(a_stream_is_asked_for_when_all_before_is_answered)
 {
-	struct cluster_fixture *f = *state;
-
 	client_sends(f, GET_FOO MONITOR "QUIT\r\n", 3);
 	assert_node_got(f, 1, GET_FOO);
 	assert_node_got_nothing(f, 0);
@@ -189,8 +173,6 @@ TEST(a_stream_is_asked_for_when_all_before_is_answered)
 
 TEST(after_monitor_a_request_waits_until_it_is_whole)
 {
-	struct cluster_fixture *f = *state;
-
 	assert_passes(f, 0, MONITOR, 1, "+OK\r\n");
 	client_sends(f, "\r\n*1\r\n$4\r\nqu", 0);
 	assert_node_got_nothing(f, 0);
@@ -208,8 +190,6 @@ TEST(after_monitor_a_request_waits_until_it_is_whole)
 
 TEST(client_reply_skip_drops_the_reply_to_monitor)
 {
-	struct cluster_fixture *f = *state;
-
 	client_sends(f, "CLIENT REPLY SKIP\r\n" MONITOR, 0);
 	assert_node_got(f, 0, MONITOR);
 	node_sends(f, 0, "+O");
@@ -220,8 +200,6 @@ TEST(client_reply_skip_drops_the_reply_to_monitor)
 
 TEST(client_reply_off_drops_what_monitor_shows)
 {
-	struct cluster_fixture *f = *state;
-
 	client_sends(f, "CLIENT REPLY OFF\r\n" MONITOR, 0);
 	assert_node_got(f, 0, MONITOR);
 	node_sends(f, 0, "+OK\r\n+1 [0] \"PING\"\r\n");
@@ -261,8 +239,6 @@ TEST(a_malformed_request_after_monitor_ends_the_client)
 
 TEST(behind_a_stream_that_is_refused_all_goes_on)
 {
-	struct cluster_fixture *f = *state;
-
 	client_sends(f, MONITOR MONITOR GET_FOO, 3);
 	assert_node_got(f, 0, MONITOR);
 	node_sends(f, 0, "-NOPERM\r\n");
@@ -275,8 +251,6 @@ TEST(behind_a_stream_that_is_refused_all_goes_on)
 
 TEST(a_link_that_breaks_in_a_reply_is_cut)
 {
-	struct cluster_fixture *f = *state;
-
 	assert_passes(f, 1, GET_FOO, 1, "$10\r\n12345");
 	node_hangs_up(f, 1);
 	assert_int_equal(f->end, LINK_CUT);
@@ -284,8 +258,6 @@ TEST(a_link_that_breaks_in_a_reply_is_cut)
 
 TEST(a_link_that_breaks_with_nothing_in_flight_is_opened_again)
 {
-	struct cluster_fixture *f = *state;
-
 	assert_passes(f, 1, GET_FOO, 1, ":1\r\n");
 	node_hangs_up(f, 1);
 	assert_int_equal(f->nrefreshed, 1);
@@ -295,8 +267,6 @@ TEST(a_link_that_breaks_with_nothing_in_flight_is_opened_again)
 
 TEST(client_reply_off_drops_replies_and_on_is_answered)
 {
-	struct cluster_fixture *f = *state;
-
 	client_sends(f, "CLIENT REPLY OFF\r\n" GET_FOO "CLIENT REPLY ON\r\n", 1);
 	client_sends(f, GET_FOO "CLIENT REPLY SKIP\r\n" GET_FOO GET_FOO, 2);
 	assert_node_got(f, 1, GET_FOO GET_FOO GET_FOO GET_FOO);
@@ -309,7 +279,6 @@ TEST(of_the_session_commands_only_reset_ends_client_reply_off)
 	static const char name[] = "*3\r\n$6\r\nCLIENT\r\n$7\r\nSETNAME\r\n$1\r\nx\r\n";
 	static const char reset[] = "*1\r\n$5\r\nRESET\r\n";
 	static const char reset_x[] = "*2\r\n$5\r\nRESET\r\n$1\r\nx\r\n";
-	struct cluster_fixture *f = *state;
 
 	client_sends(f, "CLIENT REPLY OFF\r\n", 0);
 	client_sends(f, name, 0);
@@ -329,7 +298,6 @@ TEST(of_the_session_commands_only_reset_ends_client_reply_off)
 TEST(client_reply_skip_drops_the_reply_to_reset)
 {
 	static const char reset[] = "*1\r\n$5\r\nRESET\r\n";
-	struct cluster_fixture *f = *state;
 
 	client_sends(f, "CLIENT REPLY SKIP\r\n", 0);
 	client_sends(f, reset, 0);
@@ -341,8 +309,6 @@ TEST(client_reply_skip_drops_the_reply_to_reset)
 
 TEST(quit_is_answered_behind_all_replies_and_ends_the_link)
 {
-	struct cluster_fixture *f = *state;
-
 	client_sends(f, GET_FOO "QUIT\r\n", 2);
 	assert_node_got(f, 1, GET_FOO);
 	turn_loop(f);
@@ -355,8 +321,6 @@ TEST(quit_is_answered_behind_all_replies_and_ends_the_link)
 
 TEST(a_half_closed_link_ends_when_all_is_answered)
 {
-	struct cluster_fixture *f = *state;
-
 	client_sends(f, GET_FOO, 1);
 	link_shutdown(f->link);
 	assert_node_got(f, 1, GET_FOO);
@@ -369,7 +333,6 @@ TEST(a_half_closed_link_ends_when_all_is_answered)
 
 TEST(a_client_that_runs_ahead_is_not_read)
 {
-	struct cluster_fixture *f = *state;
 	struct buf many = BUF_INIT;
 
 	cluster_set_limits(f->cluster, 10000, 10);
@@ -390,7 +353,6 @@ TEST(a_client_that_runs_ahead_is_not_read)
 
 TEST(a_long_request_streams)
 {
-	struct cluster_fixture *f = *state;
 	struct buf request = BUF_INIT;
 	size_t size = 400000, half = 100000;
 
@@ -424,8 +386,6 @@ static void serve_slots(struct cluster_fixture *f, bool are_served)
 
 TEST(a_node_that_is_not_known_is_asked_for)
 {
-	struct cluster_fixture *f = *state;
-
 	serve_slots(f, false);
 	client_sends(f, GET_FOO, 1);
 	assert_int_equal(f->nrefreshed, 1);
@@ -442,7 +402,6 @@ TEST(a_server_may_take_READONLY_of_any_client)
 	static const char readwrite[] = "*1\r\n$9\r\nREADWRITE\r\n";
 	static const char slots[] = "*2\r\n$7\r\nCLUSTER\r\n$5\r\nSLOTS\r\n";
 	static const char disabled[] = "-ERR This instance has cluster support disabled\r\n";
-	struct cluster_fixture *f = *state;
 	struct command c = { .flags = COMMAND_FROM_SERVER };
 
 	for (size_t i = 0; i < sizeof(told) / sizeof(*told); i++) {
@@ -464,7 +423,6 @@ TEST(a_server_may_take_READONLY_of_any_client)
 TEST(a_long_request_waits_until_its_node_is_known)
 {
 	static char request[300000];
-	struct cluster_fixture *f = *state;
 	int n = snprintf(request, sizeof(request),
 	                 "*3\r\n$3\r\nSET\r\n$3\r\nfoo\r\n$200000\r\n%0200000d\r\n", 0);
 
@@ -485,7 +443,6 @@ TEST(a_long_request_waits_until_its_node_is_known)
 TEST(without_a_map_a_long_request_is_refused)
 {
 	static char request[100000];
-	struct cluster_fixture *f = *state;
 
 	snprintf(request, sizeof(request),
 	         "*3\r\n$3\r\nSET\r\n$3\r\nfoo\r\n$200000\r\n%090000d", 0);
@@ -499,8 +456,6 @@ TEST(without_a_map_a_long_request_is_refused)
 
 TEST(what_is_no_request_is_refused_by_redis)
 {
-	struct cluster_fixture *f = *state;
-
 	client_sends(f, "*1\r\n+x\r\n", 0);
 	assert_node_got(f, 0, "*1\r\n+");
 	node_sends(f, 0, "-ERR Protocol error: expected '$', got '+'\r\n");
@@ -511,16 +466,12 @@ TEST(what_is_no_request_is_refused_by_redis)
 
 TEST(an_argument_that_redis_refuses_is_told_before_it_comes)
 {
-	struct cluster_fixture *f = *state;
-
 	assert_passes(f, 1, LONG_VALUE, 1, INVALID_LENGTH);
 }
 
 /* If hasp must keep a request whole, no node gets it. */
 TEST(one_of_a_command_to_be_split_is_refused_by_hasp)
 {
-	struct cluster_fixture *f = *state;
-
 	client_sends(f, "*3\r\n$4\r\nMGET\r\n$536870913\r\n", 1);
 	assert_client_got(f, INVALID_LENGTH);
 	assert_node_got_nothing(f, 0);
@@ -529,7 +480,6 @@ TEST(one_of_a_command_to_be_split_is_refused_by_hasp)
 CLUSTER_TEST_SHARED(a_session_that_shares_uses_the_nodes_pools)
 {
 	static const char proof[] = "*1\r\n$8\r\nREPLCONF\r\n";
-	struct cluster_fixture *f = *state;
 
 	client_sends(f, GET_FOO GET_BAR, 2);
 	assert_node_got(f, 1, proof);
@@ -548,7 +498,6 @@ CLUSTER_TEST_SHARED(a_session_that_shares_uses_the_nodes_pools)
 CLUSTER_TEST_SHARED(a_session_that_a_node_refuses_ends)
 {
 	static const char proof[] = "*1\r\n$8\r\nREPLCONF\r\n";
-	struct cluster_fixture *f = *state;
 
 	client_sends(f, GET_FOO, 1);
 	assert_node_got(f, 1, proof);
@@ -561,7 +510,6 @@ CLUSTER_TEST_SHARED(a_session_that_a_node_refuses_ends)
 CLUSTER_TEST_SHARED(a_session_that_is_closed_leaves_no_reply_to_others)
 {
 	static const char proof[] = "*1\r\n$8\r\nREPLCONF\r\n";
-	struct cluster_fixture *f = *state;
 
 	client_sends(f, GET_FOO, 1);
 	assert_node_got(f, 1, proof);

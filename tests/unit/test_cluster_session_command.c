@@ -32,7 +32,6 @@ static void assert_replayed(struct cluster_fixture *f, const char *const *comman
 TEST(a_session_command_is_in_force_on_every_node)
 {
 	static const char hello[] = "*2\r\n$5\r\nHELLO\r\n$1\r\n3\r\n";
-	struct cluster_fixture *f = *state;
 
 	client_sends(f, hello, 1);
 	client_sends(f, GET_FOO, 1);
@@ -51,7 +50,6 @@ TEST(a_session_command_is_in_force_on_every_node)
 TEST(a_session_command_reaches_the_nodes_that_are_there)
 {
 	static const char name[] = "*3\r\n$6\r\nCLIENT\r\n$7\r\nSETNAME\r\n$1\r\nx\r\n";
-	struct cluster_fixture *f = *state;
 
 	client_sends(f, GET_FOO, 1);
 	assert_node_got(f, 1, GET_FOO);
@@ -77,7 +75,6 @@ TEST(of_setinfo_the_last_of_each_attribute_is_repeated_also_after_reset)
 		SETINFO(LIB_NAME, "b"),  "*3\r\n$6\r\nCLIENT\r\n$7\r\nSETNAME\r\n$1\r\nx\r\n",
 		"*1\r\n$5\r\nRESET\r\n",
 	};
-	struct cluster_fixture *f = *state;
 
 	assert_accepted(f, commands, 5);
 	client_sends(f, GET_FOO, 1);
@@ -97,7 +94,6 @@ TEST(login_and_name_of_a_hello_outlast_the_next_hello)
 		"*4\r\n" WORD(5, "HELLO") WORD(1, "3") WORD(7, "SETNAME") WORD(1, "n"),
 		"*2\r\n" WORD(5, "HELLO") WORD(1, "2"),
 	};
-	struct cluster_fixture *f = *state;
 
 	assert_passes(f, 0, "HELLO 3 SETNAME x AUTH v q AUTH u p SETNAME n\r\n", 1, "%0\r\n");
 	assert_passes(f, 0, "HELLO 2\r\n", 1, "*0\r\n");
@@ -108,7 +104,6 @@ TEST(a_user_that_logs_in_again_does_so_before_later_commands)
 {
 	static const char *const commands[] = { "AUTH p2\r\n",
 		                                "*2\r\n" WORD(5, "HELLO") WORD(1, "3") };
-	struct cluster_fixture *f = *state;
 
 	assert_passes(f, 0, "AUTH p1\r\n", 1, "+OK\r\n");
 	assert_passes(f, 0, "HELLO 3\r\n", 1, "%0\r\n");
@@ -124,7 +119,6 @@ TEST(the_login_under_which_a_command_was_accepted_is_repeated_before_it)
 	static const char *const sent[] = { "AUTH a p1\r\n",          "CLIENT SETNAME x\r\n",
 		                            "AUTH b p\r\n",           "AUTH c p\r\n",
 		                            "CLIENT NO-EVICT ON\r\n", "AUTH a p2\r\n" };
-	struct cluster_fixture *f = *state;
 
 	assert_accepted(f, sent, 6);
 	assert_replayed(f, commands, 5);
@@ -135,7 +129,6 @@ TEST(a_login_under_which_no_command_is_in_force_is_not_repeated)
 	static const char *const commands[] = { "AUTH b p\r\n", "CLIENT SETNAME y\r\n" };
 	static const char *const sent[] = { "AUTH a p\r\n", "CLIENT SETNAME x\r\n",
 		                            "AUTH b p\r\n", "CLIENT SETNAME y\r\n" };
-	struct cluster_fixture *f = *state;
 
 	assert_accepted(f, sent, 4);
 	assert_replayed(f, commands, 2);
@@ -144,7 +137,6 @@ TEST(a_login_under_which_no_command_is_in_force_is_not_repeated)
 TEST(a_session_command_that_was_refused_is_not_repeated)
 {
 	static const char auth[] = "*2\r\n$4\r\nAUTH\r\n$1\r\nx\r\n";
-	struct cluster_fixture *f = *state;
 
 	client_sends(f, auth, 1);
 	assert_node_got(f, 0, auth);
@@ -157,7 +149,6 @@ TEST(a_session_command_that_was_refused_is_not_repeated)
 TEST(what_one_node_accepts_and_another_refuses_ends_the_link)
 {
 	static const char auth[] = "*2\r\n$4\r\nAUTH\r\n$1\r\nx\r\n";
-	struct cluster_fixture *f = *state;
 
 	client_sends(f, auth, 1);
 	assert_node_got(f, 0, auth);
@@ -209,8 +200,6 @@ TEST(a_client_that_has_reset_its_tracking_outlasts_a_link)
 /* Each node reports only its own keys, and the client has used few nodes. */
 TEST(client_tracking_with_bcast_is_refused)
 {
-	struct cluster_fixture *f = *state;
-
 	client_sends(f, "CLIENT TRACKING ON bcast PREFIX a\r\n", 1);
 	assert_client_got(f, "-ERR hasp: in front of a cluster, CLIENT TRACKING with BCAST is "
 	                     "not possible\r\n");
@@ -239,7 +228,6 @@ TEST(without_a_login_hasp_answers_no_request_itself)
 		"RENAME foo bar\r\n",
 		"CLUSTER INFO\r\n",
 	};
-	struct cluster_fixture *f = *state;
 
 	require_login(f);
 	for (size_t i = 0; i < sizeof(requests) / sizeof(*requests); i++) {
@@ -254,8 +242,6 @@ TEST(without_a_login_hasp_answers_no_request_itself)
 
 TEST(a_node_that_serves_clients_without_a_login_is_asked_once)
 {
-	struct cluster_fixture *f = *state;
-
 	require_login(f);
 	client_sends(f, "MULTI\r\nDISCARD\r\nMULTI\r\n", 3);
 	assert_node_got(f, 0, REPLCONF);
@@ -267,8 +253,6 @@ TEST(a_node_that_serves_clients_without_a_login_is_asked_once)
 
 TEST(after_a_login_hasp_answers_until_reset)
 {
-	struct cluster_fixture *f = *state;
-
 	require_login(f);
 	assert_passes(f, 0, "AUTH p\r\n", 1, "+OK\r\n");
 	client_sends(f, "MULTI\r\n", 1);
@@ -282,8 +266,6 @@ TEST(after_a_login_hasp_answers_until_reset)
 
 TEST(a_login_that_is_refused_does_not_count)
 {
-	struct cluster_fixture *f = *state;
-
 	require_login(f);
 	client_sends(f, "AUTH x\r\nMULTI\r\n", 2);
 	assert_node_got(f, 0, "AUTH x\r\n");
@@ -296,8 +278,6 @@ TEST(a_login_that_is_refused_does_not_count)
 
 TEST(a_request_whose_login_cannot_be_checked_gets_an_error)
 {
-	struct cluster_fixture *f = *state;
-
 	require_login(f);
 	node_vanishes(f, 0);
 	client_sends(f, "MULTI\r\n", 1);

@@ -282,7 +282,6 @@ static struct node *node(struct fixture *f)
 
 TEST(a_node_that_serves_no_slot_any_more_is_stopped)
 {
-	struct fixture *f = *state;
 	const struct node *left = node(f);
 
 	f->servers[0].owner = &f->servers[1];
@@ -304,7 +303,6 @@ TEST(an_answer_says_whether_the_cluster_was_down_in_the_last_second)
 		{ false, 1, false }, { true, 1, true },   { false, 0.5, true },
 		{ false, 1, false }, { true, 0.5, true }, { false, 1, false },
 	};
-	struct fixture *f = *state;
 
 	for (unsigned i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
 		uint64_t question;
@@ -322,7 +320,6 @@ TEST(an_answer_says_whether_the_cluster_was_down_in_the_last_second)
  * the redirection. */
 TEST(a_question_about_a_redirection_outlives_the_search)
 {
-	struct fixture *f = *state;
 	struct server *s = &f->servers[0];
 	unsigned before = s->nended;
 
@@ -338,8 +335,6 @@ TEST(a_question_about_a_redirection_outlives_the_search)
 /* Another cluster counts its failovers on its own. */
 TEST(the_epoch_of_another_cluster_may_be_lower)
 {
-	struct fixture *f = *state;
-
 	f->servers[0].epoch = 10;
 	now_s++;
 	(void)cluster_topology_verify(f->topology, node(f));

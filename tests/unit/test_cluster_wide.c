@@ -33,8 +33,6 @@ static const char *req(const char *words)
 
 TEST(values_are_asked_of_each_slots_node)
 {
-	struct cluster_fixture *f = *state;
-
 	client_sends(f, req("MGET foo bar {foo}2 a"), 1);
 	assert_node_got(f, 0, req("MGET bar"));
 	assert_node_got(f, 1, req("MGET foo {foo}2"));
@@ -48,8 +46,6 @@ TEST(values_are_asked_of_each_slots_node)
 
 TEST(pairs_and_counts_are_split_too)
 {
-	struct cluster_fixture *f = *state;
-
 	client_sends(f, req("MSET foo 1 bar 2"), 1);
 	client_sends(f, req("DEL bar foo"), 1);
 	assert_node_got(f, 0, req("MSET bar 2"));
@@ -64,7 +60,6 @@ TEST(pairs_and_counts_are_split_too)
 TEST(long_pairs_are_split_too)
 {
 	enum { N = 30000 };
-	struct cluster_fixture *f = *state;
 	static char value[N + 1], text[2 * N + 128], one[N + 128];
 
 	memset(value, 'x', N);
@@ -85,8 +80,6 @@ TEST(long_pairs_are_split_too)
 
 TEST(the_first_error_is_the_reply)
 {
-	struct cluster_fixture *f = *state;
-
 	client_sends(f, req("EXISTS foo bar a"), 1);
 	client_sends(f, GET_BAR, 1);
 	assert_node_got(f, 1, req("EXISTS foo"));
@@ -100,8 +93,6 @@ TEST(the_first_error_is_the_reply)
 
 TEST(a_part_that_is_redirected_is_sent_again)
 {
-	struct cluster_fixture *f = *state;
-
 	client_sends(f, req("TOUCH foo bar"), 1);
 	assert_node_got(f, 0, req("TOUCH bar"));
 	assert_node_got(f, 1, req("TOUCH foo"));
@@ -114,8 +105,6 @@ TEST(a_part_that_is_redirected_is_sent_again)
 
 TEST(what_redis_would_refuse_one_node_refuses)
 {
-	struct cluster_fixture *f = *state;
-
 	client_sends(f, req("MSET foo 1 bar"), 1);
 	assert_node_got(f, 1, req("MSET foo 1 foo"));
 	node_sends(f, 1, "-ERR wrong number of arguments for 'mset' command\r\n");
@@ -129,7 +118,6 @@ TEST(what_is_for_all_primaries_comes_behind_a_transaction)
 {
 	/* A key of slot 0, and a key of a later slot. */
 	static const char *const gets[] = { "GET 06S", "GET foo" };
-	struct cluster_fixture *f = *state;
 
 	for (size_t i = 0; i < 2; i++) {
 		client_sends(f, req("MULTI"), 1);
@@ -151,8 +139,6 @@ TEST(what_is_for_all_primaries_comes_behind_a_transaction)
 
 TEST(all_primaries_are_asked)
 {
-	struct cluster_fixture *f = *state;
-
 	client_sends(f, req("DBSIZE"), 1);
 	client_sends(f, req("KEYS *"), 1);
 	client_sends(f, req("FLUSHALL"), 1);
@@ -177,8 +163,6 @@ static void set_nodes_known(struct cluster_fixture *f, bool known)
 
 TEST(all_primaries_are_asked_when_they_are_known)
 {
-	struct cluster_fixture *f = *state;
-
 	set_nodes_known(f, false);
 	client_sends(f, req("SCRIPT FLUSH"), 1);
 	time_passes(f, 1);
@@ -217,7 +201,6 @@ static void assert_fails_without_map(struct cluster_fixture *f)
 /* The session gathers a long request, and has it when no primary is known yet. */
 TEST(a_long_command_to_all_primaries_waits_until_they_are_known)
 {
-	struct cluster_fixture *f = *state;
 	const char *text;
 
 	set_nodes_known(f, false);
@@ -237,8 +220,6 @@ TEST(a_long_command_to_all_primaries_waits_until_they_are_known)
 
 TEST(a_long_command_to_all_primaries_fails_without_a_map)
 {
-	struct cluster_fixture *f = *state;
-
 	set_nodes_known(f, false);
 	(void)send_long_keys(f);
 	assert_fails_without_map(f);
@@ -246,8 +227,6 @@ TEST(a_long_command_to_all_primaries_fails_without_a_map)
 
 TEST(without_a_map_a_command_to_all_primaries_fails)
 {
-	struct cluster_fixture *f = *state;
-
 	set_nodes_known(f, false);
 	client_sends(f, req("SCRIPT FLUSH"), 1);
 	assert_fails_without_map(f);
@@ -256,8 +235,6 @@ TEST(without_a_map_a_command_to_all_primaries_fails)
 
 TEST(a_replica_that_takes_over_is_asked_instead)
 {
-	struct cluster_fixture *f = *state;
-
 	node_vanishes(f, 0);
 	client_sends(f, req("SCRIPT EXISTS a b"), 1);
 	assert_node_got(f, 1, req("SCRIPT EXISTS a b"));
@@ -289,8 +266,6 @@ static void send_wait(struct cluster_fixture *f)
 
 TEST(wait_speaks_of_what_was_written_everywhere)
 {
-	struct cluster_fixture *f = *state;
-
 	send_wait(f);
 	node_sends(f, 0, "+OK\r\n:1\r\n:2\r\n");
 	node_sends(f, 1, "+OK\r\n:1\r\n:1\r\n");
@@ -299,8 +274,6 @@ TEST(wait_speaks_of_what_was_written_everywhere)
 
 TEST(wait_tells_no_number_if_a_node_refuses_the_write_before_it)
 {
-	struct cluster_fixture *f = *state;
-
 	send_wait(f);
 	node_sends(f, 0, "+OK\r\n:1\r\n:2\r\n");
 	node_sends(f, 1, "-NOPERM no\r\n:0\r\n:2\r\n");
@@ -310,8 +283,6 @@ TEST(wait_tells_no_number_if_a_node_refuses_the_write_before_it)
 
 TEST(a_key_is_found_at_any_node)
 {
-	struct cluster_fixture *f = *state;
-
 	client_sends(f, req("RANDOMKEY"), 1);
 	for (size_t i = 0; i < 2; i++)
 		assert_node_got(f, i, req("RANDOMKEY"));
@@ -322,7 +293,6 @@ TEST(a_key_is_found_at_any_node)
 
 TEST(replies_that_are_kept_count)
 {
-	struct cluster_fixture *f = *state;
 	size_t asked;
 
 	client_sends(f, req("KEYS *"), 1);
@@ -342,8 +312,6 @@ TEST(replies_that_are_kept_count)
 
 TEST(replies_that_are_too_long_end_the_link)
 {
-	struct cluster_fixture *f = *state;
-
 	cluster_set_limits(f->cluster, 10000, 64);
 	client_sends(f, req("KEYS *"), 1);
 	assert_node_got(f, 0, req("KEYS *"));
@@ -384,8 +352,6 @@ static void assert_scanned(struct cluster_fixture *f, unsigned long long v)
 
 TEST(scan_goes_through_the_nodes_one_by_one)
 {
-	struct cluster_fixture *f = *state;
-
 	client_sends(f, scan_of(0), 1);
 	assert_node_got(f, 0, scan_of(0));
 	node_sends(f, 0, "*2\r\n$2\r\n17\r\n*1\r\n$1\r\nk\r\n");
@@ -402,8 +368,6 @@ TEST(scan_goes_through_the_nodes_one_by_one)
 
 TEST(another_server_is_scanned_from_its_beginning)
 {
-	struct cluster_fixture *f = *state;
-
 	node_takes_over(f, SPARE, 0);
 	client_sends(f, scan_of(cursor(17, 0, 0)), 1);
 	assert_node_got(f, SPARE, scan_of(0));
@@ -414,8 +378,6 @@ TEST(another_server_is_scanned_from_its_beginning)
 /* hasp sent the cursor while another node served the slot. */
 TEST(one_that_takes_over_meanwhile_is_begun_anew)
 {
-	struct cluster_fixture *f = *state;
-
 	node_vanishes(f, 0);
 	client_sends(f, scan_of(cursor(17, 0, 0)), 1);
 	turn_loop(f);
@@ -427,8 +389,6 @@ TEST(one_that_takes_over_meanwhile_is_begun_anew)
 
 TEST(what_is_no_cursor_redis_refuses)
 {
-	struct cluster_fixture *f = *state;
-
 	assert_passes(f, 0, req("SCAN x"), 1, "-ERR invalid cursor\r\n");
 	assert_passes(f, 0, req("SCAN 0 COUNT x"), 1,
 	              "-ERR value is not an integer or out of range\r\n");

@@ -24,8 +24,6 @@ static void withdraw(struct cluster_fixture *f)
 
 TEST(what_no_node_has_can_be_withdrawn)
 {
-	struct cluster_fixture *f = *state;
-
 	client_sends(f, GET_BAR MGET_FOO, 2);
 	assert_node_got(f, 0, GET_BAR);
 	assert_node_got(f, 1, MGET_FOO);
@@ -43,8 +41,6 @@ TEST(what_no_node_has_can_be_withdrawn)
 
 TEST(what_its_node_refuses_after_that_is_not_sent_again)
 {
-	struct cluster_fixture *f = *state;
-
 	client_sends(f, MGET_FOO, 1);
 	assert_node_got(f, 1, MGET_FOO);
 	withdraw(f);
@@ -62,8 +58,6 @@ TEST(what_its_node_refuses_after_that_is_not_sent_again)
 
 TEST(nor_to_another_node)
 {
-	struct cluster_fixture *f = *state;
-
 	client_sends(f, GET_BAR GET_FOO, 2);
 	assert_node_got(f, 0, GET_BAR);
 	assert_node_got(f, 1, GET_FOO);
@@ -76,8 +70,6 @@ TEST(nor_to_another_node)
 
 TEST(what_its_node_carries_out_after_that_is_answered)
 {
-	struct cluster_fixture *f = *state;
-
 	client_sends(f, GET_FOO, 1);
 	assert_node_got(f, 1, GET_FOO);
 	withdraw(f);
@@ -87,8 +79,6 @@ TEST(what_its_node_carries_out_after_that_is_answered)
 
 TEST(what_waits_for_a_link_can_be_withdrawn)
 {
-	struct cluster_fixture *f = *state;
-
 	node_vanishes(f, 1);
 	client_sends(f, GET_FOO, 1);
 	time_passes(f, 0.1);
@@ -99,8 +89,6 @@ TEST(what_waits_for_a_link_can_be_withdrawn)
 
 TEST(what_a_node_has_or_another_request_waits_before_is_not_withdrawn)
 {
-	struct cluster_fixture *f = *state;
-
 	client_sends(f, MGET_FOO, 1);
 	assert_node_got(f, 1, MGET_FOO);
 	node_sends(f, 1, TRYAGAIN);

@@ -84,8 +84,6 @@ static void assert_is_served(const struct fixture *f)
 
 TEST(a_console_without_a_byte_to_read_stays_open)
 {
-	struct fixture *f = *state;
-
 	stream_expect_input(&f->console->stream);
 	turn_loop(f);
 	assert_int_equal(f->admin->nconsoles, 1);
@@ -95,8 +93,6 @@ TEST(a_console_without_a_byte_to_read_stays_open)
 /* A read that finds the end of the file leaves errno as an earlier call has set it. */
 TEST(end_of_file_closes_a_console)
 {
-	struct fixture *f = *state;
-
 	assert_is_served(f);
 	shutdown(f->fd, SHUT_WR);
 	errno = EAGAIN;
@@ -106,8 +102,6 @@ TEST(end_of_file_closes_a_console)
 
 TEST(a_failed_write_closes_a_console)
 {
-	struct fixture *f = *state;
-
 	assert_is_served(f);
 	shutdown(f->fd, SHUT_RD);
 	assert_int_equal(send(f->fd, "PING\r\n", 6, MSG_NOSIGNAL), 6);
@@ -119,8 +113,6 @@ TEST(a_failed_write_closes_a_console)
 
 TEST_WITH(a_console_has_ten_seconds_to_log_in, set_up_with_password, tear_down)
 {
-	struct fixture *f = *state;
-
 	fake_clock_advance_ms(9750);
 	turn_loop(f);
 	assert_int_equal(f->admin->nconsoles, 1);

@@ -82,8 +82,6 @@ static void expect_nothing_yet(const struct fixture *f, size_t console)
 
 TEST(test_a_console_is_served_while_another_awaits_a_worker)
 {
-	struct fixture *f = *state;
-
 	send_line(f, 0, "PING\r\nSHOW MEMORY\r\n");
 	send_line(f, 1, "PING\r\nSHOW WAITERS\r\n");
 	expect_beginning(f, 0, "+PONG\r\n");
@@ -99,8 +97,6 @@ TEST(test_a_console_is_served_while_another_awaits_a_worker)
 
 TEST(test_those_that_ask_while_it_is_found_out_get_the_next_answer)
 {
-	struct fixture *f = *state;
-
 	for (size_t i = 0; i < CONSOLES; i++)
 		send_line(f, i, "SHOW WAITERS\r\nPING\r\n");
 	workers_go_on(&f->workers);
@@ -110,8 +106,6 @@ TEST(test_those_that_ask_while_it_is_found_out_get_the_next_answer)
 
 TEST(test_an_answer_that_comes_late_answers_no_other_question)
 {
-	struct fixture *f = *state;
-
 	send_line(f, 0, "PING\r\nSHOW WAITERS\r\n");
 	expect_beginning(f, 0, "+PONG\r\n");
 	for (uint64_t id = 1; id < 10; id++)
@@ -122,8 +116,6 @@ TEST(test_an_answer_that_comes_late_answers_no_other_question)
 
 TEST(test_a_console_that_is_closed_awaits_nothing)
 {
-	struct fixture *f = *state;
-
 	send_line(f, 0, "SHOW WAITERS\r\n");
 	send_line(f, 1, "SHOW WAITERS\r\n");
 	shutdown(f->fds[0], SHUT_RDWR);
@@ -135,8 +127,6 @@ TEST(test_a_console_that_is_closed_awaits_nothing)
 
 TEST(test_the_end_may_come_while_a_console_awaits_its_answer)
 {
-	struct fixture *f = *state;
-
 	send_line(f, 0, "SHOW WAITERS\r\n");
 	send_line(f, 1, "PING\r\n");
 	expect_beginning(f, 1, "+PONG\r\n");
@@ -145,8 +135,6 @@ TEST(test_the_end_may_come_while_a_console_awaits_its_answer)
 
 TEST(test_who_is_not_there_cannot_be_killed)
 {
-	struct fixture *f = *state;
-
 	workers_go_on(&f->workers);
 	send_line(f, 0, "KILL CLIENT 7\r\n");
 	expect_beginning(f, 0, "-ERR no client has the id 7\r\n");

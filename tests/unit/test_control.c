@@ -125,8 +125,6 @@ static void come_up(struct fixture *f)
 
 TEST(it_is_up_when_command_is_answered)
 {
-	struct fixture *f = *state;
-
 	played_server_accept(&f->server);
 	played_server_expect(&f->server, PING HELLO COMMAND);
 	played_server_send(&f->server, "+PONG\r\n" UNKNOWN MASTER);
@@ -140,8 +138,6 @@ TEST(it_is_up_when_command_is_answered)
 
 TEST(it_logs_in_before_it_asks_for_command)
 {
-	struct fixture *f = *state;
-
 	f->at.env.user = "u";
 	f->at.env.password = "pw";
 	played_server_accept(&f->server);
@@ -155,8 +151,6 @@ TEST(it_logs_in_before_it_asks_for_command)
 
 TEST(a_ping_that_is_refused_shows_that_a_login_is_required)
 {
-	struct fixture *f = *state;
-
 	played_server_accept(&f->server);
 	played_server_send(&f->server, "-NOAUTH Authentication required.\r\n");
 	assert_true(f->at.env.login_required);
@@ -164,8 +158,6 @@ TEST(a_ping_that_is_refused_shows_that_a_login_is_required)
 
 TEST(it_tries_again_when_command_is_refused)
 {
-	struct fixture *f = *state;
-
 	played_server_accept(&f->server);
 	played_server_send(&f->server,
 	                   "+PONG\r\n" UNKNOWN MASTER NO_MEMORY "-NOPERM no permission\r\n");
@@ -176,8 +168,6 @@ TEST(it_tries_again_when_command_is_refused)
 
 TEST(a_server_says_that_it_is_a_node_of_a_cluster)
 {
-	struct fixture *f = *state;
-
 	played_server_accept(&f->server);
 	played_server_send(&f->server,
 	                   "+PONG\r\n"
@@ -194,7 +184,6 @@ TEST(a_server_says_that_it_is_a_node_of_a_cluster)
 
 TEST(nothing_is_sent_while_it_is_down)
 {
-	struct fixture *f = *state;
 	struct call a = { f, "a" };
 
 	assert_int_equal(control_call(f->control, 0, SLICE_LIT("A\r\n"), on_reply, &a), -1);
@@ -206,7 +195,6 @@ TEST(nothing_is_sent_while_it_is_down)
 
 TEST(each_call_gets_its_reply)
 {
-	struct fixture *f = *state;
 	struct call a = { f, "a" }, b = { f, "b" };
 
 	come_up(f);
@@ -222,8 +210,6 @@ TEST(each_call_gets_its_reply)
 
 TEST(another_database_is_selected_once)
 {
-	struct fixture *f = *state;
-
 	come_up(f);
 	for (int i = 0; i < 2; i++)
 		assert_int_equal(control_call(f->control, 3, SLICE_LIT("A\r\n"), NULL, NULL),
@@ -237,8 +223,6 @@ TEST(another_database_is_selected_once)
 
 TEST(calls_are_sent_in_their_order_each_in_its_database)
 {
-	struct fixture *f = *state;
-
 	come_up(f);
 	assert_int_equal(control_call(f->control, 3, SLICE_LIT("A\r\n"), NULL, NULL), 0);
 	assert_int_equal(control_call(f->control, 0, SLICE_LIT("B\r\n"), NULL, NULL), 0);
@@ -255,7 +239,6 @@ TEST(calls_are_sent_in_their_order_each_in_its_database)
 
 TEST(nothing_is_done_in_a_database_that_redis_refuses)
 {
-	struct fixture *f = *state;
 	struct call a = { f, "a" }, b = { f, "b" }, c = { f, "c" };
 
 	come_up(f);
@@ -272,7 +255,6 @@ TEST(nothing_is_done_in_a_database_that_redis_refuses)
 
 TEST(calls_that_wait_for_their_database_get_null_when_the_connection_breaks)
 {
-	struct fixture *f = *state;
 	struct call a = { f, "a" }, b = { f, "b" };
 
 	come_up(f);
@@ -287,8 +269,6 @@ TEST(calls_that_wait_for_their_database_get_null_when_the_connection_breaks)
 
 TEST(a_new_connection_is_in_database_0)
 {
-	struct fixture *f = *state;
-
 	come_up(f);
 	assert_int_equal(control_call(f->control, 3, SLICE_LIT("A\r\n"), NULL, NULL), 0);
 	played_server_close(&f->server);
@@ -299,7 +279,6 @@ TEST(a_new_connection_is_in_database_0)
 
 TEST(calls_in_flight_get_null_when_the_connection_breaks)
 {
-	struct fixture *f = *state;
 	struct call a = { f, "a" }, b = { f, "b" };
 
 	come_up(f);
@@ -314,8 +293,6 @@ TEST(calls_in_flight_get_null_when_the_connection_breaks)
 /* The loop runs without waiting, so a connection that needed a timer would fail the test. */
 TEST(what_has_worked_for_a_while_is_connected_anew_at_once)
 {
-	struct fixture *f = *state;
-
 	come_up(f);
 	now_s += 3600;
 	played_server_close(&f->server);
@@ -326,7 +303,6 @@ TEST(what_has_worked_for_a_while_is_connected_anew_at_once)
 
 TEST(after_a_change_it_connects_anew)
 {
-	struct fixture *f = *state;
 	struct call a = { f, "a" };
 
 	come_up(f);
@@ -340,8 +316,6 @@ TEST(after_a_change_it_connects_anew)
 
 TEST(checks_ask_whether_it_answers_and_for_its_role)
 {
-	struct fixture *f = *state;
-
 	come_up(f);
 	assert_int_equal(control_role(f->control), ROLE_MASTER);
 	assert_true(control_is_answering(f->control));
@@ -362,8 +336,6 @@ TEST(checks_ask_whether_it_answers_and_for_its_role)
 /* covers: upstream_role */
 TEST(a_change_of_the_role_is_logged)
 {
-	struct fixture *f = *state;
-
 	log_fixture_open();
 	log_set_level(LOG_SEV_WARNING);
 	come_up(f);
@@ -377,8 +349,6 @@ TEST(a_change_of_the_role_is_logged)
 
 TEST(it_is_silent_when_an_answer_is_due_for_a_second)
 {
-	struct fixture *f = *state;
-
 	assert_false(control_is_silent(f->control));
 	now_s += 1.1;
 	assert_true(control_is_silent(f->control));
@@ -409,8 +379,6 @@ static void until_health(struct fixture *f, enum control_health health)
 /* covers: upstream_silent, upstream_answers */
 TEST(a_server_that_stops_to_answer_and_goes_on_is_logged_once)
 {
-	struct fixture *f = *state;
-
 	come_up(f);
 	assert_int_equal(control_health(f->control), CONTROL_WORKS);
 	log_fixture_open();
@@ -428,8 +396,6 @@ TEST(a_server_that_stops_to_answer_and_goes_on_is_logged_once)
 /* covers: upstream_busy */
 TEST(a_server_that_loads_its_data_works_when_it_has)
 {
-	struct fixture *f = *state;
-
 	log_fixture_open();
 	log_set_level(LOG_SEV_WARNING);
 	played_server_accept(&f->server);
@@ -451,8 +417,6 @@ TEST(a_server_that_loads_its_data_works_when_it_has)
 /* covers: upstream_down, upstream_up */
 TEST(a_server_that_comes_and_goes_is_logged_three_times)
 {
-	struct fixture *f = *state;
-
 	log_fixture_open();
 	log_set_level(LOG_SEV_INFO);
 	for (int i = 0; i < 5; i++) {
@@ -473,8 +437,6 @@ TEST(a_server_that_comes_and_goes_is_logged_three_times)
 
 TEST(a_login_that_is_refused_after_the_server_was_away_is_logged_once)
 {
-	struct fixture *f = *state;
-
 	come_up(f);
 	log_fixture_open();
 	log_set_level(LOG_SEV_WARNING);
@@ -497,8 +459,6 @@ TEST(a_login_that_is_refused_after_the_server_was_away_is_logged_once)
 
 TEST(a_server_that_is_too_old_is_refused)
 {
-	struct fixture *f = *state;
-
 	log_fixture_open();
 	log_set_level(LOG_SEV_WARNING);
 	played_server_accept(&f->server);
@@ -534,8 +494,6 @@ TEST(a_version_is_too_old_before_6_2)
 
 TEST(an_answer_that_hasp_was_too_busy_to_read_is_no_silence)
 {
-	struct fixture *f = *state;
-
 	come_up(f);
 	control_check(f->control);
 	played_server_expect(&f->server, CHECK);
@@ -549,8 +507,6 @@ TEST(an_answer_that_hasp_was_too_busy_to_read_is_no_silence)
 
 TEST(an_error_is_an_answer_to_a_check)
 {
-	struct fixture *f = *state;
-
 	come_up(f);
 	control_set_check_delay(f->control, 1);
 	played_server_expect(&f->server, CHECK);
@@ -562,8 +518,6 @@ TEST(an_error_is_an_answer_to_a_check)
 
 TEST(a_check_that_was_in_flight_does_not_keep_from_the_next)
 {
-	struct fixture *f = *state;
-
 	come_up(f);
 	control_set_check_delay(f->control, 1);
 	played_server_expect(&f->server, CHECK);
@@ -593,8 +547,6 @@ static void checks_again(struct fixture *f, double seconds, const char *asks)
 /* covers: upstream_noeviction */
 TEST(a_server_that_evicts_is_logged_once_and_asked_each_minute)
 {
-	struct fixture *f = *state;
-
 	log_set_level(LOG_SEV_INFO);
 	played_server_accept(&f->server);
 	played_server_expect(&f->server, PING HELLO COMMAND);
@@ -630,8 +582,6 @@ TEST(a_server_that_evicts_is_logged_once_and_asked_each_minute)
 
 TEST(it_has_a_name_among_redis_clients)
 {
-	struct fixture *f = *state;
-
 	f->at.env.own_name = "hasp-7";
 	played_server_accept(&f->server);
 	played_server_expect(&f->server, PING HELLO "*3\r\n$6\r\nCLIENT\r\n$7\r\nSETNAME\r\n"

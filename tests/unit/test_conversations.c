@@ -217,7 +217,6 @@ TEST(a_subscriber_takes_the_shared_link_over)
 TEST_WITH(the_link_is_watched_while_the_client_is_subscribed, clients_set_up_session,
           clients_tear_down)
 {
-	struct clients_fixture *f = *state;
 	const struct client *c = f->clients[0];
 	struct played_server s;
 
@@ -273,7 +272,6 @@ TEST(a_transaction_has_a_link_of_its_own)
 		{ CLIENT_GETS, QUEUED "*1\r\n+OK\r\n" },
 		{ END, NULL },
 	};
-	struct clients_fixture *f = *state;
 
 	converse(f, steps, 4096);
 	assert_false(f->clients[0]->transacting);
@@ -313,7 +311,6 @@ TEST(each_request_that_is_passed_counts_once)
 		{ CLIENT_GETS, ":2\r\n:3\r\n+PONG\r\n" },
 		{ END, NULL },
 	};
-	struct clients_fixture *f = *state;
 
 	converse(f, steps, 4096);
 	assert_int_equal(f->env.counters.commands[COMMAND_PASSED].n, 5);
@@ -363,7 +360,6 @@ TEST_WITH(a_reply_that_is_no_error_is_a_success, clients_set_up_session, clients
 			{ CLIENT_GETS, replies },
 			{ END, NULL },
 		};
-		struct clients_fixture *f;
 		clients_tear_down(state);
 		assert_int_equal(clients_set_up_session(state), 0);
 		f = *state;
@@ -383,7 +379,6 @@ TEST(a_database_is_selected_on_a_shared_link_of_its_own)
 		{ CLIENT_SENDS, GET },
 		{ END, NULL },
 	};
-	struct clients_fixture *f = *state;
 
 	converse(f, steps, 4096);
 	assert_int_equal(f->clients[0]->session.db, 3);
@@ -398,7 +393,6 @@ TEST(the_reply_to_multi_may_be_an_error)
 		{ CLIENT_GETS, "-NOPERM no\r\n" },
 		{ END, NULL },
 	};
-	struct clients_fixture *f = *state;
 
 	converse(f, steps, 4096);
 	assert_false(session_in_multi(&f->clients[0]->session));
@@ -412,7 +406,6 @@ TEST(a_client_learns_that_redis_cannot_be_reached)
 		{ GONE, NULL },
 		{ END, NULL },
 	};
-	struct clients_fixture *f = *state;
 
 	strcpy(f->node.links.address.host, "/nowhere/at/all");
 	converse(f, steps, 4096);
@@ -423,7 +416,6 @@ TEST_WITH(a_client_of_a_session_learns_that_no_server_has_come_in_time, clients_
           clients_tear_down)
 {
 	static const char start[] = "-ERR hasp: upstream there: ";
-	struct clients_fixture *f = *state;
 	struct played_server s;
 	char got[128];
 	ssize_t n = -1;
@@ -469,7 +461,6 @@ TEST(a_client_without_a_login_gets_redis_own_error)
 /* Redis counts the writes of each connection apart. */
 TEST(wait_covers_the_writes_of_a_transaction_on_another_link)
 {
-	struct clients_fixture *f = *state;
 	struct played_server own, shared;
 
 	played_server_init(&own, &f->at);

@@ -127,8 +127,6 @@ static void assert_not_told(struct fixture *f, const char *words)
 
 TEST(a_release_that_leaves_the_holder_s_own_in_vain_is_a_theft)
 {
-	struct fixture *f = *state;
-
 	take(f, 0, "lock:a");
 	release(f, 1, "lock:a");
 	assert_not_told(f, "removed another holder's lock");
@@ -139,8 +137,6 @@ TEST(a_release_that_leaves_the_holder_s_own_in_vain_is_a_theft)
 
 TEST(losers_that_release_are_thieves_for_there_is_a_release_too_many)
 {
-	struct fixture *f = *state;
-
 	for (int i = 0; i < 3; i++) {
 		take(f, 0, "lock:a");
 		tracker_refused(by(f, 1, "lock:a"), WAY_SET_NX);
@@ -155,8 +151,6 @@ TEST(losers_that_release_are_thieves_for_there_is_a_release_too_many)
 
 TEST(a_late_release_removes_the_next_holder_s_lock)
 {
-	struct fixture *f = *state;
-
 	take(f, 0, "lock:a");
 	f->now += 2;
 	take(f, 1, "lock:a");
@@ -169,8 +163,6 @@ TEST(a_late_release_removes_the_next_holder_s_lock)
 
 TEST(connections_of_one_address_that_release_for_each_other_are_one_owner)
 {
-	struct fixture *f = *state;
-
 	for (int i = 0; i < 30; i++) {
 		take(f, 0, "lock:a");
 		release(f, 1, "lock:a");
@@ -196,8 +188,6 @@ static void prolong_for_another(struct fixture *f, size_t other, bool by_set, si
 
 TEST(whose_lock_another_connection_prolongs_has_perhaps_two_connections)
 {
-	struct fixture *f = *state;
-
 	prolong_for_another(f, 1, false, 0);
 	assert_told(f,
 	            "Question: does one client use several connections? 20 times a connection");
@@ -209,8 +199,6 @@ TEST(whose_lock_another_connection_prolongs_has_perhaps_two_connections)
 
 TEST(a_pool_whose_connections_prolong_and_release_has_one_owner)
 {
-	struct fixture *f = *state;
-
 	prolong_for_another(f, 1, false, 1);
 	assert_not_told(f, "Question");
 	assert_told(f, "owner = address\n");
@@ -218,8 +206,6 @@ TEST(a_pool_whose_connections_prolong_and_release_has_one_owner)
 
 TEST(who_sets_the_expiry_of_a_lock_that_it_did_not_get_is_another_client)
 {
-	struct fixture *f = *state;
-
 	for (int i = 0; i < 20; i++) {
 		take(f, 0, "lock:a");
 		tracker_refused(by(f, 1, "lock:a"), WAY_SET_NX);
@@ -231,8 +217,6 @@ TEST(who_sets_the_expiry_of_a_lock_that_it_did_not_get_is_another_client)
 
 TEST(those_of_one_name_are_one_owner_wherever_they_are)
 {
-	struct fixture *f = *state;
-
 	tracker_client_rename(f->clients[0], 5);
 	tracker_client_rename(f->clients[3], 5);
 	take(f, 0, "lock:a");
@@ -244,8 +228,6 @@ TEST(those_of_one_name_are_one_owner_wherever_they_are)
 
 TEST(those_with_nothing_in_common_are_told_to_be_named)
 {
-	struct fixture *f = *state;
-
 	take(f, 0, "lock:a");
 	release(f, 3, "lock:a");
 	close_client(f, 0);
@@ -255,8 +237,6 @@ TEST(those_with_nothing_in_common_are_told_to_be_named)
 
 TEST(a_pool_stays_one_when_its_connections_are_refused_too)
 {
-	struct fixture *f = *state;
-
 	for (size_t i = 0; i < 30; i++) {
 		take(f, i % 3, "lock:a");
 		tracker_refused(by(f, (i + 1) % 3, "lock:a"), WAY_SET_NX);
@@ -287,8 +267,6 @@ static void work_in_turn(struct fixture *f)
 
 TEST(those_of_one_address_that_take_locks_over_are_no_pool)
 {
-	struct fixture *f = *state;
-
 	work_in_turn(f);
 	for (size_t i = 0; i < 3; i++) {
 		let_it_pass(f, "ends");
@@ -309,8 +287,6 @@ TEST(those_of_one_address_that_take_locks_over_are_no_pool)
 /* Neither holder has left its lock to the other client on purpose. */
 TEST(a_holder_that_looked_or_left_has_not_yielded_its_lock)
 {
-	struct fixture *f = *state;
-
 	let_it_pass(f, "ends");
 	tracker_wrote(by(f, 1, "lock:a"), value(f, "later"), 0, false);
 	close_client(f, 0);
@@ -342,8 +318,6 @@ static void swap_names(struct fixture *f, const char *key)
 
 TEST(a_key_that_its_name_calls_a_lock_may_be_taken_by_GETSET)
 {
-	struct fixture *f = *state;
-
 	swap_names(f, "names:lock");
 	assert_told(f, "names:lock    1 key, taken 1 time by GETSET or SET");
 	assert_told(f, "1 lock stayed without an expiry when the holder's connection closed");
@@ -353,24 +327,18 @@ TEST(a_key_that_its_name_calls_a_lock_may_be_taken_by_GETSET)
 
 TEST(a_section_has_the_words_of_its_pattern)
 {
-	struct fixture *f = *state;
-
 	swap_names(f, "mutex:aZ09_lock.zA90");
 	assert_told(f, "\n;[lock aZ09-zA90]\n");
 }
 
 TEST(other_keys_that_GETSET_sets_are_values)
 {
-	struct fixture *f = *state;
-
 	swap_names(f, "names:last");
 	assert_told(f, "1 pattern of other keys");
 }
 
 TEST(a_pool_that_sets_its_lock_again_takes_nothing_over)
 {
-	struct fixture *f = *state;
-
 	for (size_t i = 0; i < 30; i++) {
 		take(f, 0, "lock:a");
 		tracker_read(by(f, 1, "lock:a"), READ_GET);
@@ -383,8 +351,6 @@ TEST(a_pool_that_sets_its_lock_again_takes_nothing_over)
 
 TEST(those_that_delete_what_they_take_next_may_be_no_pool)
 {
-	struct fixture *f = *state;
-
 	work_in_turn(f);
 	for (size_t i = 0; i < 3; i++) {
 		let_it_pass(f, "ends");
@@ -400,7 +366,6 @@ TEST(those_that_delete_what_they_take_next_may_be_no_pool)
 
 TEST(nor_does_a_value_of_its_own_keep_them_out)
 {
-	struct fixture *f = *state;
 	uint64_t mine = value(f, "mine");
 
 	for (size_t i = 0; i < 12; i++, mine += 2) {
@@ -434,8 +399,6 @@ static void delete_unasked(struct fixture *f, size_t holder, size_t loser)
 
 TEST(losers_among_a_pool_may_not_pass_as_its_owner)
 {
-	struct fixture *f = *state;
-
 	for (size_t i = 0; i < 30; i++) {
 		take(f, 0, "lock:a");
 		release(f, 1, "lock:a");
@@ -452,8 +415,6 @@ TEST(losers_among_a_pool_may_not_pass_as_its_owner)
 
 TEST(nor_may_losers_whose_connection_has_other_users)
 {
-	struct fixture *f = *state;
-
 	for (size_t i = 0; i < 30; i++) {
 		take(f, 0, "lock:a");
 		tracker_refused(by(f, 0, "lock:a"), WAY_SET_NX);
@@ -469,8 +430,6 @@ TEST(nor_may_losers_whose_connection_has_other_users)
  * client on the other machine. */
 TEST(late_releases_of_a_pool_do_not_hide_what_it_has_in_common)
 {
-	struct fixture *f = *state;
-
 	for (size_t i = 0; i < 9; i++) {
 		take(f, 0, "lock:a");
 		release(f, 1, "lock:a");
@@ -528,8 +487,6 @@ TEST(late_releases_are_seen_though_the_connection_took_the_lock_again)
  * purpose. */
 TEST(late_holders_do_not_make_releases_by_another_host_thefts)
 {
-	struct fixture *f = *state;
-
 	for (size_t i = 0; i < 12; i++) {
 		take(f, 0, "lock:a");
 		release(f, 1, "lock:a");
@@ -571,8 +528,6 @@ static void release_by_script(struct fixture *f, size_t i, int number, bool is_t
 
 TEST(script_locks_that_are_outlived_or_forgotten_get_a_question)
 {
-	struct fixture *f = *state;
-
 	for (int i = 0; i < 40; i++) {
 		take_by_script(f, i % 2, i);
 		if (i % 10 == 7) {
@@ -594,8 +549,6 @@ TEST(script_locks_that_are_outlived_or_forgotten_get_a_question)
 /* Several users share a connection. */
 TEST(script_locks_that_are_released_late_are_not_forgotten)
 {
-	struct fixture *f = *state;
-
 	for (int i = 0; i < 40; i++) {
 		take_by_script(f, 0, i);
 		if (i % 10 == 7) {
@@ -614,7 +567,6 @@ TEST(script_locks_that_are_released_late_are_not_forgotten)
  * pattern. */
 TEST(locks_of_little_evidence_share_the_section_of_one_that_was_harmed)
 {
-	struct fixture *f = *state;
 	static const char *const keys[] = { "jobs:red", "jobs:green", "jobs:blue" };
 
 	for (size_t i = 0; i < 9; i++) {
@@ -630,8 +582,6 @@ TEST(locks_of_little_evidence_share_the_section_of_one_that_was_harmed)
 /* A clean-up job deleted the key, although it did not exist. */
 TEST(a_key_of_which_nothing_was_seen_does_not_hide_a_pattern)
 {
-	struct fixture *f = *state;
-
 	tracker_deleted(by(f, 0, "jobs:f/7"), TRACKER_WAS_GONE);
 	for (size_t i = 0; i < 9; i++) {
 		take(f, 0, i % 2 ? "jobs:7" : "jobs:8");
@@ -644,8 +594,6 @@ TEST(a_key_of_which_nothing_was_seen_does_not_hide_a_pattern)
 /* The holder crashed. */
 TEST(a_key_that_was_only_taken_does_not_hide_a_pattern)
 {
-	struct fixture *f = *state;
-
 	take(f, 2, "jobs:f/7");
 	tracker_read(by(f, 1, "jobs:f/7"), READ_GET);
 	for (size_t i = 0; i < 9; i++) {
@@ -659,8 +607,6 @@ TEST(a_key_that_was_only_taken_does_not_hide_a_pattern)
 /* The lock is sometimes released late; a lock with a similar name was never released. */
 TEST(a_lock_is_not_renewed_where_another_of_such_a_name_was_forgotten)
 {
-	struct fixture *f = *state;
-
 	for (size_t i = 0; i < 40; i++) {
 		const char *key = i % 2 ? "jobs:red" : "jobs:green";
 		take(f, i % 2, key);
@@ -677,8 +623,6 @@ TEST(a_lock_is_not_renewed_where_another_of_such_a_name_was_forgotten)
 
 TEST(script_locks_whose_owners_look_before_DEL_are_locks)
 {
-	struct fixture *f = *state;
-
 	for (int i = 0; i < 40; i++) {
 		take_by_script(f, i % 2, i);
 		if (i % 10 == 7) {
@@ -709,8 +653,6 @@ static void count_up(struct fixture *f, size_t i, bool expires)
 /* The last of three clients deletes the key when all have come. */
 TEST(a_count_that_another_client_deletes_gets_a_question)
 {
-	struct fixture *f = *state;
-
 	for (size_t i = 0; i < 5; i++) {
 		tracker_took(by(f, i % 3, "barrier"), WAY_INCR, 0, 0);
 		tracker_expires(by(f, i % 3, "barrier"), 5000);
@@ -735,8 +677,6 @@ static void count_once(struct fixture *f, size_t i, const char *key, bool delete
 
 TEST(a_count_that_no_client_took_further_gets_a_question_unless_its_name_says_lock)
 {
-	struct fixture *f = *state;
-
 	for (size_t i = 0; i < 5; i++) {
 		count_once(f, i % 3, "logins", true);
 		count_once(f, i % 3, "lock:a", true);
@@ -748,8 +688,6 @@ TEST(a_count_that_no_client_took_further_gets_a_question_unless_its_name_says_lo
 
 TEST(so_do_counts_that_are_seldom_deleted)
 {
-	struct fixture *f = *state;
-
 	for (size_t i = 0; i < 20; i++) {
 		count_once(f, i % 3, "logins", i % 5 == 0);
 		tracker_refused(by(f, 3, "logins"), WAY_INCR);
@@ -760,8 +698,6 @@ TEST(so_do_counts_that_are_seldom_deleted)
 
 TEST(a_count_that_begins_by_SET_NX_is_no_lock)
 {
-	struct fixture *f = *state;
-
 	for (size_t i = 0; i < 5; i++) {
 		take(f, 0, "visits");
 		tracker_refused(by(f, 1, "visits"), WAY_INCR);
@@ -774,8 +710,6 @@ TEST(a_count_that_begins_by_SET_NX_is_no_lock)
 /* hasp would refuse DECR while another client has the lock. */
 TEST(a_lock_that_clients_change_may_be_a_value)
 {
-	struct fixture *f = *state;
-
 	for (size_t i = 0; i < 5; i++) {
 		take(f, 0, "left");
 		tracker_used(by(f, 1, "left"), true);
@@ -787,8 +721,6 @@ TEST(a_lock_that_clients_change_may_be_a_value)
 
 TEST(a_count_that_begins_anew_is_no_lock_unless_it_expires)
 {
-	struct fixture *f = *state;
-
 	count_up(f, 0, false);
 	assert_not_told(f, "[lock");
 	count_up(f, 0, true);
@@ -798,8 +730,6 @@ TEST(a_count_that_begins_anew_is_no_lock_unless_it_expires)
 /* Each client counts for itself, and starts over after it has read and written a value. */
 TEST(what_is_written_beside_a_counter_is_not_left_to_its_lock)
 {
-	struct fixture *f = *state;
-
 	for (size_t i = 0; i < 30; i++) {
 		tracker_took(by(f, i % 2, "visits"), WAY_INCR, 0, 0);
 		tracker_expires(by(f, i % 2, "visits"), 5000);
@@ -818,7 +748,6 @@ TEST(what_is_written_beside_a_counter_is_not_left_to_its_lock)
 /* The script takes a token, and returns a number that rises with each lock. */
 TEST(a_lock_that_is_released_by_its_token_is_not_made_by_its_script)
 {
-	struct fixture *f = *state;
 	char name[16];
 
 	for (int i = 0; i < 6; i++) {
@@ -848,8 +777,6 @@ static void leave_count(struct fixture *f, const char *key)
 
 TEST(a_count_that_was_left_behind_is_a_lock_if_its_name_says_so)
 {
-	struct fixture *f = *state;
-
 	leave_count(f, "balance:lock");
 	assert_told(f, "taken 1 time by INCR, never released\n");
 	assert_told(f, "1 lock stayed without an expiry when the holder's connection closed");
@@ -862,8 +789,6 @@ TEST(a_count_that_was_left_behind_is_a_lock_if_its_name_says_so)
 /* A client that waits for a lock does nothing else. */
 TEST(so_may_one_that_clients_raise_between_other_commands)
 {
-	struct fixture *f = *state;
-
 	leave_count(f, "stats:lock");
 	tracker_refused(by(f, 1, "stats:lock"), WAY_INCR);
 	tracker_read(by(f, 1, "page"), READ_GET);
@@ -874,8 +799,6 @@ TEST(so_may_one_that_clients_raise_between_other_commands)
 
 TEST(one_of_another_name_may_just_be_a_count)
 {
-	struct fixture *f = *state;
-
 	leave_count(f, "blocked:visits");
 	assert_not_told(f, "[lock");
 }
@@ -894,8 +817,6 @@ static void poll_lock(struct fixture *f, double pause)
 
 TEST(who_tries_once_a_second_may_leave_its_work_out_and_gets_no_wait)
 {
-	struct fixture *f = *state;
-
 	poll_lock(f, 1);
 	assert_told(f, "[lock a]");
 	assert_not_told(f, "wait = ");
@@ -904,8 +825,6 @@ TEST(who_tries_once_a_second_may_leave_its_work_out_and_gets_no_wait)
 /* The client comes back as soon after it had the lock as after it was refused. */
 TEST(who_tries_again_soon_but_always_is_told_of_a_wait_and_gets_none)
 {
-	struct fixture *f = *state;
-
 	poll_lock(f, 0.1);
 	assert_told(f, "[lock a]");
 	assert_not_told(f, "\nwait = ");
@@ -929,16 +848,12 @@ static void insist(struct fixture *f, bool repeats)
 
 TEST(who_repeats_a_value_of_its_own_wants_the_lock_for_one_piece_of_work)
 {
-	struct fixture *f = *state;
-
 	insist(f, true);
 	assert_told(f, "\nwait = 1s\n");
 }
 
 TEST(who_tries_with_new_values_may_have_other_work_each_time)
 {
-	struct fixture *f = *state;
-
 	insist(f, false);
 	assert_told(f, "[lock a]");
 	assert_not_told(f, "\nwait = ");
@@ -946,8 +861,6 @@ TEST(who_tries_with_new_values_may_have_other_work_each_time)
 
 TEST(who_waits_for_marks_to_expire_gets_no_wait)
 {
-	struct fixture *f = *state;
-
 	for (size_t i = 0; i < 24; i++) {
 		take(f, i % 2, "lock:a");
 		for (size_t j = 0; j < 5; j++)
@@ -984,8 +897,6 @@ static void release_watched(struct fixture *f, size_t looks, bool late)
 
 TEST(who_looks_before_a_watched_release_and_finds_no_lock_was_late)
 {
-	struct fixture *f = *state;
-
 	release_watched(f, 0, true);
 	assert_told(f, "4 holders outlived the expiry of their lock");
 	assert_told(f, "\n[lock a]\npattern = lock:a\nowner = value\n");
@@ -994,8 +905,6 @@ TEST(who_looks_before_a_watched_release_and_finds_no_lock_was_late)
 
 TEST(it_may_look_over_another_connection_of_its_pool)
 {
-	struct fixture *f = *state;
-
 	release_watched(f, 1, true);
 	assert_told(f, "4 holders outlived the expiry of their lock");
 	assert_told(f, "some for at least 1.0 s; expiry 1.0 s\n");
@@ -1005,8 +914,6 @@ TEST(it_may_look_over_another_connection_of_its_pool)
 
 TEST(locks_that_expired_unreleased_are_not_passed_over)
 {
-	struct fixture *f = *state;
-
 	release_watched(f, 0, false);
 	assert_told(f, "Examined, without a section");
 	assert_told(f,
@@ -1017,8 +924,6 @@ TEST(locks_that_expired_unreleased_are_not_passed_over)
 
 TEST(a_late_release_of_a_user_that_shares_its_connection_may_be_hidden)
 {
-	struct fixture *f = *state;
-
 	for (int i = 0; i < 20; i++) {
 		take(f, 0, "lock:a");
 		tracker_refused(by(f, 0, "lock:a"), WAY_SET_NX);
@@ -1033,8 +938,6 @@ TEST(a_late_release_of_a_user_that_shares_its_connection_may_be_hidden)
 
 TEST(a_lock_that_a_script_deletes_without_a_comparison_is_no_marker)
 {
-	struct fixture *f = *state;
-
 	for (int i = 0; i < 30; i++) {
 		take(f, 0, "lock:a");
 		tracker_script(by(f, 0, "lock:a"),
@@ -1059,8 +962,6 @@ static void set_marks(struct fixture *f, int n, size_t nclients)
 
 TEST(marks_without_an_expiry_may_be_left_on_purpose)
 {
-	struct fixture *f = *state;
-
 	set_marks(f, 10, 2);
 	assert_told(
 		f,
@@ -1077,8 +978,6 @@ TEST(marks_without_an_expiry_may_be_left_on_purpose)
 
 TEST(a_mark_that_another_client_deletes_is_not_left)
 {
-	struct fixture *f = *state;
-
 	set_marks(f, 2, 2);
 	close_client(f, 1);
 	release(f, 0, "sent:1");
@@ -1087,8 +986,6 @@ TEST(a_mark_that_another_client_deletes_is_not_left)
 
 TEST(a_client_that_takes_very_many_locks_did_not_close_its_connection)
 {
-	struct fixture *f = *state;
-
 	set_marks(f, HOLDS_MAX + 3, 1);
 	assert_not_told(f, "when the holder's connection closed");
 	assert_told(f, "1,026 locks had neither an expiry nor a release");
@@ -1099,8 +996,6 @@ TEST(a_client_that_takes_very_many_locks_did_not_close_its_connection)
 /* The client took the lock again after it had expired: it never released the first one. */
 TEST(who_takes_an_expired_lock_again_has_not_outlived_it)
 {
-	struct fixture *f = *state;
-
 	take(f, 0, "lock:a");
 	f->now += 2;
 	take(f, 0, "lock:a");
@@ -1124,8 +1019,6 @@ static void release_by_value(struct fixture *f, size_t i, const char *own)
 /* hasp learns that a script released a lock only when the lock is taken again. */
 TEST(a_script_has_released_a_lock_that_its_client_takes_again)
 {
-	struct fixture *f = *state;
-
 	take_for_long(f, 0, "x");
 	release_by_value(f, 0, "x");
 	take_for_long(f, 0, "y");
@@ -1137,8 +1030,6 @@ TEST(a_script_has_released_a_lock_that_its_client_takes_again)
 
 TEST(a_script_has_released_a_lock_that_another_client_takes)
 {
-	struct fixture *f = *state;
-
 	take_for_long(f, 0, "x");
 	release_by_value(f, 0, "x");
 	take_for_long(f, 1, "y");
@@ -1159,8 +1050,6 @@ static void take_both(struct fixture *f, size_t i, const char *first, const char
 
 TEST(locks_that_clients_take_in_opposite_order_are_told_of)
 {
-	struct fixture *f = *state;
-
 	take_both(f, 0, "lock:a", "lock:b");
 	take_both(f, 1, "lock:a", "lock:b");
 	take_both(f, 1, "lock:b", "lock:a");
@@ -1171,8 +1060,6 @@ TEST(locks_that_clients_take_in_opposite_order_are_told_of)
 
 TEST(so_are_those_of_clients_that_wait_for_each_other)
 {
-	struct fixture *f = *state;
-
 	take(f, 0, "lock:a");
 	take(f, 1, "lock:b");
 	tracker_refused(by(f, 0, "lock:b"), WAY_SET_NX);
@@ -1185,8 +1072,6 @@ TEST(so_are_those_of_clients_that_wait_for_each_other)
 
 TEST(so_are_those_of_clients_that_wait_by_GETSET)
 {
-	struct fixture *f = *state;
-
 	swap(f, 0, "lock:a", false);
 	swap(f, 1, "lock:b", false);
 	swap(f, 0, "lock:b", true);
@@ -1209,8 +1094,6 @@ static void hold_by_value(struct fixture *f, size_t i, const char *key, const ch
 
 TEST(who_compares_a_value_of_its_own_is_left_alone)
 {
-	struct fixture *f = *state;
-
 	hold_by_value(f, 0, "lock:a", "x");
 	hold_by_value(f, 1, "lock:a", "y");
 	hold_by_value(f, 0, "lock:a", "z");
@@ -1222,7 +1105,6 @@ TEST(who_compares_a_value_of_its_own_is_left_alone)
 
 TEST(one_who_compares_but_outlives_the_expiry_is_owned_by_value_and_renewed)
 {
-	struct fixture *f = *state;
 	uint64_t late = value(f, "late");
 
 	hold_by_value(f, 0, "lock:a", "x");
@@ -1235,7 +1117,6 @@ TEST(one_who_compares_but_outlives_the_expiry_is_owned_by_value_and_renewed)
 
 TEST(a_value_that_comes_again_is_no_owner)
 {
-	struct fixture *f = *state;
 	uint64_t late = value(f, "x");
 
 	hold_by_value(f, 0, "lock:a", "x");
@@ -1261,8 +1142,6 @@ static void release_long(struct fixture *f, size_t i)
 
 TEST(a_lock_that_is_deleted_long_before_its_expiry_is_left_alone)
 {
-	struct fixture *f = *state;
-
 	for (size_t i = 0; i < 3; i++) {
 		take_long(f, i);
 		tracker_refused(by(f, (i + 1) % 3, "clean:default"), WAY_SET_NX);
@@ -1284,8 +1163,6 @@ TEST(a_lock_that_is_deleted_long_before_its_expiry_is_left_alone)
 /* A scheduler does this if it forks after taking the lock. */
 TEST(so_is_one_that_another_connection_of_the_address_renews_and_deletes)
 {
-	struct fixture *f = *state;
-
 	take_long(f, 0);
 	for (int i = 0; i < 100; i++) {
 		f->now += 60;
@@ -1298,8 +1175,6 @@ TEST(so_is_one_that_another_connection_of_the_address_renews_and_deletes)
 
 TEST(not_so_one_that_a_stranger_deletes)
 {
-	struct fixture *f = *state;
-
 	take_long(f, 0);
 	release_long(f, CLIENTS - 1);
 	close_client(f, 0);
@@ -1308,8 +1183,6 @@ TEST(not_so_one_that_a_stranger_deletes)
 
 TEST(nor_one_whose_holder_came_near_its_expiry)
 {
-	struct fixture *f = *state;
-
 	take_long(f, 0);
 	release_long(f, 0);
 	assert_not_told(f, "[lock");
@@ -1322,8 +1195,6 @@ TEST(nor_one_whose_holder_came_near_its_expiry)
 
 TEST(nor_one_whose_holder_came_near_it_before_it_set_it_again)
 {
-	struct fixture *f = *state;
-
 	take_long(f, 0);
 	f->now += 890;
 	tracker_expires(by(f, 0, "clean:default"), LONG_LEASE_MS);
@@ -1333,8 +1204,6 @@ TEST(nor_one_whose_holder_came_near_it_before_it_set_it_again)
 
 TEST(nor_one_that_was_outlived)
 {
-	struct fixture *f = *state;
-
 	take_long(f, 0);
 	f->now += 900;
 	take_long(f, 1);
@@ -1348,8 +1217,6 @@ TEST(nor_one_that_was_outlived)
 /* A client that did not get the lock deletes it, too, and another time the lock exists. */
 TEST(nor_one_that_is_also_deleted_in_vain)
 {
-	struct fixture *f = *state;
-
 	take_long(f, 0);
 	release_long(f, 0);
 	tracker_deleted(by(f, 1, "clean:default"), TRACKER_WAS_GONE);
@@ -1358,8 +1225,6 @@ TEST(nor_one_that_is_also_deleted_in_vain)
 
 TEST(nor_one_that_losers_delete)
 {
-	struct fixture *f = *state;
-
 	take_long(f, 0);
 	tracker_refused(by(f, 1, "clean:default"), WAY_SET_NX);
 	release_long(f, 1);
@@ -1370,8 +1235,6 @@ TEST(nor_one_that_losers_delete)
 
 TEST(what_is_never_released_is_a_marker)
 {
-	struct fixture *f = *state;
-
 	take(f, 0, "seen:1");
 	take(f, 0, "seen:2");
 	assert_told(
@@ -1383,8 +1246,6 @@ TEST(what_is_never_released_is_a_marker)
 
 TEST(tries_that_are_made_again_become_a_wait)
 {
-	struct fixture *f = *state;
-
 	take(f, 0, "lock:a");
 	for (int i = 0; i < 150; i++)
 		tracker_refused(by(f, 1, "lock:a"), WAY_SET_NX);
@@ -1416,8 +1277,6 @@ static void try_with_pipelined(struct fixture *f, uint32_t n)
 /* A wait would delay the other commands. */
 TEST(a_connection_that_has_several_uses_at_a_time_gets_no_wait)
 {
-	struct fixture *f = *state;
-
 	try_and_get(f, "lock:a");
 	assert_told(f, "\nwait = 1s\n");
 	assert_told(f, "Remove wait if a refused client leaves its work out.\n");
@@ -1433,8 +1292,6 @@ TEST(a_connection_that_has_several_uses_at_a_time_gets_no_wait)
 
 TEST(nor_does_one_that_uses_another_key_between_its_tries)
 {
-	struct fixture *f = *state;
-
 	try_and_get(f, "lock:a");
 	f->now += 1;
 	take(f, 0, "lock:a");
@@ -1450,8 +1307,6 @@ TEST(nor_does_one_that_uses_another_key_between_its_tries)
 
 TEST(a_wait_ends_with_the_lock)
 {
-	struct fixture *f = *state;
-
 	for (int i = 0; i < 10; i++) {
 		try_and_get(f, "lock:a");
 		f->now += 1.5;
@@ -1462,8 +1317,6 @@ TEST(a_wait_ends_with_the_lock)
 
 TEST(who_gets_the_lock_at_once_has_not_waited)
 {
-	struct fixture *f = *state;
-
 	try_and_get(f, "lock:a");
 	for (int i = 0; i < 20; i++) {
 		f->now += 1;
@@ -1475,8 +1328,6 @@ TEST(who_gets_the_lock_at_once_has_not_waited)
 
 TEST(who_gets_the_lock_long_after_its_last_try_has_not_waited)
 {
-	struct fixture *f = *state;
-
 	take(f, 0, "lock:a");
 	for (int i = 0; i < 3; i++)
 		tracker_refused(by(f, 1, "lock:a"), WAY_SET_NX);
@@ -1489,8 +1340,6 @@ TEST(who_gets_the_lock_long_after_its_last_try_has_not_waited)
 
 TEST(a_try_long_after_the_last_one_is_another_wait)
 {
-	struct fixture *f = *state;
-
 	take(f, 0, "lock:a");
 	for (int i = 0; i < 10; i++) {
 		f->now += 3;
@@ -1502,8 +1351,6 @@ TEST(a_try_long_after_the_last_one_is_another_wait)
 
 TEST(none_where_a_connection_refuses_itself)
 {
-	struct fixture *f = *state;
-
 	take(f, 0, "lock:a");
 	for (int i = 0; i < 10; i++)
 		tracker_refused(by(f, 0, "lock:a"), WAY_SET_NX);
@@ -1525,8 +1372,6 @@ static void write_value(struct fixture *f, size_t i, const char *s)
 
 TEST(a_write_over_another_s_is_a_lost_update)
 {
-	struct fixture *f = *state;
-
 	write_value(f, 0, "10");
 	read_value(f, 1);
 	read_value(f, 2);
@@ -1540,8 +1385,6 @@ TEST(a_write_over_another_s_is_a_lost_update)
 
 TEST(hashes_that_are_read_mostly_get_a_question)
 {
-	struct fixture *f = *state;
-
 	write_value(f, 0, "10");
 	for (size_t i = 0; i < CLIENTS; i++)
 		tracker_read(by(f, i, "stock:7"), READ_HGET);
@@ -1565,8 +1408,6 @@ static void update_twice(struct fixture *f, size_t n)
 
 TEST(a_few_reads_without_a_write_need_a_wait_that_outlasts_their_leases)
 {
-	struct fixture *f = *state;
-
 	update_twice(f, 60);
 	assert_not_told(f, "had no write back");
 	assert_told(f, "acquire_on = GET\nwait = 2s\n");
@@ -1580,8 +1421,6 @@ TEST(a_few_reads_without_a_write_need_a_wait_that_outlasts_their_leases)
 /* Clients compare, and the value was different: a guard would refuse each such write. */
 TEST(a_guard_that_few_reads_would_keep_for_nothing_checks_only)
 {
-	struct fixture *f = *state;
-
 	update_twice(f, 30);
 	assert_told(f, "acquire_on = GET\nwait = 2s\n");
 	read_value(f, 2);
@@ -1591,8 +1430,6 @@ TEST(a_guard_that_few_reads_would_keep_for_nothing_checks_only)
 
 TEST(reads_of_no_value_would_keep_it_too_unless_one_is_written)
 {
-	struct fixture *f = *state;
-
 	update_twice(f, 30);
 	for (size_t i = 0; i < 3; i++) {
 		release(f, 0, "stock:7");
@@ -1614,8 +1451,6 @@ static void refill(struct fixture *f, size_t i)
 
 TEST(lists_that_are_read_and_filled_again_over_others_are_told_of)
 {
-	struct fixture *f = *state;
-
 	tracker_used(by(f, 0, "turns:7"), true);
 	for (size_t i = 0; i < 3; i++) {
 		tracker_listed(by(f, 0, "turns:7"));
@@ -1632,8 +1467,6 @@ TEST(lists_that_are_read_and_filled_again_over_others_are_told_of)
 
 TEST(a_guard_is_waited_for_longer_where_many_come_and_take_long)
 {
-	struct fixture *f = *state;
-
 	write_value(f, 0, "10");
 	for (size_t i = 0; i < CLIENTS; i++)
 		read_value(f, i);
@@ -1646,8 +1479,6 @@ TEST(a_guard_is_waited_for_longer_where_many_come_and_take_long)
 
 TEST(a_client_that_writes_back_what_it_has_read_overwrites_too)
 {
-	struct fixture *f = *state;
-
 	write_value(f, 0, "10");
 	read_value(f, 1);
 	write_value(f, 0, "11");
@@ -1678,7 +1509,6 @@ static void refresh(struct fixture *f, const char *key, double age)
 
 TEST(a_cache_that_is_refreshed_early_is_proposed_as_a_comment)
 {
-	struct fixture *f = *state;
 	struct discovery_progress p;
 
 	write_back(f, 0, "page:7");
@@ -1698,7 +1528,6 @@ TEST(a_cache_that_is_refreshed_early_is_proposed_as_a_comment)
  * its reply later. */
 TEST(a_read_that_crosses_the_write_does_not_make_it_a_cart)
 {
-	struct fixture *f = *state;
 	struct tracker_act late;
 
 	write_back(f, 0, "page:7");
@@ -1718,7 +1547,6 @@ TEST(a_read_that_crosses_the_write_does_not_make_it_a_cart)
 
 TEST(a_cart_that_expires_is_not_taken_for_a_cache)
 {
-	struct fixture *f = *state;
 	struct discovery_progress p;
 
 	write_back(f, 0, "cart:7");
@@ -1737,8 +1565,6 @@ TEST(a_cart_that_expires_is_not_taken_for_a_cache)
 
 TEST(nor_is_one_that_is_once_written_without_an_expiry)
 {
-	struct fixture *f = *state;
-
 	write_back(f, 0, "cart:7");
 	refresh(f, "cart:7", 50);
 	f->now += 50;
@@ -1751,8 +1577,6 @@ TEST(nor_is_one_that_is_once_written_without_an_expiry)
 /* EXPIRE renews the key, as for a session in use. */
 TEST(nor_is_one_that_is_kept_alive)
 {
-	struct fixture *f = *state;
-
 	write_back(f, 0, "cart:7");
 	f->now += 50;
 	tracker_expires(by(f, 0, "cart:7"), LIFE_MS);
@@ -1762,7 +1586,6 @@ TEST(nor_is_one_that_is_kept_alive)
 
 TEST(caches_and_carts_do_not_share_a_pattern)
 {
-	struct fixture *f = *state;
 	static const char *const keys[] = { "app:one:7", "app:two:7", "app:three:7",
 		                            "app:cart:7" };
 
@@ -1778,8 +1601,6 @@ TEST(caches_and_carts_do_not_share_a_pattern)
  * other. */
 TEST(clients_that_read_several_keys_before_they_write_them_get_no_guard)
 {
-	struct fixture *f = *state;
-
 	for (size_t i = 0; i < 2; i++) {
 		tracker_read(by(f, i, "money:1"), READ_GET);
 		tracker_read(by(f, i, "money:2"), READ_GET);
@@ -1794,7 +1615,6 @@ TEST(clients_that_read_several_keys_before_they_write_them_get_no_guard)
 
 TEST(what_one_command_reads_is_guarded_at_once)
 {
-	struct fixture *f = *state;
 	struct tracker_act a;
 
 	for (size_t i = 0; i < 2; i++) {
@@ -1813,8 +1633,6 @@ TEST(what_one_command_reads_is_guarded_at_once)
 /* A cache: the key expired, and each client fills it. */
 TEST(what_was_missed_is_not_written_back)
 {
-	struct fixture *f = *state;
-
 	write_value(f, 0, "10");
 	read_value(f, 1);
 	read_value(f, 2);
@@ -1829,8 +1647,6 @@ TEST(what_was_missed_is_not_written_back)
 
 TEST(caches_that_several_fill_at_once_are_told_of)
 {
-	struct fixture *f = *state;
-
 	for (size_t i = 0; i < 2; i++)
 		tracker_missed(by(f, i, "page:7"), false);
 	for (size_t i = 0; i < 2; i++)
@@ -1845,7 +1661,6 @@ TEST(caches_that_several_fill_at_once_are_told_of)
 
 TEST(who_has_set_a_marker_is_not_under_a_lock)
 {
-	struct fixture *f = *state;
 	char key[40];
 
 	for (unsigned i = 0; i < 30; i++) {
@@ -1861,8 +1676,6 @@ TEST(who_has_set_a_marker_is_not_under_a_lock)
 
 TEST(under_a_lock_the_lock_has_to_hold)
 {
-	struct fixture *f = *state;
-
 	take(f, 0, "lock:7");
 	release(f, 0, "lock:7");
 	take(f, 0, "lock:7");
@@ -1876,8 +1689,6 @@ TEST(under_a_lock_the_lock_has_to_hold)
 
 TEST(work_that_outlives_a_lock_that_is_not_released_asks_for_renewal)
 {
-	struct fixture *f = *state;
-
 	for (size_t i = 0; i < 5; i++) {
 		take(f, 1, "lock:7");
 		release(f, 1, "lock:7");
@@ -1892,8 +1703,6 @@ TEST(work_that_outlives_a_lock_that_is_not_released_asks_for_renewal)
 
 TEST(connections_of_one_address_work_under_each_other_s_locks)
 {
-	struct fixture *f = *state;
-
 	take(f, 1, "lock:8");
 	release(f, 1, "lock:8");
 	take(f, 0, "lock:7");
@@ -1908,8 +1717,6 @@ TEST(connections_of_one_address_work_under_each_other_s_locks)
 
 TEST(a_guard_is_proposed_where_one_write_in_ten_is_outside_such_locks)
 {
-	struct fixture *f = *state;
-
 	read_value(f, 1);
 	write_value(f, 1, "10");
 	take(f, 1, "lock:8");
@@ -1932,8 +1739,6 @@ TEST(a_guard_is_proposed_where_one_write_in_ten_is_outside_such_locks)
 
 TEST(connections_that_rarely_read_twice_have_one_user)
 {
-	struct fixture *f = *state;
-
 	read_value(f, 0);
 	for (size_t i = 0; i < 10; i++) {
 		read_value(f, 0);
@@ -1957,8 +1762,6 @@ static void use_lock(struct fixture *f, const char *key)
 
 TEST(one_key_is_its_own_pattern_and_several_are_one)
 {
-	struct fixture *f = *state;
-
 	use_lock(f, "v2:lock");
 	use_lock(f, "job1:lock");
 	use_lock(f, "job2:lock");
@@ -1968,8 +1771,6 @@ TEST(one_key_is_its_own_pattern_and_several_are_one)
 
 TEST(a_star_in_a_key_is_no_part_that_varies)
 {
-	struct fixture *f = *state;
-
 	use_lock(f, "*:a*b:lock");
 	use_lock(f, "*:c:lock");
 	assert_told(f, "pattern = \\*:a\\*b:lock\n");
@@ -1978,8 +1779,6 @@ TEST(a_star_in_a_key_is_no_part_that_varies)
 
 TEST(words_that_vary_are_one_pattern_unless_that_catches_others)
 {
-	struct fixture *f = *state;
-
 	use_lock(f, "lock:red");
 	use_lock(f, "lock:green");
 	assert_told(f, "pattern = lock:red\n"); /* two keys are too few for a pattern */
@@ -1992,7 +1791,6 @@ TEST(words_that_vary_are_one_pattern_unless_that_catches_others)
 /* The first part often is the name of the application: a few are no pattern. */
 TEST(users_names_in_front_are_one_pattern_if_there_are_many)
 {
-	struct fixture *f = *state;
 	static const char *const names[] = { "ann", "ben", "cid", "dot", "eve", "fay", "gus" };
 	char key[16];
 
@@ -2011,8 +1809,6 @@ TEST(users_names_in_front_are_one_pattern_if_there_are_many)
 /* Both variable parts become a `*`, whichever of them the varying words are in. */
 TEST(words_beside_a_part_that_varies_are_one_pattern_with_it)
 {
-	struct fixture *f = *state;
-
 	use_lock(f, "lock:order:4711:17");
 	use_lock(f, "lock:order:4711:main");
 	assert_told(f, "pattern = lock:order:*:*\n");
@@ -2028,8 +1824,6 @@ static void use_lock_for(struct fixture *f, const char *key, int64_t lease_ms)
 /* One section for both locks would be wrong for one of them. */
 TEST(locks_that_are_not_used_alike_have_patterns_of_their_own)
 {
-	struct fixture *f = *state;
-
 	use_lock(f, "lock:red");
 	use_lock(f, "lock:green");
 	use_lock_for(f, "lock:blue", 1000);
@@ -2043,7 +1837,6 @@ TEST(locks_that_are_not_used_alike_have_patterns_of_their_own)
 
 TEST(a_pattern_stands_behind_the_narrower_ones_that_it_matches)
 {
-	struct fixture *f = *state;
 	const char *narrow, *wide;
 
 	use_lock(f, "lock:7");
@@ -2073,8 +1866,6 @@ static void use_words(struct fixture *f, const char *before, const char *behind)
  * first. */
 TEST(patterns_that_match_each_other_s_keys_in_a_circle_are_told)
 {
-	struct fixture *f = *state;
-
 	use_words(f, "k:one:5:", "");
 	use_lock(f, "k:one:5:three");
 	use_words(f, "k:7:", ":three");
@@ -2089,7 +1880,6 @@ TEST(patterns_that_match_each_other_s_keys_in_a_circle_are_told)
 /* hasp keeps only one of the keys k:WORD that come after many others. */
 TEST(a_pattern_that_may_match_one_of_very_many_words_gets_a_question)
 {
-	struct fixture *f = *state;
 	static const char *const values[] = { "k:writer7", "k:writer8" };
 
 	use_lock(f, "k:worker7");
@@ -2137,7 +1927,6 @@ TEST(the_star_of_a_shape_stands_for_a_word_within_one_part)
 		{ "*:x", "a:*:*", true },
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++)
 		if (parts_may_match(slice_str(rows[i].pattern),
 		                    slice_str(rows[i].key_pattern)) != rows[i].may_match)
@@ -2147,7 +1936,6 @@ TEST(the_star_of_a_shape_stands_for_a_word_within_one_part)
 /* Else users' names would fill the memory, and later keys would find none. */
 TEST(words_of_which_there_are_very_many_have_one_key_pattern)
 {
-	struct fixture *f = *state;
 	char key[40];
 
 	for (unsigned i = 0; i < 3 * TRACKER_SHAPES_MAX; i++) {
@@ -2162,7 +1950,6 @@ TEST(words_of_which_there_are_very_many_have_one_key_pattern)
 
 TEST(so_have_very_many_words_in_front_of_another_but_not_words_alone)
 {
-	struct fixture *f = *state;
 	char key[40];
 
 	for (unsigned i = 0; i < TRACKER_SHAPES_MAX / 2; i++) {
@@ -2180,8 +1967,6 @@ TEST(so_have_very_many_words_in_front_of_another_but_not_words_alone)
 
 TEST(a_pattern_with_keys_of_other_use_is_not_proposed)
 {
-	struct fixture *f = *state;
-
 	use_lock(f, "item:1");
 	tracker_used(by(f, 0, "item:2"), true);
 	assert_not_told(f, "[lock");
@@ -2190,8 +1975,6 @@ TEST(a_pattern_with_keys_of_other_use_is_not_proposed)
 
 TEST(names_without_anything_fixed_are_not_proposed)
 {
-	struct fixture *f = *state;
-
 	use_lock(f, "4711");
 	use_lock(f, "{42}:7");
 	assert_not_told(f, "[lock");
@@ -2204,7 +1987,6 @@ TEST(names_without_anything_fixed_are_not_proposed)
 
 TEST(a_report_so_far_ends_nothing)
 {
-	struct fixture *f = *state;
 	struct buf out = BUF_INIT;
 	uint64_t mine = value(f, "1");
 
@@ -2224,7 +2006,6 @@ TEST(a_report_so_far_ends_nothing)
 
 TEST(what_comes_meanwhile_does_not_change_a_snapshot)
 {
-	struct fixture *f = *state;
 	struct discovery_snapshot *s;
 	struct buf out = BUF_INIT;
 
@@ -2259,8 +2040,6 @@ static bool has_stock(void *arg, bool is_guard, const char *name)
 
 TEST(what_a_section_has_by_now_is_not_proposed_and_keeps_no_pattern_narrow)
 {
-	struct fixture *f = *state;
-
 	f->result.covers = covers_orders;
 	use_lock(f, "lock:order:7");
 	use_lock(f, "lock:stock:7");
@@ -2271,8 +2050,6 @@ TEST(what_a_section_has_by_now_is_not_proposed_and_keeps_no_pattern_narrow)
 
 TEST(a_section_gets_a_name_that_no_other_has)
 {
-	struct fixture *f = *state;
-
 	f->result.has_section = has_stock;
 	use_lock(f, "lock:stock");
 	use_lock(f, "stock:lock");
@@ -2282,8 +2059,6 @@ TEST(a_section_gets_a_name_that_no_other_has)
 
 TEST(beside_others_there_are_new_sections_only)
 {
-	struct fixture *f = *state;
-
 	f->result.listen = NULL;
 	use_lock(f, "lock:stock");
 	assert_not_told(f, "[hasp]");
@@ -2296,7 +2071,6 @@ TEST(beside_others_there_are_new_sections_only)
 /* Else keys that the lock protects would seem to be written without a lock. */
 TEST(who_has_a_lock_of_a_section_in_force_is_under_a_lock)
 {
-	struct fixture *f = *state;
 	struct tracker_act a;
 
 	a = *by(f, 0, "lock:in-force");
@@ -2319,8 +2093,6 @@ TEST(who_has_a_lock_of_a_section_in_force_is_under_a_lock)
 
 TEST(what_was_cleared_is_forgotten_but_for_the_clients)
 {
-	struct fixture *f = *state;
-
 	use_lock(f, "lock:stock");
 	take(f, 0, "lock:held");
 	tracker_read(by(f, 0, "stock:7"), READ_GET);
@@ -2340,7 +2112,6 @@ TEST(what_was_cleared_is_forgotten_but_for_the_clients)
 /* If the hash were known, a client could choose keys that collide. */
 TEST(each_map_of_keys_is_hashed_by_the_secret_also_after_a_clear)
 {
-	struct fixture *f = *state;
 	struct map plain = { 0 };
 	struct slice key = SLICE_LIT("stock:*");
 
@@ -2357,7 +2128,6 @@ TEST(each_map_of_keys_is_hashed_by_the_secret_also_after_a_clear)
 
 TEST(memory_is_bounded_and_single_keys_are_not_lost_by_it)
 {
-	struct fixture *f = *state;
 	char key[40];
 
 	for (unsigned i = 0; i < 100000; i++) {
@@ -2375,7 +2145,6 @@ TEST(memory_is_bounded_and_single_keys_are_not_lost_by_it)
 TEST(all_that_is_known_of_keys_is_within_the_bound)
 {
 	static const uint8_t secret[SIPHASH_SECRET_SIZE] = { 7 };
-	struct fixture *f = *state;
 	size_t before, now, most = 0;
 	char key[40];
 
@@ -2398,7 +2167,6 @@ TEST(all_that_is_known_of_keys_is_within_the_bound)
 
 TEST(keys_that_are_too_long_are_told_of)
 {
-	struct fixture *f = *state;
 	char key[TRACKER_KEY_MAX + 2];
 
 	memset(key, 'k', sizeof(key) - 1);

@@ -4,6 +4,8 @@
  * its client's lock, and a hold begins, changes or ends accordingly.
  */
 
+#define TEST_FIXTURE struct hold_fixture *f
+
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -148,7 +150,6 @@ static void append_string(struct buf *out, size_t n)
 
 TEST(of_long_replies_little_is_kept)
 {
-	const struct hold_fixture *f = *state;
 	const struct hold_terms terms = { .rule = &rule_by_value };
 	struct buf longest = BUF_INIT, longer = BUF_INIT;
 	struct slice value;
@@ -210,7 +211,6 @@ static void assert_lease(const struct hold_fixture *f, double good_until, bool r
 
 TEST(a_script_takes_extends_shortens_and_releases)
 {
-	struct hold_fixture *f = *state;
 	struct rule renewed = rule_by_value;
 
 	renewed.renew = RENEW_YES;
@@ -238,7 +238,6 @@ TEST(a_script_takes_extends_shortens_and_releases)
 
 TEST(hasp_s_first_expiry_of_a_lock_is_not_the_script_s)
 {
-	struct hold_fixture *f = *state;
 	struct rule unleased = rule_by_value;
 	struct hold *hold;
 
@@ -257,7 +256,6 @@ TEST(hasp_s_first_expiry_of_a_lock_is_not_the_script_s)
 
 TEST(a_script_limits_a_lock_before_hasp_does)
 {
-	struct hold_fixture *f = *state;
 	struct rule unleased = rule_by_value;
 
 	unleased.renew = RENEW_UNLEASED;
@@ -268,7 +266,6 @@ TEST(a_script_limits_a_lock_before_hasp_does)
 
 TEST(only_the_database_of_the_script_counts)
 {
-	struct hold_fixture *f = *state;
 	struct resp_reply reply = MS(9);
 	struct lock_request *p = follow(f, &rule_by_value);
 
@@ -279,8 +276,6 @@ TEST(only_the_database_of_the_script_counts)
 
 TEST(a_script_that_is_never_answered_undoes_nothing)
 {
-	struct hold_fixture *f = *state;
-
 	lock_request_undo(follow(f, &rule_by_value), 0);
 	assert_int_equal(f->owner.n, 0);
 }

@@ -3,6 +3,8 @@
  * Tests of operations on guarded keys: they go through their phases as the diagrams in
  * lock/guard/guard_op.h show; an event that does not belong to the phase changes nothing.
  */
+#define TEST_FIXTURE struct guard_fixture *f
+
 #include <stdlib.h>
 #include <string.h>
 

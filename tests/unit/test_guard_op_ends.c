@@ -4,6 +4,8 @@
  * it releases, and how hasp undoes it if no answer comes.
  */
 
+#define TEST_FIXTURE struct guard_fixture *f
+
 #include "tests/unit/fake_jobs.h"
 #include "tests/unit/guard_fixture.h"
 #include "tests/unit/testing.h"
@@ -76,7 +78,6 @@ TEST(a_guard_is_held_from_the_read_to_the_write)
 
 TEST(a_guard_is_held_until_its_connection_or_its_lease_ends)
 {
-	struct guard_fixture *f = *state;
 	struct section_stats s = { .kind = STATS_GUARD };
 
 	end(guard_fixture_single(f, GUARD_OP_SCRIPT, counted(reading("k"), &s)),
@@ -91,7 +92,6 @@ TEST(a_guard_is_held_until_its_connection_or_its_lease_ends)
 
 TEST(a_read_that_was_refused_holds_nothing)
 {
-	struct guard_fixture *f = *state;
 	struct section_stats s = { .kind = STATS_GUARD };
 
 	end(guard_fixture_single(f, GUARD_OP_SCRIPT, counted(reading("k"), &s)),

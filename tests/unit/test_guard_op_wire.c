@@ -3,6 +3,8 @@
  * Tests of the requests that an operation on guarded keys sends in its phases.
  */
 
+#define TEST_FIXTURE struct guard_fixture *f
+
 #include "tests/unit/guard_fixture.h"
 #include "tests/unit/testing.h"
 #include "tests/unit/wire.h"

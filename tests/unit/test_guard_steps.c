@@ -4,6 +4,8 @@
  * keys, and the first request.
  */
 
+#define TEST_FIXTURE struct guard_fixture *f
+
 #include "client/op.h"
 #include "tests/unit/guard_fixture.h"
 #include "tests/unit/testing.h"

@@ -4,6 +4,8 @@
  * there is a hold at all; also of the end of the connection.
  */
 
+#define TEST_FIXTURE struct hold_fixture *f
+
 #include <stdio.h>
 
 #include "lock/hold/holds.h"
@@ -30,8 +32,6 @@ static void assert_value(struct hold_fixture *f, int db, const char *expected)
 
 TEST(a_lock_that_was_taken_is_held)
 {
-	struct hold_fixture *f = *state;
-
 	HOLD_ANSWER(f, take(f, &rule_by_value), "$-1\r\n");
 	assert_int_equal(f->owner.n, 0);
 	HOLD_ANSWER(f, take(f, &rule_by_value), "-LOCKED no\r\n");
@@ -42,8 +42,6 @@ TEST(a_lock_that_was_taken_is_held)
 
 TEST(a_lock_is_in_the_database_in_which_it_was_taken)
 {
-	struct hold_fixture *f = *state;
-
 	transaction_begin(&f->s.txn);
 	sent_select(&f->s, 7);
 	take(f, &rule_by_value);
@@ -57,8 +55,6 @@ TEST(a_lock_is_in_the_database_in_which_it_was_taken)
 
 TEST(a_lock_whose_transaction_failed_is_not_held)
 {
-	struct hold_fixture *f = *state;
-
 	transaction_begin(&f->s.txn);
 	take(f, &rule_by_value);
 	HOLD_ANSWER(f, sent_exec(&f->s), "*-1\r\n");
@@ -74,8 +70,6 @@ TEST(a_lock_whose_transaction_failed_is_not_held)
 
 TEST(in_a_database_that_is_not_known_nothing_is_held)
 {
-	struct hold_fixture *f = *state;
-
 	f->s.db = -1;
 	HOLD_ANSWER(f, take(f, &rule_by_value), "+OK\r\n");
 	assert_int_equal(f->owner.n, 0);
@@ -83,8 +77,6 @@ TEST(in_a_database_that_is_not_known_nothing_is_held)
 
 TEST(a_lock_that_is_only_remembered_is_held_until_its_lease_is_over)
 {
-	struct hold_fixture *f = *state;
-
 	assert_false(hold_owner_has_any(&f->owner, HOLD_NOW));
 	HOLD_ANSWER(f, take(f, &rule_by_address), "+OK\r\n");
 	assert_int_equal(f->owner.n, 1);
@@ -94,7 +86,6 @@ TEST(a_lock_that_is_only_remembered_is_held_until_its_lease_is_over)
 
 TEST(of_those_that_are_only_remembered_the_oldest_are_forgotten)
 {
-	struct hold_fixture *f = *state;
 	struct rule released = rule_by_connection;
 	char key[16] = "k0";
 
@@ -120,7 +111,6 @@ TEST(of_those_that_are_only_remembered_the_oldest_are_forgotten)
 
 TEST(only_a_connection_s_own_value_is_its_value)
 {
-	struct hold_fixture *f = *state;
 	struct hold_owner other;
 
 	hold_owner_init(&other);
@@ -131,8 +121,6 @@ TEST(only_a_connection_s_own_value_is_its_value)
 
 TEST(a_lock_by_connection_has_no_value)
 {
-	struct hold_fixture *f = *state;
-
 	HOLD_ANSWER(f, take(f, &rule_by_connection), "+OK\r\n");
 	assert_int_equal(f->owner.n, 1);
 	assert_value(f, 0, "");
@@ -140,7 +128,6 @@ TEST(a_lock_by_connection_has_no_value)
 
 TEST(the_latest_value_counts)
 {
-	struct hold_fixture *f = *state;
 	struct lock_call call = { .effect = LOCK_EFFECT_TAKES,
 		                  .kind = LOCK_KIND_VALUE,
 		                  .success = LOCK_IF_OK,
@@ -157,7 +144,6 @@ TEST(the_latest_value_counts)
 /* SET ... KEEPTTL */
 TEST(a_value_that_keeps_the_expiry_is_held_as_long_as_the_earlier_one)
 {
-	struct hold_fixture *f = *state;
 	struct lock_call call = { .effect = LOCK_EFFECT_TAKES,
 		                  .kind = LOCK_KIND_VALUE,
 		                  .success = LOCK_IF_OK,
@@ -175,7 +161,6 @@ TEST(a_value_that_keeps_the_expiry_is_held_as_long_as_the_earlier_one)
 TEST(a_value_of_more_than_4_kb_is_not_remembered)
 {
 	static char value[4097];
-	struct hold_fixture *f = *state;
 	struct lock_call call = { .effect = LOCK_EFFECT_TAKES,
 		                  .kind = LOCK_KIND_VALUE,
 		                  .success = LOCK_IF_OK,
@@ -195,7 +180,6 @@ TEST(a_value_of_more_than_4_kb_is_not_remembered)
 
 TEST(a_lock_that_was_released_is_not_held)
 {
-	struct hold_fixture *f = *state;
 	struct lock_call drops = { .effect = LOCK_EFFECT_DROPS,
 		                   .success = LOCK_IF_ONE,
 		                   .key = SLICE_LIT("lock") };
@@ -212,7 +196,6 @@ TEST(a_lock_that_redis_does_not_have_is_not_held)
 {
 	static const enum script_id scripts[] = { SCRIPT_DEL, SCRIPT_UNLOCK, SCRIPT_MUNLOCK,
 		                                  SCRIPT_EXTEND };
-	struct hold_fixture *f = *state;
 
 	for (size_t i = 0; i < sizeof(scripts) / sizeof(scripts[0]); i++) {
 		struct lock_call call = { .script = scripts[i],
@@ -261,7 +244,6 @@ TEST(so_is_one_that_another_connection_of_the_owner_has_taken)
 
 TEST(the_connection_s_end_releases_what_its_rule_says)
 {
-	struct hold_fixture *f = *state;
 	struct rule releasing = rule_by_connection;
 
 	HOLD_ANSWER(f, take(f, &rule_by_connection), "+OK\r\n");
@@ -307,7 +289,6 @@ TEST(the_connection_s_end_releases_each_kind_of_lock_once)
 		  "release 5 lock hasp:fence:{lock} hasp:queue:{lock} hasp:fence lock secret v "
 		  "worker-1 30050" },
 	};
-	struct hold_fixture *f = *state;
 	const struct verbs verbs = { .on_disconnect = DISCONNECT_RELEASE, .lease_ms = 30000 };
 	char job[200];
 
@@ -339,7 +320,6 @@ TEST(the_connection_s_end_releases_each_kind_of_lock_once)
 
 TEST(the_connection_s_end_releases_a_lock_with_forgotten_tickets_as_a_whole)
 {
-	struct hold_fixture *f = *state;
 	const struct verbs verbs = { .on_disconnect = DISCONNECT_RELEASE, .lease_ms = 30000 };
 
 	for (int shared = 0; shared < 2; shared++) {
@@ -373,7 +353,6 @@ TEST(the_connection_s_end_releases_a_lock_with_forgotten_tickets_as_a_whole)
 
 TEST(nothing_is_released_for_a_connection_that_is_cut_off)
 {
-	struct hold_fixture *f = *state;
 	struct rule releasing = rule_by_connection;
 
 	releasing.on_disconnect = DISCONNECT_RELEASE;
@@ -386,7 +365,6 @@ TEST(nothing_is_released_for_a_connection_that_is_cut_off)
 /* The client is gone, and would never release the lock. */
 TEST(a_lock_that_nobody_heard_of_is_released_with_the_connection)
 {
-	struct hold_fixture *f = *state;
 	struct pending_request *r = take(f, &rule_by_address);
 
 	lock_request_abandon(r->lock_request);
@@ -446,7 +424,6 @@ static void others_take(struct hold_fixture *f, struct hold_owner *other)
 
 TEST(what_is_answered_counts_as_refused_if_another_owner_was_in_the_way)
 {
-	struct hold_fixture *f = *state;
 	struct hold_owner other;
 
 	/* There is no lock to release or extend. */
@@ -503,8 +480,6 @@ static void assert_longest(struct hold_fixture *f, size_t most, size_t n, const 
 
 TEST(those_held_longest_come_first)
 {
-	struct hold_fixture *f = *state;
-
 	for (int db = 1; db <= 5; db++)
 		take_in(f, db, HOLD_NOW - 10 + db);
 	assert_longest(f, 9, 5, (int[]){ 1, 2, 3, 4, 5 });
@@ -514,8 +489,6 @@ TEST(those_held_longest_come_first)
 
 TEST(a_lock_whose_reply_was_late_is_in_its_place)
 {
-	struct hold_fixture *f = *state;
-
 	take_in(f, 2, HOLD_NOW - 8);
 	take_in(f, 4, HOLD_NOW - 6);
 	take_in(f, 3, HOLD_NOW - 7);
@@ -525,8 +498,6 @@ TEST(a_lock_whose_reply_was_late_is_in_its_place)
 
 TEST(a_lock_that_is_taken_again_keeps_its_place)
 {
-	struct hold_fixture *f = *state;
-
 	for (int db = 1; db <= 3; db++)
 		take_in(f, db, HOLD_NOW - 10 + db);
 	take_in(f, 1, HOLD_NOW);
@@ -537,8 +508,6 @@ TEST(a_lock_that_is_taken_again_keeps_its_place)
 
 TEST(one_that_was_released_is_not_among_them)
 {
-	struct hold_fixture *f = *state;
-
 	for (int db = 1; db <= 3; db++)
 		take_in(f, db, HOLD_NOW - 10 + db);
 	hold_free(hold_first(f->holds, 2, SLICE_LIT("lock")));

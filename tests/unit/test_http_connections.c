@@ -172,8 +172,6 @@ FIXTURE(set_up, tear_down);
 
 TEST(peer_that_sends_no_request_for_ten_seconds_is_closed)
 {
-	struct fixture *f = *state;
-
 	connect_peer(f);
 	fake_clock_advance_ms(250);
 	connect_peer(f);
@@ -187,7 +185,6 @@ TEST(peer_that_sends_no_request_for_ten_seconds_is_closed)
 
 TEST(peer_that_does_not_read_its_reply_for_thirty_seconds_is_closed)
 {
-	struct fixture *f = *state;
 	struct MHD_Connection *awaits_reply = connect_peer(f), *slow = connect_peer(f), *last;
 
 	http_connection_set_rank(f->connections, awaits_reply, PLACE_BUSY);

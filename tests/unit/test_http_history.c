@@ -86,7 +86,6 @@ static void assert_written(struct fixture *f, double now, const char *text)
 
 TEST(first_sample_has_nothing_to_compare_with)
 {
-	struct fixture *f = *state;
 	static const char empty[] = "{\"history\":{\"step_s\":2,\"age_s\":[],\"clients\":[],"
 				    "\"held\":[],\"waiting\":[],\"commands\":[],"
 				    "\"acquired\":[],\"refused\":[],\"waited\":[],"
@@ -99,8 +98,6 @@ TEST(first_sample_has_nothing_to_compare_with)
 
 TEST(numbers_of_the_moment_are_written_with_their_age)
 {
-	struct fixture *f = *state;
-
 	http_history_sample(f->history, START);
 	f->shared.clients = 7;
 	stats_change(f->lock, STAT_HELD, true);
@@ -120,8 +117,6 @@ TEST(numbers_of_the_moment_are_written_with_their_age)
 
 TEST(totals_are_written_as_rates_per_second)
 {
-	struct fixture *f = *state;
-
 	counts.commands[COMMAND_PASSED] = 1000;
 	metrics_count(&f->lock->n[STAT_ACQUIRED], 100);
 	http_history_sample(f->history, START);
@@ -149,7 +144,6 @@ TEST(all_that_was_refused_is_one_rate)
 {
 	static const enum stats_field refused[] = { STAT_REFUSED, STAT_WRITES_REFUSED,
 		                                    STAT_UPDATES_REFUSED, STAT_TIMED_OUT };
-	struct fixture *f = *state;
 
 	http_history_sample(f->history, START);
 	for (size_t i = 0; i < 4; i++)
@@ -160,8 +154,6 @@ TEST(all_that_was_refused_is_one_rate)
 
 TEST(mean_wait_is_that_of_the_waits_which_ended_in_between)
 {
-	struct fixture *f = *state;
-
 	stats_waited(f->lock, 100);
 	http_history_sample(f->history, START);
 	stats_waited(f->lock, 0.01);
@@ -182,7 +174,6 @@ static size_t count_of(const char *text, char c)
 
 TEST(last_five_minutes_are_kept_and_no_more)
 {
-	struct fixture *f = *state;
 	double now = START;
 	const char *clients;
 	char *end;
@@ -203,7 +194,6 @@ TEST(last_five_minutes_are_kept_and_no_more)
 
 TEST(sample_is_taken_when_the_history_starts)
 {
-	struct fixture *f = *state;
 	struct ev_loop *loop = ev_loop_new(EVFLAG_AUTO);
 
 	http_history_sample(f->history, 0);

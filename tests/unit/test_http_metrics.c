@@ -150,7 +150,6 @@ static size_t family_of(const char *line)
 TEST(each_sample_is_of_the_family_above_it)
 {
 	static const char type[] = "# TYPE ";
-	struct fixture *f = *state;
 	const char *family = "";
 	size_t n = 0, nsamples = 0;
 
@@ -174,8 +173,6 @@ TEST(each_sample_is_of_the_family_above_it)
 
 TEST(counters_of_a_section_are_added_up_over_the_workers)
 {
-	struct fixture *f = *state;
-
 	metrics_count(&section(f, STATS_LOCK, "carts")->n[STAT_ACQUIRED], 2);
 	metrics_count(&stats_section(f->shared.stats, STATS_LOCK, "carts", 1)->n[STAT_ACQUIRED],
 	              3);
@@ -197,7 +194,6 @@ TEST(each_counter_is_of_its_own_field)
 		[STAT_RELEASED_AT_DISCONNECT] = "released_at_disconnect",
 		[STAT_LOST] = "lost",
 	};
-	struct fixture *f = *state;
 	struct section_stats *carts = section(f, STATS_LOCK, "carts");
 
 	for (size_t i = 0; i < STATS; i++)
@@ -219,7 +215,6 @@ TEST(guards_have_families_of_their_own)
 		[STAT_TIMED_OUT] = "wait_timed_out",
 		[STAT_RELEASED_AT_DISCONNECT] = "released_at_disconnect",
 	};
-	struct fixture *f = *state;
 	struct section_stats *stock = section(f, STATS_GUARD, "stock");
 
 	for (size_t i = 0; i < STATS; i++)
@@ -232,8 +227,6 @@ TEST(guards_have_families_of_their_own)
 
 TEST(quorum_counts_only_what_it_can_refuse)
 {
-	struct fixture *f = *state;
-
 	section(f, STATS_QUORUM, "q");
 	section(f, STATS_VERBS, "LOCK");
 	assert_line(f, "hasp_lock_refused_total{rule=\"q\",kind=\"quorum\"} 0");
@@ -245,7 +238,6 @@ TEST(quorum_counts_only_what_it_can_refuse)
 
 TEST(numbers_of_the_moment_rise_and_fall)
 {
-	struct fixture *f = *state;
 	struct section_stats *carts = section(f, STATS_LOCK, "carts");
 	struct section_stats *stock = section(f, STATS_GUARD, "stock");
 
@@ -268,7 +260,6 @@ TEST(numbers_of_the_moment_rise_and_fall)
 
 TEST(waits_and_holds_are_histograms_of_their_own)
 {
-	struct fixture *f = *state;
 	struct section_stats *carts = section(f, STATS_LOCK, "carts");
 	struct section_stats *stock = section(f, STATS_GUARD, "stock");
 
@@ -305,7 +296,6 @@ TEST(commands_and_limits_are_counted_by_their_names)
 		[LIMIT_REQUEST] = "max_request",
 		[LIMIT_LINKS] = "links_max",
 	};
-	struct fixture *f = *state;
 
 	for (size_t i = 0; i < COMMAND_OUTCOMES; i++)
 		counts.commands[i] = 10 + i;
@@ -321,8 +311,6 @@ TEST(commands_and_limits_are_counted_by_their_names)
 
 TEST(process_tells_its_state_and_its_limits)
 {
-	struct fixture *f = *state;
-
 	f->shared.started_at = 1700000000;
 	config = (struct config){ .max_clients = 10, .memory_limit = 4096 };
 	counts.link_ends[LINK_UNREACHABLE] = 1;
@@ -362,8 +350,6 @@ TEST(observed_events_are_told_by_rule_and_kind)
 
 TEST(memory_of_the_workers_is_written_if_all_have_answered)
 {
-	struct fixture *f = *state;
-
 	gauges.memory[WORKER_MEMORY_CLIENTS] = 1000;
 	gauges.memory[WORKER_MEMORY_JOBS] = 2000;
 	assert_line(f, "hasp_memory_bytes{what=\"clients\"} 1000");
@@ -377,8 +363,6 @@ TEST(memory_of_the_workers_is_written_if_all_have_answered)
 
 TEST(servers_are_told_apart)
 {
-	struct fixture *f = *state;
-
 	f->nodes[0].state = WORKER_NODE_UP;
 	f->nodes[0].links[LINK_KIND_SHARED] = 4;
 	f->nodes[0].links[LINK_KIND_PRIVATE] = 5;
@@ -404,7 +388,6 @@ TEST(server_of_a_quorum_is_up_before_it_counts)
 	static const enum worker_node_state states[] = { WORKER_NODE_DOWN,
 		                                         WORKER_NODE_UNCOUNTED,
 		                                         WORKER_NODE_UP };
-	struct fixture *f = *state;
 
 	gauges.nnodes = 3;
 	for (size_t i = 0; i < 3; i++) {

@@ -180,8 +180,6 @@ static size_t count_of(const char *all, const char *text)
 
 TEST(process_tells_what_it_is_and_whether_it_is_ready)
 {
-	struct fixture *f = *state;
-
 	f->shared.clients = 7;
 	assert_has(f, UPSTREAM, "{\"version\":\"" PACKAGE_VERSION "\",\"uptime_s\":");
 	assert_has(f, UPSTREAM, "\"not_ready\":null,\"workers\":4,\"clients\":7,");
@@ -193,8 +191,6 @@ TEST(process_tells_what_it_is_and_whether_it_is_ready)
 
 TEST(upstream_is_told_by_its_kind_and_addresses)
 {
-	struct fixture *f = *state;
-
 	assert_has(f, UPSTREAM,
 	           "\"upstream\":{\"kind\":\"server\",\"master\":null,"
 	           "\"addresses\":[\"unix:/nowhere\"],\"trouble\":null,\"nodes\":[]}");
@@ -208,8 +204,6 @@ TEST(upstream_is_told_by_its_kind_and_addresses)
 
 TEST(servers_are_told_but_not_those_of_a_quorum)
 {
-	struct fixture *f = *state;
-
 	gauges.nnodes = 3;
 	f->nodes[0].state = WORKER_NODE_UP;
 	f->nodes[0].latency.n[0] = f->nodes[0].latency.n[3] = 1;
@@ -226,16 +220,12 @@ TEST(servers_are_told_but_not_those_of_a_quorum)
 
 TEST(no_more_than_fifty_servers_are_told)
 {
-	struct fixture *f = *state;
-
 	gauges.nnodes = NODES;
 	assert_int_equal(count_of(status_of(f, UPSTREAM), "\"there:1\""), 50);
 }
 
 TEST(discovery_is_null_where_it_is_off)
 {
-	struct fixture *f = *state;
-
 	assert_has(f, UPSTREAM, "\"discover\":null,");
 	assert_has(f, UPSTREAM "[discover]\n", "\"discover\":{\"played\":true},");
 }
@@ -247,8 +237,6 @@ TEST(discovery_is_null_where_it_is_off)
 
 TEST(section_is_told_with_its_settings)
 {
-	struct fixture *f = *state;
-
 	assert_has(f, UPSTREAM, "\"sections\":[],");
 	assert_has(f, UPSTREAM LOCK,
 	           "\"sections\":[{\"kind\":\"lock\",\"name\":\"carts\","
@@ -271,7 +259,6 @@ TEST(section_is_told_with_its_settings)
 
 TEST(section_is_told_with_its_own_totals)
 {
-	struct fixture *f = *state;
 	struct section_stats *lock = stats_section(f->shared.stats, STATS_LOCK, "carts", 0);
 	struct section_stats *guard = stats_section(f->shared.stats, STATS_GUARD, "carts", 0);
 	const char *all, *second;
@@ -307,8 +294,6 @@ TEST(section_is_told_with_its_own_totals)
 
 TEST(observed_section_has_its_own_events)
 {
-	struct fixture *f = *state;
-
 	assert_has(f, UPSTREAM GUARD, ",\"observed\":{\"lost_update\":3}}],");
 	assert_has(f, UPSTREAM LOCK "mode = observe\n",
 	           ",\"observed\":{\"lock_lost\":1,\"lock_outlived_lease\":2}}],");
@@ -333,7 +318,6 @@ static struct live_row row_of(const struct section_stats *section, const char *k
 
 TEST(lock_is_told_with_its_waiters)
 {
-	struct fixture *f = *state;
 	const struct section_stats *s = stats_section(f->shared.stats, STATS_LOCK, "carts", 0);
 
 	f->held[0] = row_of(s, "cart:1");
@@ -356,8 +340,6 @@ TEST(lock_is_told_with_its_waiters)
 
 TEST(lock_without_section_or_end_has_null_there)
 {
-	struct fixture *f = *state;
-
 	f->held[0] = row_of(NULL, "a");
 	f->held[0].until = INFINITY;
 	locks.n = 1;
@@ -367,8 +349,6 @@ TEST(lock_without_section_or_end_has_null_there)
 
 TEST(rows_of_some_workers_only_are_not_whole)
 {
-	struct fixture *f = *state;
-
 	locks.whole = false;
 	assert_has(f, UPSTREAM, "\"whole\":false,");
 	locks.whole = true;
@@ -378,8 +358,6 @@ TEST(rows_of_some_workers_only_are_not_whole)
 
 TEST(contended_key_is_told_by_its_head)
 {
-	struct fixture *f = *state;
-
 	contended = (struct contended_key){
 		.kind = STATS_GUARD,
 		.section = "stock",

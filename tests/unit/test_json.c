@@ -3,6 +3,8 @@
  * Tests of base/json.c: its output is always valid JSON.
  */
 
+#define TEST_FIXTURE struct buf *out
+
 #include <math.h>
 #include <string.h>
 

@@ -34,8 +34,6 @@ static void assert_fails(struct link_fixture *f, const char *reason)
 
 TEST_WITH(a_socket_that_is_missing_is_told, set_up, tear_down)
 {
-	struct link_fixture *f = *state;
-
 	strcat(f->at.env.address.host, "/no");
 	assert_fails(f, strerror(ENOTDIR));
 	free_link(f);
@@ -46,8 +44,6 @@ TEST_WITH(a_socket_that_is_missing_is_told, set_up, tear_down)
 
 TEST_WITH(a_path_too_long_for_a_socket_is_told, set_up, tear_down)
 {
-	struct link_fixture *f = *state;
-
 	memset(f->at.env.address.host, 'x', 200);
 	f->at.env.address.host[200] = '\0';
 	assert_fails(f, strerror(ENAMETOOLONG));
@@ -55,8 +51,6 @@ TEST_WITH(a_path_too_long_for_a_socket_is_told, set_up, tear_down)
 
 TEST_WITH(a_socket_without_a_listener_is_told, set_up, tear_down)
 {
-	struct link_fixture *f = *state;
-
 	close(f->at.listener);
 	f->at.listener = -1;
 	assert_fails(f, strerror(ECONNREFUSED));
@@ -65,7 +59,6 @@ TEST_WITH(a_socket_without_a_listener_is_told, set_up, tear_down)
 /* The address of a port that no process listens on: it was bound just now. */
 TEST_WITH(a_port_without_a_listener_is_told, set_up, tear_down)
 {
-	struct link_fixture *f = *state;
 	struct sockaddr_in sin = { .sin_family = AF_INET };
 	socklen_t len = sizeof(sin);
 	int fd = socket(AF_INET, SOCK_STREAM, 0);
@@ -83,7 +76,6 @@ TEST_WITH(a_port_without_a_listener_is_told, set_up, tear_down)
 /* Else a user that found the link full during its login would wait for ever. */
 TEST_WITH(a_link_that_was_full_while_it_logged_in_says_when_it_is_not, set_up, tear_down)
 {
-	struct link_fixture *f = *state;
 	const struct link_login login = { .proto = 3 };
 	char *block = calloc(1, STREAM_HIGH_WATER), got[64];
 
@@ -102,7 +94,6 @@ TEST_WITH(a_link_that_was_full_while_it_logged_in_says_when_it_is_not, set_up, t
 
 TEST_WITH(what_is_sent_before_the_connection_is_up_waits_for_it, set_up, tear_down)
 {
-	struct link_fixture *f = *state;
 	char got[32];
 
 	begin(f, NULL);
@@ -120,8 +111,6 @@ TEST_WITH(what_is_sent_before_the_connection_is_up_waits_for_it, set_up, tear_do
 
 TEST_WITH(a_link_can_be_closed_while_it_connects, set_up, tear_down)
 {
-	struct link_fixture *f = *state;
-
 	begin(f, NULL);
 	link_send(f->link, SLICE_LIT("PING\r\n"));
 	link_close(f->link);
@@ -134,7 +123,6 @@ TEST_WITH(a_link_can_be_closed_while_it_connects, set_up, tear_down)
 
 TEST(only_a_user_that_found_the_link_full_hears_that_it_is_not)
 {
-	struct link_fixture *f = *state;
 	char got[8];
 
 	f->ndrained = 0;
@@ -150,7 +138,6 @@ TEST(only_a_user_that_found_the_link_full_hears_that_it_is_not)
 
 TEST(what_the_server_does_not_read_waits)
 {
-	struct link_fixture *f = *state;
 	const size_t total = 4 * 1024 * 1024;
 	char *block = calloc(1, total);
 	size_t got = 0;
@@ -177,7 +164,6 @@ TEST(what_the_server_does_not_read_waits)
 
 TEST(shutting_down_ends_what_is_sent_and_not_what_is_read)
 {
-	struct link_fixture *f = *state;
 	char got[16];
 
 	expect(f, LINK_NOTIFY, "a");
@@ -203,7 +189,6 @@ static size_t count_server_reads(struct link_fixture *f)
 
 TEST(what_is_queued_leaves_at_the_turns_end)
 {
-	struct link_fixture *f = *state;
 	char bytes[4096] = "";
 
 	link_queue(f->link, slice_of(bytes, sizeof(bytes)));
@@ -214,7 +199,6 @@ TEST(what_is_queued_leaves_at_the_turns_end)
 
 TEST(a_few_calls_do_not_wait_for_the_turns_end)
 {
-	struct link_fixture *f = *state;
 	char call[256] = "";
 
 	for (int i = 0; i < 15; i++)
@@ -232,8 +216,6 @@ TEST(a_few_calls_do_not_wait_for_the_turns_end)
 
 TEST(a_paused_link_reads_nothing)
 {
-	struct link_fixture *f = *state;
-
 	expect(f, LINK_NOTIFY, "a");
 	link_pause(f->link);
 	SERVER_SENDS(f, "+1\r\n");
@@ -245,8 +227,6 @@ TEST(a_paused_link_reads_nothing)
 
 TEST_WITH(a_link_can_be_paused_before_it_is_up, set_up, tear_down)
 {
-	struct link_fixture *f = *state;
-
 	begin(f, NULL);
 	link_pause(f->link);
 	accept_link(f);
@@ -263,8 +243,6 @@ TEST_WITH(a_link_can_be_paused_before_it_is_up, set_up, tear_down)
 
 TEST(a_server_that_hangs_up_takes_the_link_down)
 {
-	struct link_fixture *f = *state;
-
 	expect(f, LINK_NOTIFY, "a");
 	expect(f, LINK_NOTIFY, "b");
 	server_sends_and_hangs_up(f, SLICE_LIT("+1\r\n$5\r\nab"));
@@ -276,8 +254,6 @@ TEST(a_server_that_hangs_up_takes_the_link_down)
 /* The owner can send an error instead of the missing reply. */
 TEST(a_link_that_goes_down_between_two_replies_has_cut_none)
 {
-	struct link_fixture *f = *state;
-
 	expect(f, LINK_NOTIFY, "a");
 	expect(f, LINK_NOTIFY, "b");
 	server_sends_and_hangs_up(f, SLICE_LIT("+1\r\n"));
@@ -288,7 +264,6 @@ TEST(a_link_that_goes_down_between_two_replies_has_cut_none)
 
 TEST_WITH(what_is_not_forwarded_is_not_cut, set_up, tear_down)
 {
-	struct link_fixture *f = *state;
 	static const struct {
 		unsigned flags;
 		const char *begun;
@@ -311,8 +286,6 @@ TEST_WITH(what_is_not_forwarded_is_not_cut, set_up, tear_down)
 /* The owner must not take part of the error for the whole. */
 TEST(an_error_held_back_goes_down_with_the_link)
 {
-	struct link_fixture *f = *state;
-
 	expect(f, LINK_NOTIFY | LINK_INTERCEPT, "a");
 	server_sends_and_hangs_up(f, SLICE_LIT("-ERR"));
 	assert_int_equal(f->ndown, 1);
@@ -321,7 +294,6 @@ TEST(an_error_held_back_goes_down_with_the_link)
 
 TEST(a_connection_that_is_reset_says_so)
 {
-	struct link_fixture *f = *state;
 	char block[65536] = { 0 };
 
 	log_fixture_open();
@@ -338,8 +310,6 @@ TEST(a_connection_that_is_reset_says_so)
 
 TEST(garbage_takes_the_link_down_behind_the_last_good_reply)
 {
-	struct link_fixture *f = *state;
-
 	expect(f, LINK_NOTIFY, "a");
 	expect(f, LINK_NOTIFY, "b");
 	SERVER_SENDS(f, "+1\r\n*2\r\n+x\r\nHTTP/1.1 400 Bad Request\r\n");
@@ -351,8 +321,6 @@ TEST(garbage_takes_the_link_down_behind_the_last_good_reply)
 
 TEST(a_link_that_is_closed_tells_nothing_more)
 {
-	struct link_fixture *f = *state;
-
 	expect(f, LINK_NOTIFY, "a");
 	expect(f, LINK_NOTIFY, "b");
 	SERVER_SENDS(f, "+1");
@@ -367,8 +335,6 @@ TEST(a_link_that_is_closed_tells_nothing_more)
 
 TEST(a_link_can_be_closed_inside_its_callback)
 {
-	struct link_fixture *f = *state;
-
 	f->closes_on_reply = true;
 	f->takes_frames = true;
 	expect(f, LINK_NOTIFY, "a");

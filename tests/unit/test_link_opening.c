@@ -58,8 +58,6 @@ static void until_down(struct link_fixture *f)
 
 TEST(a_server_that_comes_in_time_is_found)
 {
-	struct link_fixture *f = *state;
-
 	f->at.env.failover_wait = LONG;
 	lead_nowhere(f);
 	begin(f, NULL);
@@ -73,8 +71,6 @@ TEST(a_server_that_comes_in_time_is_found)
 
 TEST(one_that_does_not_is_given_up_with_the_last_reason)
 {
-	struct link_fixture *f = *state;
-
 	f->at.env.failover_wait = SHORT;
 	lead_nowhere(f);
 	begin(f, NULL);
@@ -85,8 +81,6 @@ TEST(one_that_does_not_is_given_up_with_the_last_reason)
 
 TEST(without_time_the_first_failure_ends_it)
 {
-	struct link_fixture *f = *state;
-
 	lead_nowhere(f);
 	begin(f, NULL);
 	until_down(f);
@@ -95,8 +89,6 @@ TEST(without_time_the_first_failure_ends_it)
 
 TEST(a_login_that_was_cut_off_is_sent_again_whole)
 {
-	struct link_fixture *f = *state;
-
 	f->at.env.failover_wait = LONG;
 	begin(f, &login);
 	accept_when_dialled(f);
@@ -113,8 +105,6 @@ TEST(a_login_that_was_cut_off_is_sent_again_whole)
 
 TEST(a_login_that_is_refused_is_not)
 {
-	struct link_fixture *f = *state;
-
 	f->at.env.failover_wait = LONG;
 	begin(f, &login);
 	accept_when_dialled(f);
@@ -124,8 +114,6 @@ TEST(a_login_that_is_refused_is_not)
 
 TEST(a_login_that_is_not_answered_is_given_up)
 {
-	struct link_fixture *f = *state;
-
 	f->at.env.failover_wait = SHORT;
 	begin(f, &login);
 	accept_when_dialled(f);
@@ -136,8 +124,6 @@ TEST(a_login_that_is_not_answered_is_given_up)
 
 TEST(once_it_is_there_it_tries_no_more)
 {
-	struct link_fixture *f = *state;
-
 	f->at.env.failover_wait = LONG;
 	begin(f, &login);
 	accept_when_dialled(f);
@@ -151,7 +137,6 @@ TEST(whoever_hears_waits_for_an_answer_and_no_more)
 {
 	static const struct link_login await_first_reply = { .proto = 2,
 		                                             .await_first_reply = true };
-	struct link_fixture *f = *state;
 
 	begin(f, &await_first_reply);
 	accept_when_dialled(f);
@@ -164,8 +149,6 @@ TEST(whoever_hears_waits_for_an_answer_and_no_more)
 
 TEST(without_a_server_it_waits_for_one)
 {
-	struct link_fixture *f = *state;
-
 	f->at.env.failover_wait = LONG;
 	be_absent(f, "nobody knows");
 	begin(f, &login);
@@ -179,8 +162,6 @@ TEST(without_a_server_it_waits_for_one)
 
 TEST(if_none_comes_it_tells_why_there_is_none)
 {
-	struct link_fixture *f = *state;
-
 	f->at.env.failover_wait = SHORT;
 	be_absent(f, "nobody knows");
 	begin(f, NULL);
@@ -192,8 +173,6 @@ TEST(if_none_comes_it_tells_why_there_is_none)
 
 TEST(hasp_s_own_do_not_wait)
 {
-	struct link_fixture *f = *state;
-
 	f->at.env.failover_wait = LONG;
 	be_absent(f, "nobody knows");
 	begin(f, NULL);
@@ -210,8 +189,6 @@ TEST(hasp_s_own_do_not_wait)
 
 TEST(one_that_connects_goes_to_the_new_address)
 {
-	struct link_fixture *f = *state;
-
 	f->at.env.failover_wait = LONG;
 	lead_nowhere(f);
 	begin(f, NULL);
@@ -223,8 +200,6 @@ TEST(one_that_connects_goes_to_the_new_address)
 
 TEST(one_that_logs_in_goes_there_too)
 {
-	struct link_fixture *f = *state;
-
 	f->at.env.failover_wait = LONG;
 	begin(f, &login);
 	accept_when_dialled(f);
@@ -238,8 +213,6 @@ TEST(one_that_logs_in_goes_there_too)
 
 TEST_CONNECTED(one_that_is_there_ends_if_it_must)
 {
-	struct link_fixture *f = *state;
-
 	expect(f, LINK_PASS, "1");
 	links_follow(&f->at.env, "another one");
 	assert_down(f, LINK_BROKEN);
@@ -249,8 +222,6 @@ TEST_CONNECTED(one_that_is_there_ends_if_it_must)
 
 TEST_CONNECTED(else_it_is_outdated_and_goes_on)
 {
-	struct link_fixture *f = *state;
-
 	expect(f, LINK_NOTIFY, "1");
 	links_follow(&f->at.env, NULL);
 	assert_true(f->user.outdated);
@@ -269,7 +240,6 @@ TEST_CONNECTED(a_replica_s_refusal_is_an_alarm_however_it_comes)
 {
 	static const char refusal[] =
 		"-READONLY You can't write against a read only replica.\r\n";
-	struct link_fixture *f = *state;
 	unsigned alarms[2] = { 0 }, n = 0;
 
 	f->at.env.on_alarm = count_alarm;
@@ -289,7 +259,6 @@ TEST_CONNECTED(what_only_looks_like_one_is_none)
 		"-READONLYX\r\n",        "-READ\r\n",           "+READONLY x\r\n",
 		"$10\r\n-READONLY \r\n", "-ERR -READONLY \r\n", "*1\r\n$10\r\n-READONLY \r\n"
 	};
-	struct link_fixture *f = *state;
 	unsigned alarms[2] = { 0 };
 
 	f->at.env.on_alarm = count_alarm;
@@ -304,7 +273,6 @@ TEST_CONNECTED(what_only_looks_like_one_is_none)
 
 TEST_CONNECTED(a_link_that_ends_is_an_alarm)
 {
-	struct link_fixture *f = *state;
 	unsigned alarms[2] = { 0 };
 
 	f->at.env.on_alarm = count_alarm;

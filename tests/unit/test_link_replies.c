@@ -21,16 +21,12 @@ static void expect_passed(struct link_fixture *f)
 
 TEST(replies_are_forwarded_as_they_are)
 {
-	struct link_fixture *f = *state;
-
 	SEES(f, expect_passed, "+OK\r\n-ERR no\r\n*2\r\n$1\r\na\r\n$-1\r\n",
 	     "+OK\r\n-ERR no\r\n*2\r\n$1\r\na\r\n$-1\r\n", "");
 }
 
 TEST_CONNECTED(a_reply_is_forwarded_before_it_is_whole)
 {
-	struct link_fixture *f = *state;
-
 	expect(f, LINK_NOTIFY, "a");
 	SERVER_SENDS(f, "$1000\r\nabc");
 	assert_seen(f, "$1000\r\nabc", "");
@@ -49,8 +45,6 @@ static void expect_a_transaction(struct link_fixture *f)
 
 TEST_CONNECTED(a_reply_that_calls_back_first_leaves_with_the_next)
 {
-	struct link_fixture *f = *state;
-
 	SEES(f, expect_a_transaction, TRANSACTION, TRANSACTION,
 	     "reply multi +\nasked refused -ERR no\r\n\nreply exec -\n");
 	expect(f, LINK_NOTIFY | LINK_NOTIFY_FIRST, "multi");
@@ -73,8 +67,6 @@ static void expect_a_mix(struct link_fixture *f)
 
 TEST(each_reply_is_told_to_whom_it_answers)
 {
-	struct link_fixture *f = *state;
-
 	SEES(f, expect_a_mix, "+1\r\n:2\r\n-3\r\n$1\r\n4\r\n*1\r\n:5\r\n_\r\n",
 	     "+1\r\n:2\r\n-3\r\n$1\r\n4\r\n*1\r\n:5\r\n_\r\n",
 	     "reply a -\nreply b $\nreply c _\n");
@@ -82,8 +74,6 @@ TEST(each_reply_is_told_to_whom_it_answers)
 
 TEST_CONNECTED(requests_in_flight_are_counted)
 {
-	struct link_fixture *f = *state;
-
 	assert_int_equal(f->user.inflight, 0);
 	assert_null(link_head(&f->user));
 	expect_a_mix(f);
@@ -100,7 +90,6 @@ TEST_CONNECTED(requests_in_flight_are_counted)
 /* The ring of runs wraps and grows while it is in use, and shrinks when it is empty. */
 TEST_CONNECTED(the_order_holds_for_any_depth_of_pipeline)
 {
-	struct link_fixture *f = *state;
 	char tags[500][8];
 	struct buf expected = BUF_INIT;
 	size_t sent = 0, answered = 0;
@@ -134,8 +123,6 @@ static void expect_kept(struct link_fixture *f)
 
 TEST(a_reply_to_be_kept_is_collected_and_forwarded)
 {
-	struct link_fixture *f = *state;
-
 	SEES(f, expect_kept, "+1\r\n*2\r\n:1\r\n$2\r\nab\r\n+3\r\n-4\r\n",
 	     "+1\r\n*2\r\n:1\r\n$2\r\nab\r\n+3\r\n-4\r\n",
 	     "reply k * *2\r\n:1\r\n$2\r\nab\r\n\nreply t +\nreply l - -4\r\n\n");
@@ -152,8 +139,6 @@ static void expect_quiet(struct link_fixture *f)
 
 TEST(a_quiet_reply_is_not_forwarded)
 {
-	struct link_fixture *f = *state;
-
 	SEES(f, expect_quiet, "+1\r\n$3\r\n222\r\n-3\r\n*1\r\n:4\r\n+5\r\n",
 	     "+1\r\n*1\r\n:4\r\n", "reply a -\nreply b + +5\r\n\n");
 }
@@ -167,8 +152,6 @@ static void expect_soon(struct link_fixture *f)
 /* A reply is reported when it is complete; its bytes are forwarded as they arrive. */
 TEST_CONNECTED(an_answer_is_told_of_before_it_is_forwarded)
 {
-	struct link_fixture *f = *state;
-
 	expect_soon(f);
 	SERVER_SENDS(f, "+1\r\n:2\r\n");
 	assert_buf(&f->bytes, "+1\r\n:2\r\n");
@@ -177,7 +160,6 @@ TEST_CONNECTED(an_answer_is_told_of_before_it_is_forwarded)
 
 TEST(a_reply_too_long_to_be_kept_is_forwarded_all_the_same)
 {
-	struct link_fixture *f = *state;
 	size_t left = LINK_CAPTURE_MAX + 1, total;
 	char block[32768], header[32];
 
@@ -210,8 +192,6 @@ static void expect_asked(struct link_fixture *f)
 
 TEST(an_error_is_forwarded_when_the_owner_says_so)
 {
-	struct link_fixture *f = *state;
-
 	SEES(f, expect_asked, "-1\r\n-ERR 2\r\n:3\r\n-4\r\n", "-1\r\n-ERR 2\r\n:3\r\n-4\r\n",
 	     "asked a -ERR 2\r\n\nreply a -\nreply b :\n");
 }
@@ -224,16 +204,12 @@ static void expect_dropped(struct link_fixture *f)
 
 TEST(an_error_that_the_owner_drops_is_as_if_it_never_came)
 {
-	struct link_fixture *f = *state;
-
 	SEES(f, expect_dropped, "-1\r\n-NOSCRIPT 2\r\n:3\r\n-4\r\n", "-1\r\n:3\r\n-4\r\n",
 	     "asked a -NOSCRIPT 2\r\n\nreply b :\n");
 }
 
 TEST_CONNECTED(an_error_is_held_until_it_is_whole)
 {
-	struct link_fixture *f = *state;
-
 	expect(f, LINK_NOTIFY | LINK_INTERCEPT, "a");
 	SERVER_SENDS(f, "-ERR a long");
 	assert_seen(f, "", "");
@@ -243,7 +219,6 @@ TEST_CONNECTED(an_error_is_held_until_it_is_whole)
 
 TEST_CONNECTED(an_intercepted_error_that_is_too_long_to_keep_ends_the_link)
 {
-	struct link_fixture *f = *state;
 	char block[32768];
 
 	memset(block, 'x', sizeof(block));
@@ -259,8 +234,6 @@ TEST_CONNECTED(an_intercepted_error_that_is_too_long_to_keep_ends_the_link)
 
 TEST_CONNECTED(what_is_no_error_is_not_held)
 {
-	struct link_fixture *f = *state;
-
 	expect(f, LINK_NOTIFY | LINK_INTERCEPT, "a");
 	SERVER_SENDS(f, "$9\r\nab");
 	assert_seen(f, "$9\r\nab", "");
@@ -280,8 +253,6 @@ static void expect_status_asked(struct link_fixture *f)
 
 TEST(a_status_that_is_asked_about_is_forwarded_when_the_owner_says_so)
 {
-	struct link_fixture *f = *state;
-
 	SEES(f, expect_status_asked, STATUSES, STATUSES,
 	     "asked a +QUEUED 2\r\n\nreply a +\nasked b -ERR 3\r\n\nreply b -\n"
 	     "reply c :\nreply d +\n");
@@ -300,8 +271,6 @@ static void expect_late(struct link_fixture *f)
 
 TEST(any_reply_that_comes_late_is_asked_about)
 {
-	struct link_fixture *f = *state;
-
 	SEES(f, expect_late, ANSWERS, ANSWERS,
 	     "asked a :1\r\n\nreply a :\nasked b $-1\r\n\nreply b $\n"
 	     "asked c $2\r\nab\r\n\nreply c $\nasked d *1\r\n+c\r\n\nreply d *\n");
@@ -316,8 +285,6 @@ static void expect_late_dropped(struct link_fixture *f)
 
 TEST(a_late_reply_that_the_owner_drops_is_as_if_it_never_came)
 {
-	struct link_fixture *f = *state;
-
 	SEES(f, expect_late_dropped, ANSWERS "+e\r\n", "+e\r\n",
 	     "asked a :1\r\n\nasked b $-1\r\n\nasked c $2\r\nab\r\n\n"
 	     "asked d *1\r\n+c\r\n\n");
@@ -325,8 +292,6 @@ TEST(a_late_reply_that_the_owner_drops_is_as_if_it_never_came)
 
 TEST_CONNECTED(a_reply_in_time_is_not_asked_about_unless_its_line_may_end_late)
 {
-	struct link_fixture *f = *state;
-
 	expect(f, LINK_NOTIFY | LINK_INTERCEPT_LATE, "a");
 	expect(f, LINK_NOTIFY | LINK_INTERCEPT_LATE, "b");
 	SERVER_SENDS(f, ":1\r\n:2");
@@ -343,8 +308,6 @@ static void expect_status_dropped(struct link_fixture *f)
 
 TEST(a_status_that_the_owner_drops_is_as_if_it_never_came)
 {
-	struct link_fixture *f = *state;
-
 	SEES(f, expect_status_dropped, STATUSES, "+1\r\n:4\r\n+5\r\n",
 	     "asked a +QUEUED 2\r\n\nasked b -ERR 3\r\n\nreply c :\nreply d +\n");
 }
@@ -361,8 +324,6 @@ static void expect_with_pushes(struct link_fixture *f)
 
 TEST(a_push_is_forwarded_and_answers_nothing)
 {
-	struct link_fixture *f = *state;
-
 	SEES(f, expect_with_pushes,
 	     ">1\r\n+p\r\n+1\r\n>1\r\n+q\r\n-2\r\n>1\r\n+r\r\n:3\r\n>1\r\n+s\r\n",
 	     ">1\r\n+p\r\n+1\r\n>1\r\n+q\r\n>1\r\n+r\r\n:3\r\n>1\r\n+s\r\n",
@@ -379,8 +340,6 @@ static void expect_watched(struct link_fixture *f)
 
 TEST(a_published_message_answers_nothing_while_watched)
 {
-	struct link_fixture *f = *state;
-
 	SEES(f, expect_watched,
 	     "*1\r\n$7\r\nmessage\r\n*0\r\n*1\r\n$7\r\nmessage\r\n*1\r\n$1\r\nx\r\n",
 	     "*1\r\n$7\r\nmessage\r\n*0\r\n*1\r\n$7\r\nmessage\r\n*1\r\n$1\r\nx\r\n",
@@ -389,8 +348,6 @@ TEST(a_published_message_answers_nothing_while_watched)
 
 TEST_CONNECTED(nothing_but_pushes_is_asked_about_while_not_watched)
 {
-	struct link_fixture *f = *state;
-
 	f->takes_frames = true;
 	link_watch(f->link, true);
 	link_watch(f->link, false);
@@ -402,8 +359,6 @@ TEST_CONNECTED(nothing_but_pushes_is_asked_about_while_not_watched)
 /* An acknowledgement may be the last thing that a request waits for. */
 TEST_CONNECTED(the_oldest_request_can_be_taken_off)
 {
-	struct link_fixture *f = *state;
-
 	expect(f, LINK_NOTIFY, "a");
 	expect(f, LINK_NOTIFY, "b");
 	link_drop_head(f->link);
@@ -416,8 +371,6 @@ TEST_CONNECTED(the_oldest_request_can_be_taken_off)
 
 TEST_CONNECTED(an_opaque_link_forwards_what_it_does_not_understand)
 {
-	struct link_fixture *f = *state;
-
 	expect(f, LINK_NOTIFY, "a");
 	expect(f, LINK_DISCARD, NULL);
 	link_make_opaque(f->link);
@@ -439,8 +392,6 @@ static void touch_and_turn(struct link_fixture *f)
 /* The owner must not see the answer to a request that it did not send. */
 TEST(a_link_turns_opaque_behind_its_own_requests)
 {
-	struct link_fixture *f = *state;
-
 	SEES(f, touch_and_turn, "+PONG\r\n+OK\r\nno RESP\r\n", "+OK\r\nno RESP\r\n", "");
 }
 
@@ -454,8 +405,6 @@ static void hush_and_turn(struct link_fixture *f)
 
 TEST(a_link_turns_opaque_behind_what_nobody_is_to_see)
 {
-	struct link_fixture *f = *state;
-
 	SEES(f, hush_and_turn, ":0\r\n:1\r\n+OK\r\nno RESP\r\n", "+OK\r\nno RESP\r\n", "");
 	assert_int_equal(f->user.inflight, 0);
 }
@@ -470,8 +419,6 @@ static void expect_the_turn(struct link_fixture *f)
 
 TEST(a_link_can_turn_opaque_inside_its_callback)
 {
-	struct link_fixture *f = *state;
-
 	SEES(f, expect_the_turn, "+1\r\n+2\r\nno RESP\r\n", "+1\r\n+2\r\nno RESP\r\n",
 	     "reply a +\n");
 }
@@ -484,8 +431,6 @@ static void expect_a_stream(struct link_fixture *f)
 
 TEST(a_stream_begins_where_the_server_begins_it)
 {
-	struct link_fixture *f = *state;
-
 	SEES(f, expect_a_stream, "+1\r\n+FULLRESYNC a 1\r\n$3\r\n-no",
 	     "+1\r\n+FULLRESYNC a 1\r\n$3\r\n-no", "stream a\n");
 	SEES(f, expect_a_stream, "+1\r\n\n\n$3\r\nRDB*", "+1\r\n\n\n$3\r\nRDB*", "stream a\n");
@@ -494,8 +439,6 @@ TEST(a_stream_begins_where_the_server_begins_it)
 
 TEST(a_stream_that_is_refused_does_not_begin)
 {
-	struct link_fixture *f = *state;
-
 	SEES(f, expect_a_stream, "+1\r\n-NOPERM +x\r\n", "+1\r\n-NOPERM +x\r\n", "reply a -\n");
 	expect(f, LINK_NOTIFY, "b");
 	SERVER_SENDS(f, "+2\r\n");

@@ -18,7 +18,6 @@ TEST(each_user_gets_the_replies_to_its_own_requests)
 {
 	static const char stream[] =
 		"+a1\r\n$2\r\nb1\r\n+c1\r\n+c2\r\n*1\r\n:1\r\n-ERR b3\r\n+a3\r\n";
-	struct link_fixture *f = *state;
 
 	AT_EVERY_SPLIT(stream, cut)
 	{
@@ -42,7 +41,6 @@ TEST(each_user_gets_the_replies_to_its_own_requests)
 
 TEST(link_counts_by_whose_it_is)
 {
-	struct link_fixture *f = *state;
 	const size_t *n = f->at.env.nopen;
 	struct link *own;
 
@@ -63,7 +61,6 @@ TEST(link_counts_by_whose_it_is)
 
 TEST(user_claims_a_link_on_which_no_other_awaits_a_reply)
 {
-	struct link_fixture *f = *state;
 	struct link_user *u = &f->guest[0].user;
 
 	invite(f, NULL);
@@ -91,7 +88,6 @@ TEST(user_claims_a_link_on_which_no_other_awaits_a_reply)
 TEST(reply_that_is_hushed_is_swallowed)
 {
 	static const char stream[] = "*2\r\n$2\r\na2\r\n+x\r\n+b1\r\n:3\r\n";
-	struct link_fixture *f = *state;
 
 	AT_EVERY_SPLIT(stream, cut)
 	{
@@ -112,7 +108,6 @@ TEST(reply_that_is_hushed_is_swallowed)
 TEST(replies_to_a_user_that_has_left_are_swallowed)
 {
 	static const char stream[] = "+a1\r\n+b1\r\n$2\r\nb2\r\n-ERR b3\r\n+c1\r\n+a2\r\n";
-	struct link_fixture *f = *state;
 
 	AT_EVERY_SPLIT(stream, cut)
 	{
@@ -135,8 +130,6 @@ TEST(replies_to_a_user_that_has_left_are_swallowed)
 
 TEST(replies_to_plain_requests_of_a_user_that_has_left_are_swallowed)
 {
-	struct link_fixture *f = *state;
-
 	invite(f, NULL);
 	link_expect_plain(&f->guest[1].user, 1);
 	ask(f, 0, LINK_PASS, NULL);
@@ -152,7 +145,6 @@ TEST(replies_to_plain_requests_of_a_user_that_has_left_are_swallowed)
  * back. */
 TEST(who_leaves_takes_all_of_its_own_and_no_other_s)
 {
-	struct link_fixture *f = *state;
 	struct buf expected = BUF_INIT;
 
 	for (size_t answered = 0; answered < 2 * 50; answered += 7) {
@@ -183,7 +175,6 @@ TEST(who_leaves_takes_all_of_its_own_and_no_other_s)
 TEST(who_leaves_in_the_middle_of_a_reply_hears_no_more_of_it)
 {
 	static const char reply[] = "*2\r\n$5\r\nhello\r\n$5\r\nworld\r\n";
-	struct link_fixture *f = *state;
 
 	for (size_t cut = 1; cut < sizeof(reply) - 1; cut++) {
 		invite(f, NULL);
@@ -203,8 +194,6 @@ TEST(who_leaves_in_the_middle_of_a_reply_hears_no_more_of_it)
 
 TEST_SHARED(a_user_can_leave_in_its_callback)
 {
-	struct link_fixture *f = *state;
-
 	f->guest[0].leaves_on = "a1";
 	ask(f, 0, LINK_NOTIFY, "a1");
 	ask(f, 0, LINK_PASS, NULL);
@@ -216,8 +205,6 @@ TEST_SHARED(a_user_can_leave_in_its_callback)
 
 TEST_SHARED(who_comes_back_does_not_get_the_replies_of_before)
 {
-	struct link_fixture *f = *state;
-
 	ask(f, 0, LINK_PASS, NULL);
 	link_leave(&f->guest[0].user);
 	link_join(f->link, &f->guest[0].user);
@@ -229,8 +216,6 @@ TEST_SHARED(who_comes_back_does_not_get_the_replies_of_before)
 
 TEST_SHARED(pushes_on_a_shared_link_are_nobodys)
 {
-	struct link_fixture *f = *state;
-
 	ask(f, 0, LINK_PASS, NULL);
 	ask(f, 1, LINK_PASS, NULL);
 	SERVER_SENDS(f, ">1\r\n+p\r\n+a1\r\n>1\r\n+q\r\n+b1\r\n");
@@ -241,7 +226,6 @@ TEST_SHARED(pushes_on_a_shared_link_are_nobodys)
 TEST(who_waits_for_idle_is_told_behind_its_last_byte)
 {
 	static const char stream[] = "+a1\r\n+b1\r\n+a2\r\n+b2\r\n";
-	struct link_fixture *f = *state;
 
 	AT_EVERY_SPLIT(stream, cut)
 	{
@@ -263,7 +247,6 @@ TEST(who_waits_for_idle_is_told_behind_its_last_byte)
 
 TEST_SHARED(a_user_that_comes_back_does_not_wait_for_idle_any_more)
 {
-	struct link_fixture *f = *state;
 	struct link_user *user = &f->guest[0].user;
 
 	ask(f, 0, LINK_PASS, NULL);
@@ -277,8 +260,6 @@ TEST_SHARED(a_user_that_comes_back_does_not_wait_for_idle_any_more)
 
 TEST_SHARED(a_link_that_breaks_tells_each_user_what_it_had_in_flight)
 {
-	struct link_fixture *f = *state;
-
 	ask(f, 0, LINK_PASS, NULL);
 	ask(f, 0, LINK_PASS, NULL);
 	ask(f, 1, LINK_NOTIFY, "b1");
@@ -297,7 +278,6 @@ TEST_SHARED(a_link_that_breaks_tells_each_user_what_it_had_in_flight)
 
 TEST_SHARED(a_user_can_close_a_link_that_is_not_full_any_more)
 {
-	struct link_fixture *f = *state;
 	const size_t total = 4 * 1024 * 1024;
 	char *block = calloc(1, total);
 
@@ -335,8 +315,6 @@ static const struct link_login alice = {
 
 TEST(nothing_is_sent_before_the_login_is_accepted)
 {
-	struct link_fixture *f = *state;
-
 	invite(f, &alice);
 	link_queue(f->link, SLICE_LIT("GET a\r\n"));
 	ask(f, 0, LINK_PASS, NULL);
@@ -357,8 +335,6 @@ TEST(nothing_is_sent_before_the_login_is_accepted)
 
 TEST(a_login_that_is_refused_is_told_and_nothing_is_sent)
 {
-	struct link_fixture *f = *state;
-
 	for (int accepted = 0; accepted < 3; accepted += 2) {
 		invite(f, &alice);
 		link_send(f->link, SLICE_LIT("FLUSHALL\r\n"));
@@ -391,8 +367,6 @@ static void assert_harmless(struct link_fixture *f, struct link_login login, con
 
 TEST(errors_that_leave_the_link_as_it_should_be_do_not_matter)
 {
-	struct link_fixture *f = *state;
-
 	assert_harmless(f, (struct link_login){ .proto = 2, .password = "gone" },
 	                "-ERR AUTH <password> called without any password configured for the "
 	                "default user. Are you sure your configuration is correct?\r\n");
@@ -404,8 +378,6 @@ TEST(errors_that_leave_the_link_as_it_should_be_do_not_matter)
 
 TEST(a_link_that_proves_is_refused_without_a_login)
 {
-	struct link_fixture *f = *state;
-
 	invite(f, &(struct link_login){ .proto = 2, .probe_noauth = true });
 	SERVER_SENDS(f, "-NOAUTH Authentication required.\r\n");
 	assert_int_equal(f->guest[0].end, LINK_REFUSED);
@@ -413,8 +385,6 @@ TEST(a_link_that_proves_is_refused_without_a_login)
 
 TEST(who_leaves_before_the_login_is_accepted_hears_nothing)
 {
-	struct link_fixture *f = *state;
-
 	invite(f, &alice);
 	link_send(f->link, SLICE_LIT("GET a\r\nGET b\r\n"));
 	ask(f, 0, LINK_PASS, NULL);
@@ -451,7 +421,6 @@ TEST(each_login_is_said_as_redis_knows_it)
 		{ { .proto = 2, .db = 15, .probe_noauth = true },
 		  "*2\r\n$6\r\nSELECT\r\n$2\r\n15\r\n" },
 	};
-	struct link_fixture *f = *state;
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
 		invite(f, &cases[i].login);
@@ -461,7 +430,6 @@ TEST(each_login_is_said_as_redis_knows_it)
 
 TEST(a_half_close_waits_for_what_the_login_holds_back)
 {
-	struct link_fixture *f = *state;
 	char got[16];
 
 	invite(f, &alice);

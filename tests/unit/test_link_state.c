@@ -176,8 +176,6 @@ TEST_WITH(only_listed_transitions_are_allowed, NULL, NULL)
 
 TEST(without_a_login_it_is_open_at_once)
 {
-	struct fixture *f = *state;
-
 	begin(f, NULL);
 	assert_state(f, LINK_OPEN);
 }
@@ -185,7 +183,6 @@ TEST(without_a_login_it_is_open_at_once)
 TEST(a_login_that_needs_no_command_is_none)
 {
 	static const struct link_login nothing = { .proto = 2 };
-	struct fixture *f = *state;
 
 	begin(f, &nothing);
 	assert_state(f, LINK_OPEN);
@@ -193,8 +190,6 @@ TEST(a_login_that_needs_no_command_is_none)
 
 TEST(it_opens_when_every_command_of_its_login_is_accepted)
 {
-	struct fixture *f = *state;
-
 	begin_connected(f, &two_commands);
 	assert_state(f, LINK_LOGGING_IN);
 	played_server_send(&f->server, "+OK\r\n");
@@ -205,8 +200,6 @@ TEST(it_opens_when_every_command_of_its_login_is_accepted)
 
 TEST(a_login_that_is_refused_closes_it)
 {
-	struct fixture *f = *state;
-
 	begin_connected(f, &two_commands);
 	played_server_send(&f->server, "+OK\r\n");
 	played_server_send(&f->server, "-ERR DB index is out of range\r\n");
@@ -216,8 +209,6 @@ TEST(a_login_that_is_refused_closes_it)
 
 TEST(with_nothing_in_flight_it_is_opaque_at_once)
 {
-	struct fixture *f = *state;
-
 	begin(f, NULL);
 	link_make_opaque(f->link);
 	assert_state(f, LINK_OPAQUE);
@@ -225,8 +216,6 @@ TEST(with_nothing_in_flight_it_is_opaque_at_once)
 
 TEST(requests_of_its_user_are_not_waited_for)
 {
-	struct fixture *f = *state;
-
 	begin_connected(f, NULL);
 	link_expect(&f->user, LINK_PASS, NULL);
 	link_make_opaque(f->link);
@@ -236,8 +225,6 @@ TEST(requests_of_its_user_are_not_waited_for)
 
 TEST(replies_that_nobody_sees_come_before_it_is_opaque)
 {
-	struct fixture *f = *state;
-
 	begin_connected(f, NULL);
 	link_ping(f->link);
 	link_expect(&f->user, LINK_DISCARD, NULL);
@@ -252,8 +239,6 @@ TEST(replies_that_nobody_sees_come_before_it_is_opaque)
 
 TEST(to_make_it_opaque_again_changes_nothing)
 {
-	struct fixture *f = *state;
-
 	begin_connected(f, &two_commands);
 	link_make_opaque(f->link);
 	link_make_opaque(f->link);
@@ -269,8 +254,6 @@ TEST(to_make_it_opaque_again_changes_nothing)
 
 TEST(it_logs_in_before_it_is_opaque)
 {
-	struct fixture *f = *state;
-
 	begin_connected(f, &two_commands);
 	played_server_expect(&f->server, "*2\r\n$4\r\nAUTH\r\n$2\r\npw\r\n"
 	                                 "*2\r\n$6\r\nSELECT\r\n$1\r\n1\r\n");
@@ -284,8 +267,6 @@ TEST(it_logs_in_before_it_is_opaque)
 
 TEST(no_request_is_counted_once_it_is_to_be_opaque)
 {
-	struct fixture *f = *state;
-
 	begin_connected(f, &two_commands);
 	link_expect(&f->user, LINK_PASS, NULL);
 	assert_int_equal(f->user.inflight, 1);
@@ -342,8 +323,6 @@ static const struct {
 
 TEST(it_can_be_closed_in_each_state)
 {
-	struct fixture *f = *state;
-
 	for (size_t i = 0; i < sizeof(ways) / sizeof(*ways); i++) {
 		ways[i].reach(f);
 		assert_state(f, ways[i].state);
@@ -358,8 +337,6 @@ TEST(it_can_be_closed_in_each_state)
 
 TEST(it_is_closed_when_the_server_hangs_up_in_each_state)
 {
-	struct fixture *f = *state;
-
 	for (size_t i = 0; i < sizeof(ways) / sizeof(*ways); i++) {
 		ways[i].reach(f);
 		played_server_close(&f->server);
@@ -373,8 +350,6 @@ TEST(it_is_closed_when_the_server_hangs_up_in_each_state)
 
 TEST(it_is_closed_when_nobody_listens)
 {
-	struct fixture *f = *state;
-
 	close(f->at.listener);
 	f->at.listener = -1;
 	begin(f, NULL);
@@ -386,7 +361,6 @@ TEST(it_is_closed_when_nobody_listens)
 
 TEST(a_closed_link_takes_no_user)
 {
-	struct fixture *f = *state;
 	int status;
 	pid_t child;
 

@@ -11,6 +11,9 @@
 #include "tests/unit/testing.h"
 #include "upstream/liveness.h"
 
+#undef TEST_FIXTURE
+#define TEST_FIXTURE struct fixture *f
+
 #define HOUR_MS (3600 * 1000)
 #define LOOKS_IN_AN_HOUR 7200
 
@@ -102,8 +105,6 @@ static void stop_answering(struct fixture *f)
 
 TEST(a_link_ends_when_a_reply_is_due_and_nothing_comes)
 {
-	struct fixture *f = *state;
-
 	expect(f->links, LINK_NOTIFY, "a");
 	look(f, LOOKS_IN_AN_HOUR / 2);
 	assert_int_equal(f->links->ndown, 0);
@@ -120,8 +121,6 @@ TEST(a_link_ends_when_a_reply_is_due_and_nothing_comes)
 
 TEST(a_link_does_not_end_while_the_server_holds_writes_back)
 {
-	struct fixture *f = *state;
-
 	expect(f->links, LINK_NOTIFY, "a");
 	look(f, 10 * LOOKS_IN_AN_HOUR);
 	answer_write_check(f, ":0\r\n");
@@ -141,7 +140,6 @@ TEST(a_link_does_not_end_while_the_server_holds_writes_back)
 
 TEST(a_link_ends_when_the_server_cannot_be_asked_about_writes)
 {
-	struct fixture *f = *state;
 	struct played_server writes;
 
 	expect(f->links, LINK_NOTIFY, "a");
@@ -156,8 +154,6 @@ TEST(a_link_ends_when_the_server_cannot_be_asked_about_writes)
 
 TEST(each_byte_of_a_reply_counts)
 {
-	struct fixture *f = *state;
-
 	expect(f->links, LINK_NOTIFY, "a");
 	for (int i = 0; i < 4; i++) {
 		look(f, LOOKS_IN_AN_HOUR / 2);
@@ -168,8 +164,6 @@ TEST(each_byte_of_a_reply_counts)
 
 TEST(a_request_that_is_sent_later_has_its_own_time)
 {
-	struct fixture *f = *state;
-
 	look(f, 2 * LOOKS_IN_AN_HOUR);
 	expect(f->links, LINK_NOTIFY, "a");
 	look(f, LOOKS_IN_AN_HOUR / 2);
@@ -181,8 +175,6 @@ TEST(a_request_that_is_sent_later_has_its_own_time)
 
 TEST(a_reply_may_be_long_in_coming_while_the_server_answers_checks)
 {
-	struct fixture *f = *state;
-
 	expect(f->links, LINK_NOTIFY, "get");
 	expect(f->links, LINK_NOTIFY | LINK_PATIENT, "eval");
 	expect(f->links, LINK_NOTIFY, "get");
@@ -197,8 +189,6 @@ TEST(a_reply_may_be_long_in_coming_while_the_server_answers_checks)
 
 TEST(a_link_that_is_not_read_does_not_end)
 {
-	struct fixture *f = *state;
-
 	expect(f->links, LINK_NOTIFY, "a");
 	link_pause(f->links->link);
 	look(f, 2 * LOOKS_IN_AN_HOUR);
@@ -212,8 +202,6 @@ TEST(a_link_that_is_not_read_does_not_end)
 
 TEST(what_has_come_and_is_not_read_yet_counts)
 {
-	struct fixture *f = *state;
-
 	expect(f->links, LINK_NOTIFY, "a");
 	assert_int_equal(send(f->links->server, "+1\r\n", 4, 0), 4);
 	look(f, 2 * LOOKS_IN_AN_HOUR);
@@ -222,8 +210,6 @@ TEST(what_has_come_and_is_not_read_yet_counts)
 
 TEST(all_links_end_when_a_check_is_not_answered_and_nothing_else_comes)
 {
-	struct fixture *f = *state;
-
 	expect(f->links, LINK_NOTIFY | LINK_PATIENT, "blpop");
 	stop_answering(f);
 	look(f, LOOKS_IN_AN_HOUR / 3);
@@ -237,8 +223,6 @@ TEST(all_links_end_when_a_check_is_not_answered_and_nothing_else_comes)
 
 TEST(a_server_that_sends_on_another_link_is_not_dead)
 {
-	struct fixture *f = *state;
-
 	expect(f->links, LINK_NOTIFY | LINK_PATIENT, "blpop");
 	stop_answering(f);
 	for (int i = 0; i < 4; i++) {
@@ -252,8 +236,6 @@ TEST(a_server_that_sends_on_another_link_is_not_dead)
 
 TEST(links_end_while_hasps_own_connection_cannot_be_had)
 {
-	struct fixture *f = *state;
-
 	expect(f->links, LINK_NOTIFY | LINK_PATIENT, "blpop");
 	played_server_close(&f->server);
 	assert_false(control_is_up(f->control));
@@ -263,7 +245,6 @@ TEST(links_end_while_hasps_own_connection_cannot_be_had)
 
 TEST(without_a_time_out_nothing_ends)
 {
-	struct fixture *f = *state;
 	struct stream_flusher *flusher = f->links->at.env.flusher;
 
 	expect(f->links, LINK_NOTIFY, "a");

@@ -3,6 +3,8 @@
  * Tests of client/lock_op.c: the action that follows from an answer to a call on a lock.
  */
 
+#define TEST_FIXTURE struct hold_fixture *f
+
 #include "client/op.h"
 #include "lock/hold/hold_internal.h"
 #include "lock/queue/queue_internal.h"
@@ -176,7 +178,6 @@ TEST(too_few_replicas_are_an_error)
 
 TEST(too_few_replicas_do_not_end_a_hold_that_the_call_has_refreshed)
 {
-	struct hold_fixture *f = *state;
 	struct pending_request *r;
 	struct op_action a;
 
@@ -197,7 +198,6 @@ TEST(too_few_replicas_do_not_end_a_hold_that_the_call_has_refreshed)
 /* The question to the replicas was about one of the locks only. */
 TEST(if_too_few_replicas_have_one_of_joined_locks_all_are_undone)
 {
-	struct hold_fixture *f = *state;
 	struct pending_request *r = sent_take(f, &rule_with_replicas, "worker-1");
 	struct op_action a;
 
@@ -213,7 +213,6 @@ TEST(if_too_few_replicas_have_one_of_joined_locks_all_are_undone)
 
 TEST(a_refused_delete_is_answered_by_the_number_of_keys_that_are_gone)
 {
-	struct hold_fixture *f = *state;
 	struct pending_request *taken = sent_take(f, &rule_by_connection, "worker-1");
 	struct lock_call drops = { .effect = LOCK_EFFECT_DROPS, .key = SLICE_LIT("lock") };
 	struct pending_request *r = sent_call(f, &rule_by_connection, &drops);
@@ -235,7 +234,7 @@ TEST(a_grant_counts_as_a_wait_if_the_client_was_in_line)
 	struct timers timers = { .clock = stopped_clock };
 	struct waiters all = { .timers = &timers };
 	struct waiter waiter = { .all = &all, .began = HOLD_NOW - 2 };
-	struct op_facts f = { .request = r, .db = 3, .waiter = &waiter, .out = &out };
+	struct op_facts facts = { .request = r, .db = 3, .waiter = &waiter, .out = &out };
 	const struct op_event granted = { .kind = OP_GRANTED, .fence = 7, .since = HOLD_NOW };
 
 	r->lock_request->stats = &stats;
@@ -243,7 +242,7 @@ TEST(a_grant_counts_as_a_wait_if_the_client_was_in_line)
 		struct op_action a;
 		out = (struct op_out){ 0 };
 		waiter.place = place;
-		a = lock_op_step(&f, &granted);
+		a = lock_op_step(&facts, &granted);
 		assert_int_equal(a.act, OP_ANSWER);
 		assert_answer(&a, "+OK\r\n");
 		assert_int_equal(metrics_counted(&stats.n[STAT_HANDED_OVER]), place);

@@ -489,12 +489,12 @@ TEST(a_section_needs_a_name_and_keys_of_one_kind)
 	};
 
 	for (EACH(i, rows)) {
-		struct finding f = finding_of(rows[i].pattern, rows[i].l);
+		struct finding one = finding_of(rows[i].pattern, rows[i].l);
 
-		f.nothers = rows[i].others;
-		f.caught = rows[i].caught ? &other : NULL;
-		if (discovery_lock_is_proposed(&f) != rows[i].proposed)
+		one.nothers = rows[i].others;
+		one.caught = rows[i].caught ? &other : NULL;
+		if (discovery_lock_is_proposed(&one) != rows[i].proposed)
 			fail_msg("row %zu", i);
-		buf_release(&f.pattern);
+		buf_release(&one.pattern);
 	}
 }

@@ -3,6 +3,8 @@
  * Tests of the record of a lock's call until its reply, and of the undo if the reply never
  * comes.
  */
+#define TEST_FIXTURE struct hold_fixture *f
+
 #include <math.h>
 
 #include "lock/hold/hold_internal.h"
@@ -26,7 +28,6 @@ static struct lock_request *pending_of(struct hold_fixture *f, struct lock_call 
 
 TEST(a_call_that_cannot_change_a_hold_is_not_kept)
 {
-	struct hold_fixture *f = *state;
 	struct lock_call none = { .effect = LOCK_EFFECT_NONE };
 	struct lock_call takes = { .effect = LOCK_EFFECT_TAKES };
 	struct lock_call drops = { .effect = LOCK_EFFECT_DROPS };
@@ -41,7 +42,6 @@ TEST(a_call_that_cannot_change_a_hold_is_not_kept)
 /* A release may follow the request that takes the lock, and be answered after it. */
 TEST(a_release_is_kept_while_a_take_is_awaited_or_a_lock_is_held)
 {
-	struct hold_fixture *f = *state;
 	struct lock_call drops = { .effect = LOCK_EFFECT_DROPS };
 	struct pending_request *r = sent_take(f, &rule_by_connection, "worker-1");
 	struct lock_request *p = pending_of(f, drops, 1);
@@ -59,7 +59,6 @@ TEST(a_release_is_kept_while_a_take_is_awaited_or_a_lock_is_held)
 
 TEST(what_a_try_wants_is_kept)
 {
-	struct hold_fixture *f = *state;
 	struct lock_request *p = pending_take(f, &rule_by_address, "worker-1");
 	struct attempt t = lock_request_attempt(p);
 
@@ -76,7 +75,6 @@ TEST(what_a_try_wants_is_kept)
 
 TEST(with_owner_value_the_value_is_the_token)
 {
-	struct hold_fixture *f = *state;
 	struct lock_request *p = pending_take(f, &rule_by_value, "worker-1");
 
 	assert_true(slice_eq(lock_request_attempt(p).id.token, SLICE_LIT("v")));
@@ -120,7 +118,6 @@ TEST(a_verb_s_lock_is_of_the_verbs_kind_unless_the_call_names_one)
 		{ REENTRANT_NO, 0, LOCK_KIND_TOKEN },
 		{ REENTRANT_COUNT, LOCK_KIND_LIMIT, LOCK_KIND_LIMIT },
 	};
-	struct hold_fixture *f = *state;
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
 		struct verbs verbs = { .reentrant = rows[i].reentrant, .lease_ms = 30000 };
@@ -157,7 +154,6 @@ TEST(the_application_s_expiry_ends_the_lock)
 		{ { .leased = true, .lease_ms = 0 }, 0, 0, LOCK_EFFECT_EXPIRES },
 		{ { .leased = true, .lease_ms = 5 }, 0, 5, LOCK_EFFECT_EXPIRES },
 	};
-	struct hold_fixture *f = *state;
 	struct pending_request *r = sent_take(f, &rule_by_connection, "worker-1");
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
@@ -180,7 +176,6 @@ TEST(the_application_s_expiry_ends_the_lock)
 /* The options are those of the rule; without a rule, those of [verbs]. */
 TEST(the_section_s_options_are_kept)
 {
-	struct hold_fixture *f = *state;
 	const struct rule lasting = { .owner = OWNER_ADDRESS,
 		                      .on_disconnect = DISCONNECT_EXPIRE,
 		                      .on_lost = LOST_LOG,
@@ -261,7 +256,6 @@ TEST(leases_that_hasp_answers_for_are_checked_if_late)
 		[LOCK_EFFECT_DROPS] = false,
 		[LOCK_EFFECT_EXPIRES] = true,
 	};
-	struct hold_fixture *f = *state;
 	struct pending_request *r = sent_take(f, &rule_by_connection, "worker-1");
 	struct verbs verbs = { .lease_ms = 30000 };
 	struct lock_request *p;
@@ -283,7 +277,6 @@ TEST(leases_that_hasp_answers_for_are_checked_if_late)
 
 TEST(a_request_and_its_hold_share_the_connection_s_token)
 {
-	struct hold_fixture *f = *state;
 	struct token *token = token_new(SLICE_LIT("token"));
 	struct lock_call call = { .effect = LOCK_EFFECT_TAKES, .success = LOCK_IF_OK };
 	struct hold_terms terms = { .rule = &rule_by_connection,
@@ -302,7 +295,6 @@ TEST(a_request_and_its_hold_share_the_connection_s_token)
 
 TEST(its_memory_is_counted)
 {
-	struct hold_fixture *f = *state;
 	struct lock_request *p = pending_take(f, &rule_by_address, "worker-1"), *mlock;
 	/* Bytes of "lock", "token" and "worker-1". */
 	size_t one = sizeof(*p) + sizeof(*p->keys) + 4 + 5 + 8;
@@ -324,7 +316,6 @@ TEST(its_memory_is_counted)
  * sends. */
 TEST(an_answer_that_does_not_fit_the_state_is_not_understood)
 {
-	struct hold_fixture *f = *state;
 	struct lock_request *p = pending_take(f, &rule_by_address, "worker-1");
 	struct slice line = SLICE_LIT("+QUEUED 1 2 3\r\n");
 	int64_t n;
@@ -339,7 +330,6 @@ TEST(an_answer_that_does_not_fit_the_state_is_not_understood)
 
 TEST(a_reply_is_kept_once_until_it_is_fetched)
 {
-	struct hold_fixture *f = *state;
 	struct lock_request *p = pending_take(f, &rule_by_address, "worker-1");
 	struct resp_reply one = { .type = ':', .integer = 1 }, r = { 0 };
 
@@ -395,7 +385,6 @@ TEST(a_refused_release_names_the_key_and_its_holder)
 		{ SLICE_LIT("+REFUSED 0"), 0, 0, NULL },
 		{ SLICE_LIT("+REFUSED"), 0, 0, NULL },
 	};
-	struct hold_fixture *f = *state;
 	int64_t n;
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
@@ -430,7 +419,6 @@ TEST(a_queued_mlock_waits_for_the_key_that_the_line_names)
 		{ SLICE_LIT("+QUEUED 7 100 0 x\r\n"), 0 },
 		{ SLICE_LIT("+QUEUED"), 0 },
 	};
-	struct hold_fixture *f = *state;
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
 		struct lock_request *p = pending_mlock(f);
@@ -451,7 +439,6 @@ TEST(a_queued_mlock_waits_for_the_key_that_the_line_names)
 
 TEST(a_queued_mlock_renews_the_locks_that_it_has)
 {
-	struct hold_fixture *f = *state;
 	struct lock_request *p = pending_mlock(f);
 	struct timers *timers = p->holds->timers;
 	struct slice line = SLICE_LIT("+QUEUED 7 100 0 3\r\n");
@@ -472,7 +459,6 @@ TEST(an_mlock_has_locks_once_it_has_one_or_may_have)
 		[LOCK_REQUEST_UNDONE] = true,
 		[LOCK_REQUEST_KEPT] = true,
 	};
-	struct hold_fixture *f = *state;
 	struct lock_request *p = pending_mlock(f),
 			    *one = pending_take(f, &rule_by_address, "w");
 
@@ -505,7 +491,6 @@ TEST(a_retried_mlock_has_its_place_in_the_queue_once)
 		{ LOCK_REQUEST_GRANTED, LOCK_REQUEST_GRANTED, 0 },
 		{ LOCK_REQUEST_UNDONE, LOCK_REQUEST_UNDONE, 0 },
 	};
-	struct hold_fixture *f = *state;
 	struct lock_request *p = pending_mlock(f);
 
 	p->parts->at = 1;
@@ -526,7 +511,6 @@ TEST(a_retried_mlock_has_its_place_in_the_queue_once)
 
 TEST(an_abandoned_call_releases_what_it_gets)
 {
-	struct hold_fixture *f = *state;
 	struct lock_request *p = pending_take(f, &rule_by_address, "worker-1"),
 			    *all = lock_request_join(pending_take(f, &rule_by_address, "w-2"),
 	                                             p);
@@ -544,7 +528,6 @@ TEST(an_abandoned_call_releases_what_it_gets)
 
 TEST(of_joined_calls_the_shortest_lease_is_first)
 {
-	struct hold_fixture *f = *state;
 	struct lock_request *all = NULL, *first, *added;
 	static const struct {
 		int64_t lease_ms, timeout_ms;
@@ -574,7 +557,6 @@ TEST(of_joined_calls_the_shortest_lease_is_first)
 
 TEST(an_answer_is_late_after_a_tenth_of_the_lease)
 {
-	struct hold_fixture *f = *state;
 	struct lock_request *p = pending_take(f, &rule_by_address, "worker-1");
 	const struct resp_reply ok = { .type = '+' }, one = { .type = ':', .integer = 1 };
 
@@ -615,8 +597,6 @@ TEST(an_answer_is_late_after_a_tenth_of_the_lease)
 
 TEST(a_try_that_was_not_answered_is_undone_by_its_ticket)
 {
-	struct hold_fixture *f = *state;
-
 	HOLD_ANSWER(f, sent_select(&f->s, 3), "+OK\r\n");
 	HOLD_ANSWER(f, sent_take(f, &rule_by_address, "worker-1"), "+OK\r\n");
 	sent_take(f, &rule_by_address, "worker-2");
@@ -633,8 +613,6 @@ TEST(a_try_that_was_not_answered_is_undone_by_its_ticket)
 /* Another client may have the same token, or store the same value. */
 TEST(by_its_ticket_a_try_of_any_owner_is_undone)
 {
-	struct hold_fixture *f = *state;
-
 	sent_take(f, &rule_by_connection, "worker-1");
 	sent_take(f, &rule_by_value, "worker-2");
 	sent_take(f, &rule_by_address, "worker-3");
@@ -647,8 +625,6 @@ TEST(by_its_ticket_a_try_of_any_owner_is_undone)
 
 TEST(tries_in_a_transaction_that_was_not_answered_are_undone)
 {
-	struct hold_fixture *f = *state;
-
 	transaction_begin(&f->s.txn);
 	sent_take(f, &rule_by_address, "worker-1");
 	sent_other(&f->s);
@@ -663,8 +639,6 @@ TEST(tries_in_a_transaction_that_was_not_answered_are_undone)
 
 TEST(in_a_database_that_is_not_known_nothing_is_undone)
 {
-	struct hold_fixture *f = *state;
-
 	sent_select(&f->s, 3);
 	session_make_opaque(&f->s);
 	f->s.opaque = false;
@@ -675,7 +649,6 @@ TEST(in_a_database_that_is_not_known_nothing_is_undone)
 
 TEST(what_takes_no_lock_is_not_undone)
 {
-	struct hold_fixture *f = *state;
 	struct lock_request *p;
 
 	HOLD_ANSWER(f, sent_take(f, &rule_by_connection, "worker-1"), "+OK\r\n");
@@ -706,8 +679,6 @@ static double undone_until(struct hold_fixture *f, int64_t lease_ms, int64_t wai
 
 TEST(a_try_is_undone_as_long_as_what_it_took_may_last)
 {
-	struct hold_fixture *f = *state;
-
 	assert_float_equal(undone_until(f, 8000, 0), HOLD_NOW + 8, 0.001);
 	assert_float_equal(undone_until(f, 8000, 4000), HOLD_NOW + 12, 0.001);
 	/* The application gave the expiry as a date, so the rule's lease counts instead. */
@@ -716,7 +687,6 @@ TEST(a_try_is_undone_as_long_as_what_it_took_may_last)
 
 TEST(since_a_grant_it_lasts_from_there)
 {
-	struct hold_fixture *f = *state;
 	struct lock_request *p = pending_take(f, &rule_by_address, "worker-1");
 
 	lock_request_since(p, HOLD_NOW + 7);
@@ -726,7 +696,5 @@ TEST(since_a_grant_it_lasts_from_there)
 
 TEST(but_no_longer_than_an_hour)
 {
-	struct hold_fixture *f = *state;
-
 	assert_float_equal(undone_until(f, INT64_MAX / 4, 0), HOLD_NOW + 3600, 0.001);
 }

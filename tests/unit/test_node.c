@@ -137,16 +137,12 @@ static void go_down(struct fixture *f)
 
 TEST(the_server_that_comes_first_is_no_other_one)
 {
-	struct fixture *f = *state;
-
 	come_up_as(f, ID_A);
 	assert_int_equal(f->nchanged, 0);
 }
 
 TEST(the_same_server_is_known_by_its_replication_id)
 {
-	struct fixture *f = *state;
-
 	come_up_as(f, ID_A);
 	go_down(f);
 	come_up_as(f, ID_A);
@@ -166,7 +162,6 @@ TEST(a_server_that_tells_no_id_may_be_another_one)
 		"$13\r\nrole:master\r\n\r\n",
 		"$0\r\n\r\n",
 	};
-	struct fixture *f = *state;
 
 	come_up(f, infos[0]);
 	assert_int_equal(f->nchanged, 0);
@@ -183,8 +178,6 @@ TEST(a_server_that_tells_no_id_may_be_another_one)
 /* Clients may have written to that server, and hasp does not know its ID. */
 TEST(a_server_that_dies_before_it_has_told_counts_as_another_one)
 {
-	struct fixture *f = *state;
-
 	come_up_as(f, ID_A);
 	go_down(f);
 	played_server_accept(&f->server);

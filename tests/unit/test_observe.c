@@ -50,6 +50,29 @@ static void end(struct fixture *f)
 	buf_release(&f->text);
 }
 
+static void restart(struct fixture *f, size_t memory)
+{
+	end(f);
+	begin(f, memory);
+}
+
+static int set_up(void **state)
+{
+	static struct fixture f;
+
+	begin(&f, ROOMY);
+	*state = &f;
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	end(*state);
+	return 0;
+}
+
+FIXTURE(set_up, tear_down);
+
 /* Returns an act of the client 'A' to 'D'. */
 static struct tracker_act act_on(struct fixture *f, enum observed_kind kind, char client_label,
                                  struct slice key)
@@ -155,11 +178,9 @@ static const struct {
 TEST(lost_updates_are_counted)
 {
 	for (size_t i = 0; i < sizeof(lost) / sizeof(*lost); i++) {
-		struct fixture f;
-		begin(&f, ROOMY);
-		play(&f, lost[i].script);
-		assert_has(report(&f), lost[i].counts);
-		end(&f);
+		restart(f, ROOMY);
+		play(f, lost[i].script);
+		assert_has(report(f), lost[i].counts);
 	}
 }
 
@@ -178,19 +199,17 @@ TEST(a_client_s_oldest_read_is_forgotten_for_its_129th)
 	};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
-		struct fixture f;
 		char key[24];
-		begin(&f, ROOMY);
-		play(&f, "rA");
+		restart(f, ROOMY);
+		play(f, "rA");
 		for (int n = 0; n < rows[i].nothers; n++) {
 			snprintf(key, sizeof(key), "stock:o%d", n);
-			play_on(&f, "rA", slice_str(key));
+			play_on(f, "rA", slice_str(key));
 		}
-		play(&f, "wB wA");
-		assert_has(report(&f), rows[i].first);
-		play_on(&f, "wB wA", slice_str(key));
-		assert_has(report(&f), rows[i].last);
-		end(&f);
+		play(f, "wB wA");
+		assert_has(report(f), rows[i].first);
+		play_on(f, "wB wA", slice_str(key));
+		assert_has(report(f), rows[i].last);
 	}
 }
 
@@ -199,11 +218,10 @@ TEST(lost_updates_are_what_a_sum_is_short_of)
 {
 	srand(1);
 	for (int round = 0; round < 200; round++) {
-		struct fixture f;
 		int value = 0, written = 0, read[CLIENTS] = { 0 };
 		bool has_read[CLIENTS] = { 0 };
 		char expected[64];
-		begin(&f, ROOMY);
+		restart(f, ROOMY);
 		for (int step = 0; step < 200; step++) {
 			int i = rand() % CLIENTS;
 			char script[] = { has_read[i] ? 'w' : 'r', (char)('A' + i), '\0' };
@@ -214,139 +232,111 @@ TEST(lost_updates_are_what_a_sum_is_short_of)
 				read[i] = value;
 			}
 			has_read[i] = !has_read[i];
-			play(&f, script);
+			play(f, script);
 		}
 		snprintf(expected, sizeof(expected), " lost_updates=%d ", written - value);
-		assert_has(report(&f), expected);
-		end(&f);
+		assert_has(report(f), expected);
 	}
 }
 
 TEST(keys_and_databases_and_rules_are_apart)
 {
-	struct fixture f;
 	struct tracker_act a;
 
-	begin(&f, ROOMY);
-	play(&f, "rA");
-	play_on(&f, "wB", SLICE_LIT("stock:8"));
-	a = act_on(&f, OBSERVED_GUARD, 'B', SLICE_LIT("stock:7"));
+	play(f, "rA");
+	play_on(f, "wB", SLICE_LIT("stock:8"));
+	a = act_on(f, OBSERVED_GUARD, 'B', SLICE_LIT("stock:7"));
 	a.db = 1;
 	tracker_wrote(&a, 0, 0, false);
 	a.db = 0;
-	a.group = tracker_rule(f.tracker, OBSERVED_GUARD, "other", false);
+	a.group = tracker_rule(f->tracker, OBSERVED_GUARD, "other", false);
 	tracker_wrote(&a, 0, 0, false);
-	play(&f, "wA");
-	assert_has(report(&f), "guard=shop reads=1 writes=3 unread_writes=2 stale_writes=0");
-	assert_has(report(&f), "guard=other reads=0 writes=1");
-	end(&f);
+	play(f, "wA");
+	assert_has(report(f), "guard=shop reads=1 writes=3 unread_writes=2 stale_writes=0");
+	assert_has(report(f), "guard=other reads=0 writes=1");
 }
 
 TEST(line_names_key_and_both_clients)
 {
-	struct fixture f;
-
-	begin(&f, ROOMY);
-	play(&f, "rA");
-	f.now += 0.5;
-	play(&f, "wB wC wA");
-	assert_string_equal(text(&f, &f.told),
+	play(f, "rA");
+	f->now += 0.5;
+	play(f, "wB wC wA");
+	assert_string_equal(text(f, &f->told),
 	                    "lost_update mode=observe guard=shop key=\"stock:7\" "
 	                    "by=\"1.1.1.1:A\" overwritten=\"3.3.3.3:C\" suppressed=0 "
 	                    "missed_writes=2 read_ms_ago=500\n");
-	assert_has(report(&f),
+	assert_has(report(f),
 	           "observed guard=shop key=\"stock:7\" lost_updates=2 stale_writes=1 "
 	           "writes=3 last_by=\"1.1.1.1:A\" overwritten=\"3.3.3.3:C\"\n");
-	assert_has(report(&f), "verdict=\"33.3 % of the writes");
-	end(&f);
+	assert_has(report(f), "verdict=\"33.3 % of the writes");
 }
 
 TEST(key_cannot_break_a_line)
 {
-	struct fixture f;
-
-	begin(&f, ROOMY);
-	play_on(&f, "rA wB wA", SLICE_LIT("a\"b\\c\nd\xff"));
-	assert_has(text(&f, &f.told), "key=\"a\\\"b\\\\c\\x0ad\\xff\" ");
-	end(&f);
+	play_on(f, "rA wB wA", SLICE_LIT("a\"b\\c\nd\xff"));
+	assert_has(text(f, &f->told), "key=\"a\\\"b\\\\c\\x0ad\\xff\" ");
 }
 
 TEST(long_keys_are_cut_and_longer_ones_are_not_followed)
 {
-	struct fixture f;
 	char key[TRACKER_KEY_MAX + 1];
 
-	begin(&f, ROOMY);
 	memset(key, 'k', sizeof(key));
-	play_on(&f, "rA wB wA", slice_of(key, sizeof(key)));
-	assert_has(report(&f), "stale_writes=0 lost_updates=0 keys=0 not_followed=3");
-	play_on(&f, "rA wB wA", slice_of(key, TRACKER_KEY_MAX));
-	assert_has(report(&f), "kkkk...\" lost_updates=1");
-	end(&f);
+	play_on(f, "rA wB wA", slice_of(key, sizeof(key)));
+	assert_has(report(f), "stale_writes=0 lost_updates=0 keys=0 not_followed=3");
+	play_on(f, "rA wB wA", slice_of(key, TRACKER_KEY_MAX));
+	assert_has(report(f), "kkkk...\" lost_updates=1");
 }
 
 TEST(lines_are_limited)
 {
-	struct fixture f;
-
-	begin(&f, ROOMY);
 	for (int i = 0; i < 13; i++)
-		play(&f, "rA wB wA ");
-	assert_has(text(&f, &f.told), "suppressed=0");
-	assert_has_not(text(&f, &f.told), "suppressed=1");
-	f.now += 60;
-	play(&f, "rA wB wA");
-	assert_has(text(&f, &f.told), "suppressed=3");
-	assert_has(report(&f), "stale_writes=14 ");
-	end(&f);
+		play(f, "rA wB wA ");
+	assert_has(text(f, &f->told), "suppressed=0");
+	assert_has_not(text(f, &f->told), "suppressed=1");
+	f->now += 60;
+	play(f, "rA wB wA");
+	assert_has(text(f, &f->told), "suppressed=3");
+	assert_has(report(f), "stale_writes=14 ");
 }
 
 TEST(who_is_gone_writes_no_more_and_is_still_named)
 {
-	struct fixture f;
-
-	begin(&f, ROOMY);
-	play(&f, "rA rB wA");
-	tracker_client_free(f.tracker, f.clients[0], f.now);
-	f.clients[0] = NULL;
-	play(&f, "wB");
-	assert_has(report(&f), "last_by=\"2.2.2.2:B\" overwritten=\"1.1.1.1:A\"");
-	end(&f);
+	play(f, "rA rB wA");
+	tracker_client_free(f->tracker, f->clients[0], f->now);
+	f->clients[0] = NULL;
+	play(f, "wB");
+	assert_has(report(f), "last_by=\"2.2.2.2:B\" overwritten=\"1.1.1.1:A\"");
 }
 
 TEST(memory_is_bounded_and_what_is_not_followed_is_told)
 {
-	struct fixture f;
 	char key[16];
 
-	begin(&f, (size_t)256 << 10);
+	restart(f, (size_t)256 << 10);
 	for (int i = 0; i < 10000; i++) {
 		snprintf(key, sizeof(key), "k%d", i);
-		play_on(&f, "rA wB wA", slice_str(key));
+		play_on(f, "rA wB wA", slice_str(key));
 	}
-	assert_has(report(&f), " not_followed=");
-	assert_has_not(report(&f), " keys=10000");
-	end(&f);
+	assert_has(report(f), " not_followed=");
+	assert_has_not(report(f), " keys=10000");
 }
 
 TEST(report_has_those_that_suffered_most_first)
 {
-	struct fixture f;
 	char key[] = "one-a";
 	const char *all;
 
-	begin(&f, ROOMY);
-	play_on(&f, "rA wA", SLICE_LIT("well"));
+	play_on(f, "rA wA", SLICE_LIT("well"));
 	for (; key[4] < 'k'; key[4]++)
-		play_on(&f, "rA wB wA", slice_str(key));
-	play_on(&f, "rA wB wB wB wA", SLICE_LIT("three"));
-	play_on(&f, "rA wB wB wA", SLICE_LIT("two"));
-	all = report(&f);
+		play_on(f, "rA wB wA", slice_str(key));
+	play_on(f, "rA wB wB wB wA", SLICE_LIT("three"));
+	play_on(f, "rA wB wB wA", SLICE_LIT("two"));
+	all = report(f);
 	assert_true(strstr(all, "\"three\"") < strstr(all, "\"two\""));
 	assert_true(strstr(all, "\"two\"") < strstr(all, "\"one-"));
 	assert_has_not(all, "\"well\"");
 	assert_has(all, "more_keys=2");
-	end(&f);
 }
 
 /* --- locks ---------------------------------------------------------------------- */
@@ -367,264 +357,207 @@ static void drop(struct fixture *f, char client_label, enum tracker_gone gone)
 
 TEST(lock_that_is_used_well_is_nothing_to_tell)
 {
-	struct fixture f;
 	struct tracker_act a;
 
-	begin(&f, ROOMY);
-	take(&f, 'A', 10000);
-	a = lock(&f, 'B');
+	take(f, 'A', 10000);
+	a = lock(f, 'B');
 	tracker_refused(&a, WAY_SET_NX);
-	f.now += 1;
-	drop(&f, 'A', TRACKER_GONE);
-	assert_int_equal(buf_len(&f.told), 0);
-	assert_has(report(&f),
-	           "observed lock=shop taken=1 refused=1 deleted_by_others=0 "
-	           "changed_by_others=0 outlived_lease=0 without_expiry=0 keys=1\n");
-	assert_has(report(&f), "verdict=\"nothing wrong was seen\"");
-	end(&f);
+	f->now += 1;
+	drop(f, 'A', TRACKER_GONE);
+	assert_int_equal(buf_len(&f->told), 0);
+	assert_has(report(f), "observed lock=shop taken=1 refused=1 deleted_by_others=0 "
+	                      "changed_by_others=0 outlived_lease=0 without_expiry=0 keys=1\n");
+	assert_has(report(f), "verdict=\"nothing wrong was seen\"");
 }
 
 TEST(another_ones_del_is_told)
 {
-	struct fixture f;
-
-	begin(&f, ROOMY);
-	take(&f, 'A', 10000);
-	drop(&f, 'B', TRACKER_GONE);
-	assert_string_equal(text(&f, &f.told), "lock_of_another_deleted mode=observe lock=shop "
+	take(f, 'A', 10000);
+	drop(f, 'B', TRACKER_GONE);
+	assert_string_equal(text(f, &f->told), "lock_of_another_deleted mode=observe lock=shop "
 	                                       "key=\"lock:7\" by=\"2.2.2.2:B\" "
 	                                       "holder=\"1.1.1.1:A\" suppressed=0\n");
 	/* The lock has no owner now. */
-	drop(&f, 'C', TRACKER_WAS_GONE);
-	assert_has(report(&f), "deleted_by_others=1 ");
-	end(&f);
+	drop(f, 'C', TRACKER_WAS_GONE);
+	assert_has(report(f), "deleted_by_others=1 ");
 }
 
 TEST(del_after_the_lease_is_no_theft_until_another_has_it)
 {
-	struct fixture f;
-
-	begin(&f, ROOMY);
-	take(&f, 'A', 1000);
-	f.now += 1.5;
-	drop(&f, 'A', TRACKER_WAS_GONE);
-	assert_has(text(&f, &f.told),
+	take(f, 'A', 1000);
+	f->now += 1.5;
+	drop(f, 'A', TRACKER_WAS_GONE);
+	assert_has(text(f, &f->told),
 	           "lock_outlived_lease mode=observe lock=shop key=\"lock:7\" by=\"1.1.1.1:A\" "
 	           "suppressed=0 lease_ms=1000 over_ms=500\n");
-	take(&f, 'A', 1000);
-	f.now += 1.5;
-	take(&f, 'B', 1000);
-	drop(&f, 'A', TRACKER_GONE);
-	assert_has(report(&f), "deleted_by_others=1 changed_by_others=0 outlived_lease=2 ");
-	end(&f);
+	take(f, 'A', 1000);
+	f->now += 1.5;
+	take(f, 'B', 1000);
+	drop(f, 'A', TRACKER_GONE);
+	assert_has(report(f), "deleted_by_others=1 changed_by_others=0 outlived_lease=2 ");
 }
 
 TEST(lines_over_the_limit_are_suppressed_as_a_whole)
 {
-	struct fixture f;
 	const char *lines;
 	size_t n = 0;
 
-	begin(&f, ROOMY);
 	for (int i = 0; i < 12; i++) {
-		take(&f, 'A', 10);
-		f.now += 0.02;
-		drop(&f, 'A', TRACKER_WAS_GONE);
+		take(f, 'A', 10);
+		f->now += 0.02;
+		drop(f, 'A', TRACKER_WAS_GONE);
 	}
-	for (lines = text(&f, &f.told); *lines; lines = strchr(lines, '\n') + 1, n++)
+	for (lines = text(f, &f->told); *lines; lines = strchr(lines, '\n') + 1, n++)
 		assert_memory_equal(lines, "lock_outlived_lease ", 20);
 	assert_in_range(n, 1, 10);
-	assert_has(report(&f), "outlived_lease=12 ");
-	end(&f);
+	assert_has(report(f), "outlived_lease=12 ");
 }
 
 TEST(lock_that_is_still_there_did_not_outlive_its_lease)
 {
-	struct fixture f;
-
-	begin(&f, ROOMY);
-	take(&f, 'A', 1000);
-	f.now += 1.5; /* a script extended the lock */
-	drop(&f, 'A', TRACKER_GONE);
-	assert_has(report(&f), "deleted_by_others=0 changed_by_others=0 outlived_lease=0 ");
-	end(&f);
+	take(f, 'A', 1000);
+	f->now += 1.5; /* a script extended the lock */
+	drop(f, 'A', TRACKER_GONE);
+	assert_has(report(f), "deleted_by_others=0 changed_by_others=0 outlived_lease=0 ");
 }
 
 TEST(lock_without_an_expiry_is_told_and_when_it_got_one)
 {
-	struct fixture f;
 	struct tracker_act a;
 
-	begin(&f, ROOMY);
-	take(&f, 'A', 0);
+	take(f, 'A', 0);
 	assert_has(
-		text(&f, &f.told),
+		text(f, &f->told),
 		"lock_without_expiry mode=observe lock=shop key=\"lock:7\" by=\"1.1.1.1:A\"");
-	f.now += 0.25;
-	a = lock(&f, 'A');
+	f->now += 0.25;
+	a = lock(f, 'A');
 	tracker_expires(&a, 5000);
-	assert_has(report(&f), "without_expiry=1 expiry_later=1 expiry_later_max_ms=250.0");
-	f.now += 5.1;
-	drop(&f, 'A', TRACKER_WAS_GONE);
-	assert_has(report(&f), "outlived_lease=1 ");
-	end(&f);
+	assert_has(report(f), "without_expiry=1 expiry_later=1 expiry_later_max_ms=250.0");
+	f->now += 5.1;
+	drop(f, 'A', TRACKER_WAS_GONE);
+	assert_has(report(f), "outlived_lease=1 ");
 }
 
 TEST(expiry_that_is_set_again_did_not_come_late)
 {
-	struct fixture f;
 	struct tracker_act a;
 
-	begin(&f, ROOMY);
-	take(&f, 'A', 1000);
-	f.now += 0.25;
-	a = lock(&f, 'A');
+	take(f, 'A', 1000);
+	f->now += 0.25;
+	a = lock(f, 'A');
 	tracker_expires(&a, 5000);
-	assert_has(report(&f), "without_expiry=0 keys=1");
-	end(&f);
+	assert_has(report(f), "without_expiry=0 keys=1");
 }
 
 TEST(persist_is_no_expiry_that_came_late)
 {
-	struct fixture f;
 	struct tracker_act a;
 
-	begin(&f, ROOMY);
-	take(&f, 'A', 0);
-	f.now += 0.25;
-	a = lock(&f, 'A');
+	take(f, 'A', 0);
+	f->now += 0.25;
+	a = lock(f, 'A');
 	tracker_expires(&a, 0);
-	assert_has(report(&f), "without_expiry=1 keys=1");
-	end(&f);
+	assert_has(report(f), "without_expiry=1 keys=1");
 }
 
 TEST(persist_takes_the_expiry_away)
 {
-	struct fixture f;
 	struct tracker_act a;
 
-	begin(&f, ROOMY);
-	take(&f, 'A', 1000);
-	a = lock(&f, 'A');
+	take(f, 'A', 1000);
+	a = lock(f, 'A');
 	tracker_expires(&a, 0);
-	f.now += 100;
-	drop(&f, 'A', TRACKER_GONE);
-	assert_has(report(&f), "outlived_lease=0 without_expiry=1 keys=1");
-	end(&f);
+	f->now += 100;
+	drop(f, 'A', TRACKER_GONE);
+	assert_has(report(f), "outlived_lease=0 without_expiry=1 keys=1");
 }
 
 TEST(what_others_do_to_a_lock_is_told)
 {
-	struct fixture f;
 	struct tracker_act a;
 
-	begin(&f, ROOMY);
-	take(&f, 'A', 10000);
-	a = lock(&f, 'A');
+	take(f, 'A', 10000);
+	a = lock(f, 'A');
 	tracker_changed(&a);
 	tracker_expires(&a, 10000);
 	tracker_wrote(&a, 0, 10000, false);
-	assert_has(report(&f), "changed_by_others=0 ");
-	a = lock(&f, 'B');
+	assert_has(report(f), "changed_by_others=0 ");
+	a = lock(f, 'B');
 	tracker_changed(&a);
 	tracker_expires(&a, 10000);
 	tracker_wrote(&a, 0, 10000, false);
-	assert_has(report(&f), "changed_by_others=3 ");
+	assert_has(report(f), "changed_by_others=3 ");
 	/* B has the lock now. */
-	drop(&f, 'B', TRACKER_GONE);
-	assert_has(report(&f), "deleted_by_others=0 ");
-	end(&f);
+	drop(f, 'B', TRACKER_GONE);
+	assert_has(report(f), "deleted_by_others=0 ");
 }
 
 TEST(lock_of_a_dead_holder_is_not_deleted_by_another)
 {
-	struct fixture f;
-
-	begin(&f, ROOMY);
-	take(&f, 'A', 10000);
-	tracker_client_free(f.tracker, f.clients[0], f.now);
-	f.clients[0] = NULL;
-	drop(&f, 'B', TRACKER_GONE);
-	assert_has(report(&f), " deleted_by_others=0 ");
-	assert_has(report(&f), "1 times a lock was released after the connection that took it "
-	                       "had closed, which needs on_disconnect = expire and");
-	end(&f);
+	take(f, 'A', 10000);
+	tracker_client_free(f->tracker, f->clients[0], f->now);
+	f->clients[0] = NULL;
+	drop(f, 'B', TRACKER_GONE);
+	assert_has(report(f), " deleted_by_others=0 ");
+	assert_has(report(f), "1 times a lock was released after the connection that took it "
+	                      "had closed, which needs on_disconnect = expire and");
 }
 
 TEST(by_value_only_a_client_that_took_it_once_can_delete_another_s)
 {
-	struct fixture f;
-
-	begin(&f, ROOMY);
-	f.by_value = true;
-	take(&f, 'A', 10000);
-	drop(&f, 'B', TRACKER_GONE);
-	assert_has(report(&f), "deleted_by_others=0 ");
-	take(&f, 'A', 1000);
-	f.now += 2;
-	take(&f, 'B', 1000);
-	drop(&f, 'A', TRACKER_GONE);
-	assert_has(report(&f), "deleted_by_others=1 ");
-	end(&f);
+	f->by_value = true;
+	take(f, 'A', 10000);
+	drop(f, 'B', TRACKER_GONE);
+	assert_has(report(f), "deleted_by_others=0 ");
+	take(f, 'A', 1000);
+	f->now += 2;
+	take(f, 'B', 1000);
+	drop(f, 'A', TRACKER_GONE);
+	assert_has(report(f), "deleted_by_others=1 ");
 }
 
 TEST(verdict_says_what_would_cure_it)
 {
-	struct fixture f;
-
-	begin(&f, ROOMY);
-	take(&f, 'A', 0);
-	drop(&f, 'B', TRACKER_GONE);
-	drop(&f, 'A', TRACKER_WAS_GONE);
-	assert_has(report(&f),
-	           "verdict=\"1 times another client's lock was deleted or changed, "
-	           "which any rule prevents; 1 times a lock had no expiry");
-	end(&f);
+	take(f, 'A', 0);
+	drop(f, 'B', TRACKER_GONE);
+	drop(f, 'A', TRACKER_WAS_GONE);
+	assert_has(report(f), "verdict=\"1 times another client's lock was deleted or changed, "
+	                      "which any rule prevents; 1 times a lock had no expiry");
 }
 
 TEST(extension_by_another_connection_of_the_holder_would_be_refused)
 {
-	struct fixture f;
 	struct tracker_act a;
 
-	begin(&f, ROOMY);
-	tracker_client_rename(f.clients[0], 5);
-	tracker_client_rename(f.clients[1], 5);
-	take(&f, 'A', 10000);
-	a = lock(&f, 'B');
+	tracker_client_rename(f->clients[0], 5);
+	tracker_client_rename(f->clients[1], 5);
+	take(f, 'A', 10000);
+	a = lock(f, 'B');
 	tracker_expires(&a, 10000);
-	assert_has(report(&f), "changed_by_others=0 ");
-	assert_has(report(&f), "verdict=\"1 times another connection set the expiry of a lock, "
-	                       "which the rule would refuse: ");
-	end(&f);
+	assert_has(report(f), "changed_by_others=0 ");
+	assert_has(report(f), "verdict=\"1 times another connection set the expiry of a lock, "
+	                      "which the rule would refuse: ");
 }
 
 TEST(extension_by_a_client_that_did_not_read_the_value_would_be_refused)
 {
-	struct fixture f;
 	struct tracker_act a;
 
-	begin(&f, ROOMY);
-	f.by_value = true;
-	take(&f, 'A', 10000);
-	a = lock(&f, 'B');
+	f->by_value = true;
+	take(f, 'A', 10000);
+	a = lock(f, 'B');
 	tracker_expires(&a, 10000);
-	assert_has(report(&f),
+	assert_has(report(f),
 	           "1 times a connection that had not read the value set the expiry");
-	f.now++;
-	a = lock(&f, 'C');
+	f->now++;
+	a = lock(f, 'C');
 	tracker_read(&a, READ_GET);
 	tracker_expires(&a, 10000);
-	assert_has(report(&f),
+	assert_has(report(f),
 	           "1 times a connection that had not read the value set the expiry");
-	end(&f);
 }
 
 TEST(nothing_is_reported_of_no_rules)
 {
-	struct fixture f;
-
-	begin(&f, ROOMY);
-	assert_string_equal(report(&f), "");
-	end(&f);
+	assert_string_equal(report(f), "");
 }

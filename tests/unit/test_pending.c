@@ -4,6 +4,8 @@
  * to probe after the reply.
  */
 
+#define TEST_FIXTURE struct session *s
+
 #include "base/fatal.h"
 #include "tests/unit/session_fixture.h"
 #include "tests/unit/testing.h"
@@ -32,7 +34,6 @@ static void assert_probes(const struct pending_request *r, struct slice expected
 
 TEST(an_answered_request_tells_the_keys_that_are_to_be_probed)
 {
-	struct session *s = *state;
 	struct pending_request *r = pending_new(PENDING_PROBE);
 
 	assert_probes(r, SLICE_NONE);
@@ -46,7 +47,6 @@ TEST(an_answered_request_tells_the_keys_that_are_to_be_probed)
 
 TEST(exec_tells_those_of_the_commands_that_it_carries_out)
 {
-	struct session *s = *state;
 	struct pending_request *first = pending_new(PENDING_PROBE);
 	struct pending_request *second = pending_new(PENDING_LOCK), *exec;
 
@@ -92,7 +92,6 @@ TEST(only_a_login_names_a_user_or_a_name)
 
 TEST(a_request_that_ends_leaves_its_list)
 {
-	struct session *s = *state;
 	struct pending_request *first = sent_select(s, 1), *second = sent_select(s, 2);
 
 	pending_free(first);
@@ -103,8 +102,6 @@ TEST(a_request_that_ends_leaves_its_list)
 
 TEST(an_exec_that_ends_takes_what_it_carries_out_along)
 {
-	struct session *s = *state;
-
 	transaction_begin(&s->txn);
 	sent_auth(s, "alice");
 	sent_select(s, 2);

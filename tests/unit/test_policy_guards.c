@@ -64,7 +64,6 @@ TEST(a_lock_s_rule_comes_before_a_guard)
 
 TEST(an_observed_guard_s_commands_pass_and_are_looked_at)
 {
-	struct policy_fixture *f = *state;
 	static const char *const lines[] = { "GET stock:1", "SET stock:1 v" };
 
 	policy_use(f, GUARD "mode = observe\n");
@@ -77,8 +76,6 @@ TEST(an_observed_guard_s_commands_pass_and_are_looked_at)
 
 TEST(what_an_excepted_client_reads_is_not_looked_at)
 {
-	struct policy_fixture *f = *state;
-
 	policy_use(f, GUARD "mode = observe\nexcept = user:default\n");
 	assert_passed(f, "GET stock:1");
 	assert_non_null(decide(f, "SET stock:1 v")->pending->command_sample);
@@ -86,8 +83,6 @@ TEST(what_an_excepted_client_reads_is_not_looked_at)
 
 TEST(a_client_that_is_excepted_reads_without_a_guard)
 {
-	struct policy_fixture *f = *state;
-
 	policy_use(f, GUARD "except = name:report-* user:alice\n");
 	assert_script(f, "GET stock:1", GUARD_OP_READ);
 	run(f, "CLIENT SETNAME report-7", "+OK\r\n");
@@ -110,7 +105,6 @@ TEST(a_client_that_is_excepted_reads_without_a_guard)
 
 TEST(a_read_is_a_script_that_acquires_its_guard)
 {
-	struct policy_fixture *f = *state;
 	struct guard_op *op;
 
 	policy_use(f, GUARD "lease = 7s\nwait = 900ms\n");
@@ -131,8 +125,6 @@ TEST(a_read_is_a_script_that_acquires_its_guard)
 
 TEST(a_read_that_no_script_can_hold_is_sent_apart)
 {
-	struct policy_fixture *f = *state;
-
 	policy_use(f, "[guard stock]\npattern = stock:*\nacquire_on = DUMP HGETALL\n");
 	assert_script(f, "DUMP stock:1", GUARD_OP_READ_APART);
 	assert_script(f, "HGETALL stock:1", GUARD_OP_READ);
@@ -143,8 +135,6 @@ TEST(a_read_that_no_script_can_hold_is_sent_apart)
 
 TEST(a_read_begins_optimistically_unless_something_speaks_against_it)
 {
-	struct policy_fixture *f = *state;
-
 	policy_use(f, "[guard stock]\npattern = stock:*\nacquire_on = GET MGET\n");
 	assert_true(assert_script(f, "GET stock:1", GUARD_OP_READ)->optimistic);
 	assert_false(assert_script(f, "MGET stock:1 stock:2", GUARD_OP_READ)->optimistic);
@@ -159,8 +149,6 @@ TEST(a_read_begins_optimistically_unless_something_speaks_against_it)
 
 TEST(what_was_read_already_is_read_by_the_script)
 {
-	struct policy_fixture *f = *state;
-
 	policy_use(f, GUARD);
 	run(f, "GET stock:1", "$1\r\nv\r\n");
 	assert_false(assert_script(f, "GET stock:1", GUARD_OP_READ)->optimistic);
@@ -170,7 +158,6 @@ TEST(what_was_read_already_is_read_by_the_script)
 
 TEST(a_write_that_a_script_can_hold_is_one)
 {
-	struct policy_fixture *f = *state;
 	struct guard_op *op;
 
 	policy_use(f, GUARD);
@@ -184,8 +171,6 @@ TEST(a_write_that_a_script_can_hold_is_one)
 
 TEST(what_was_read_must_still_be_owned)
 {
-	struct policy_fixture *f = *state;
-
 	policy_use(f, GUARD);
 	run(f, "GET stock:1", "$1\r\nv\r\n");
 	assert_true(assert_script(f, "SET stock:1 v", GUARD_OP_WRITE)->keys[0].must_own);
@@ -203,8 +188,6 @@ TEST(only_a_write_that_release_on_names_releases)
 
 TEST(a_write_that_no_script_can_hold_is_a_transaction)
 {
-	struct policy_fixture *f = *state;
-
 	policy_use(f, GUARD);
 	assert_true(assert_op(f, "INCR stock:1", GUARD_OP_SINGLE)->keys[0].releases);
 	assert_op(f, "EVAL x 1 stock:1", GUARD_OP_SINGLE);
@@ -212,7 +195,6 @@ TEST(a_write_that_no_script_can_hold_is_a_transaction)
 
 TEST(a_command_that_reads_and_writes_is_a_transaction_once_it_may_have_read)
 {
-	struct policy_fixture *f = *state;
 	struct guard_op *op;
 
 	policy_use(f, GUARD);
@@ -226,7 +208,6 @@ TEST(a_command_that_reads_and_writes_is_a_transaction_once_it_may_have_read)
 
 TEST(of_several_keys_only_the_guarded_ones_count)
 {
-	struct policy_fixture *f = *state;
 	struct guard_op *op;
 
 	policy_use(f, GUARD);
@@ -245,7 +226,6 @@ TEST(the_shortest_wait_counts)
 
 TEST(a_store_writes_its_destination_and_reads_the_others)
 {
-	struct policy_fixture *f = *state;
 	struct guard_op *op;
 
 	policy_use(f, GUARD);
@@ -309,7 +289,6 @@ TEST(before_redis_has_told_its_commands_unknown_ones_are_refused)
 
 TEST(too_many_guarded_keys_are_refused)
 {
-	struct policy_fixture *f = *state;
 	struct slice argv[1 + READ_SET_MAX];
 	static char keys[READ_SET_MAX][16];
 	struct resp_view view = { 1 + READ_SET_MAX, argv };
@@ -336,8 +315,6 @@ TEST(too_many_guarded_keys_are_refused)
 
 TEST(guarded_commands_wait_until_nothing_is_awaited)
 {
-	struct policy_fixture *f = *state;
-
 	policy_use(f, GUARD);
 	(void)sent_command(f, "SELECT 3");
 	assert_deferred(f, "GET stock:1");
@@ -347,8 +324,6 @@ TEST(guarded_commands_wait_until_nothing_is_awaited)
 
 TEST(on_a_subscribed_resp2_connection_redis_refuses_them)
 {
-	struct policy_fixture *f = *state;
-
 	policy_use(f, GUARD);
 	f->session.subscriptions[SUBSCRIBED_CHANNELS] = 1;
 	assert_passed(f, "GET stock:1");
@@ -364,8 +339,6 @@ static struct read_set_entry *entry(struct policy_fixture *f, const char *key)
 
 TEST(when_replies_are_not_seen_only_the_script_is_sent)
 {
-	struct policy_fixture *f = *state;
-
 	policy_use(f, GUARD "wait = 0\n");
 	session_make_opaque(&f->session);
 	assert_int_equal(decide(f, "GET stock:1")->verdict, DISPATCH_CALL);

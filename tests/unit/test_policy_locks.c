@@ -54,7 +54,6 @@ TEST(what_redis_refuses_for_its_length_passes)
 
 TEST(what_is_observed_passes_and_its_reply_is_looked_at)
 {
-	struct policy_fixture *f = *state;
 	struct decision *d;
 
 	policy_use(f, RULE "mode = observe\n");
@@ -117,7 +116,6 @@ TEST(what_a_command_needs_follows_from_the_configuration)
 		       { "QMP", "QM", "WQMPR", "WQMR", "QMP", "QMBR", "QMR", "PN", "PN" } },
 		     { "[discover]\n",
 		       { "DSP", "D", "DSPR", "DR", "PN", "BR", "DR", "PN", "PN" } } };
-	struct policy_fixture *f = *state;
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
 		policy_use(f, rows[i].sections);
@@ -135,7 +133,6 @@ TEST(setnx_takes_the_lock_if_each_client_has_a_link)
 
 TEST(a_command_may_have_a_long_name)
 {
-	struct policy_fixture *f = *state;
 	size_t n = sizeof(struct classifier); /* ASan sees a write past it */
 	char *name = calloc(1, n);
 
@@ -152,8 +149,6 @@ TEST(a_command_may_have_a_long_name)
 
 TEST(setnx_takes_the_lock)
 {
-	struct policy_fixture *f = *state;
-
 	policy_use(f, RULE);
 	assert_call(f, "SETNX lock:a v",
 	            "take 3 " KEYS_OF("lock:a") " " TOKEN_CONNECTION " v 30000 SETNX \"\"\n");
@@ -165,8 +160,6 @@ TEST(setnx_takes_the_lock)
 
 TEST(set_nx_takes_it_with_its_own_lease)
 {
-	struct policy_fixture *f = *state;
-
 	policy_use(f, RULE);
 	assert_call(f, "SET lock:a v NX EX 7",
 	            "take 3 " KEYS_OF("lock:a") " " TOKEN_CONNECTION " v 7000 SET \"\"\n");
@@ -175,8 +168,6 @@ TEST(set_nx_takes_it_with_its_own_lease)
 
 TEST(del_drops_the_lock)
 {
-	struct policy_fixture *f = *state;
-
 	policy_use(f, RULE);
 	assert_call(f, "DEL other lock:a",
 	            "del 4 " KEYS_OF("lock:a") " other \"\" DEL 1 " TOKEN_CONNECTION
@@ -193,8 +184,6 @@ TEST(del_drops_the_lock)
 
 TEST(other_writes_are_checked)
 {
-	struct policy_fixture *f = *state;
-
 	policy_use(f, RULE);
 	decide(f, "APPEND lock:a v");
 	assert_int_equal(f->d.verdict, DISPATCH_CALL);
@@ -204,8 +193,6 @@ TEST(other_writes_are_checked)
 
 TEST(the_rule_names_the_owner)
 {
-	struct policy_fixture *f = *state;
-
 	policy_use(f, RULE "owner = address\n");
 	assert_call(f, "SETNX lock:a v",
 	            "take 3 " KEYS_OF("lock:a") " " TOKEN_ADDRESS " v 30000 SETNX \"\"\n");
@@ -221,8 +208,6 @@ TEST(the_rule_names_the_owner)
 /* A connection without a name, or whose user is unknown, is its own owner. */
 TEST(an_owner_that_is_not_known_is_the_connection)
 {
-	struct policy_fixture *f = *state;
-
 	policy_use(f, RULE "owner = name\n");
 	assert_call(f, "SETNX lock:a v",
 	            "take 3 " KEYS_OF("lock:a") " " TOKEN_CONNECTION " v 30000 SETNX \"\"\n");
@@ -234,8 +219,6 @@ TEST(an_owner_that_is_not_known_is_the_connection)
 
 TEST(by_value_the_owner_is_what_this_connection_stored)
 {
-	struct policy_fixture *f = *state;
-
 	policy_use(f, RULE "owner = value\n");
 	assert_call(f, "SET lock:a mine NX",
 	            "take 3 lock:a lock:a hasp:fence:{lock:a} \"\" mine 30000 SET \"\"\n");
@@ -255,7 +238,6 @@ static bool is_read_noted(struct policy_fixture *f, const char *key)
 /* If the connection then reads the lock, hasp's log hints at owner = value. */
 TEST(after_a_refused_release_reads_of_the_lock_are_noted)
 {
-	struct policy_fixture *f = *state;
 	struct pending_request *r;
 	int64_t n;
 
@@ -282,8 +264,6 @@ TEST(after_a_refused_release_reads_of_the_lock_are_noted)
 /* With a pool, one connection may release a lock that another one has taken. */
 TEST(by_value_it_may_be_what_this_connection_has_read)
 {
-	struct policy_fixture *f = *state;
-
 	policy_use(f, RULE "owner = value\n");
 	run(f, "GET lock:a", "$5\r\nyours\r\n");
 	assert_call(f, "DEL lock:a",
@@ -331,7 +311,6 @@ TEST(by_value_a_condition_stands_for_the_owner)
 		{ "GETEX v:1", "mine 30000 1000000000000000 shared",
 		  "\"\" 30000 1000000000000000 shared" },
 	};
-	struct policy_fixture *f = *state;
 	char call[160];
 
 	policy_use(f, "[lock values]\npattern = v:*\nowner = value\n");
@@ -348,8 +327,6 @@ TEST(by_value_a_condition_stands_for_the_owner)
 
 TEST(a_try_under_wait_may_stand_in_line)
 {
-	struct policy_fixture *f = *state;
-
 	policy_use(f, RULE "wait = 4s\n");
 	f->opts = (struct rewrite_opts){ .ticket = SLICE_LIT("worker-1"),
 		                         .wait_max_ms = INT64_MAX };
@@ -367,8 +344,6 @@ TEST(a_try_under_wait_may_stand_in_line)
 
 TEST(verbs_are_calls_by_their_configured_names)
 {
-	struct policy_fixture *f = *state;
-
 	policy_use(f, "[verbs]\nlock = TAKE\n");
 	decide(f, "take a");
 	assert_int_equal(f->d.verdict, DISPATCH_CALL);
@@ -386,8 +361,6 @@ TEST(verbs_are_calls_by_their_configured_names)
 
 TEST(a_verb_that_waits_says_for_how_long)
 {
-	struct policy_fixture *f = *state;
-
 	policy_use(f, "[verbs]\n");
 	f->opts = (struct rewrite_opts){ .ticket = SLICE_LIT("worker-1"),
 		                         .wait_max_ms = INT64_MAX };
@@ -400,7 +373,6 @@ TEST(a_verb_that_waits_says_for_how_long)
 /* Each owner that AS names has its own place, although the connection is the same. */
 TEST(one_that_has_a_lock_as_too_many_owners_does_not_wait_for_it)
 {
-	struct policy_fixture *f = *state;
 	char words[64];
 
 	policy_use(f, "[verbs]\n");
@@ -423,7 +395,6 @@ TEST(one_that_has_a_lock_as_too_many_owners_does_not_wait_for_it)
 TEST(only_what_may_release_a_lock_is_noted_as_a_release)
 {
 	static struct release_board board;
-	struct policy_fixture *f = *state;
 	struct slice a = SLICE_LIT("a"), owner = SLICE_LIT(TOKEN_CONNECTION);
 
 	board = (struct release_board){ 0 };
@@ -458,7 +429,6 @@ TEST(a_command_on_a_rule_s_key_is_noted_if_it_may_end_its_owner_s_lock)
 		{ BY_VALUE, "SET lock:a old NX", "SET lock:a new NX", "old", false },
 		{ BY_VALUE, NULL, "SET lock:a new", "", false },
 	};
-	struct policy_fixture *f = *state;
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
 		bool noted;
@@ -514,8 +484,6 @@ static void assert_followed(struct policy_fixture *f, const char *words, bool fo
 
 TEST(a_script_that_names_one_lock_by_value_is_followed)
 {
-	struct policy_fixture *f = *state;
-
 	policy_use(f, "[lock values]\npattern = v:*\nowner = value\n"
 	              "[lock watched]\npattern = w:*\nowner = value\nmode = observe\n" RULE);
 	assert_followed(f, "EVAL text 1 v:1 mine 30000", true);
@@ -535,7 +503,6 @@ TEST(a_script_is_not_followed_where_that_would_be_seen)
 		"MULTI",           "QUIT", "ASKING", "CLIENT TRACKING ON", "CLIENT CACHING YES",
 		"CLIENT REPLY OFF"
 	};
-	struct policy_fixture *f = *state;
 
 	policy_use(f, "[lock values]\npattern = v:*\nowner = value\n");
 	for (size_t i = 0; i < sizeof(before) / sizeof(*before); i++) {
@@ -559,8 +526,6 @@ TEST(a_script_is_not_followed_where_that_would_be_seen)
 
 TEST(a_verb_with_wrong_arguments_is_answered_by_an_error_in_its_place)
 {
-	struct policy_fixture *f = *state;
-
 	policy_use(f, "[verbs]\n");
 	decide(f, "LOCK");
 	assert_int_equal(f->d.verdict, DISPATCH_CALL);
@@ -570,7 +535,6 @@ TEST(a_verb_with_wrong_arguments_is_answered_by_an_error_in_its_place)
 
 TEST(a_verb_does_not_take_the_lock_of_a_rule_nor_mlock_one_of_several)
 {
-	struct policy_fixture *f = *state;
 	static const char *const lines[] = { "LOCK lock:a", "MLOCK 2 a lock:b" };
 
 	policy_use(f, RULE "[verbs]\n");
@@ -588,7 +552,6 @@ TEST(locks_are_listed_outside_MULTI_only)
 		"ERR locks cannot be listed inside MULTI, or after CLIENT "
 		"REPLY or MONITOR";
 	static char words[4200 + sizeof("LOCK.LIST ")] = "LOCK.LIST ";
-	struct policy_fixture *f = *state;
 
 	policy_use(f, "[verbs]\n");
 	assert_call(f, "LOCK.LIST", "PING\n");
@@ -613,8 +576,6 @@ TEST(locks_are_listed_outside_MULTI_only)
 /* hasp adds fields to the reply of LOCK.INFO, which is an array in RESP3, too. */
 TEST(info_is_of_the_verbs_a_rule_or_a_guard)
 {
-	struct policy_fixture *f = *state;
-
 	policy_use(f, RULE "[lock observed]\npattern = o:*\nmode = observe\n"
 	                   "[verbs]\n[guard g]\npattern = g:*\nacquire_on = GET\n");
 	f->opts.resp3 = true;
@@ -638,7 +599,6 @@ TEST(own_keys_may_be_locked_by_no_verb)
 {
 	static const char error[] = "error 0 NOPERM hasp: keys that begin with hasp: are "
 				    "reserved; clients may only read them\n";
-	struct policy_fixture *f = *state;
 
 	policy_use(f, "[verbs]\n");
 	assert_call(f, "LOCK hasp:fence:{a}", error);
@@ -651,7 +611,6 @@ TEST(own_keys_may_be_locked_by_no_verb)
 TEST(AS_may_not_name_another_client_s_owner)
 {
 	static const char error[] = "error 0 ERR AS names the owner of another client\n";
-	struct policy_fixture *f = *state;
 
 	policy_use(f, "[verbs]\n");
 	assert_call(f, "LOCK a AS connection:127.0.0.1:1/0/c0ffee", error);
@@ -680,7 +639,6 @@ TEST(a_client_s_own_locks_are_named_by_MLOCK)
 		{ "MLOCK", 0 },
 		{ "UNLOCK a", 0 },
 	};
-	struct policy_fixture *f = *state;
 
 	policy_use(f, "[verbs]\n");
 	f->opts = (struct rewrite_opts){ .ticket = SLICE_LIT("worker-1"),
@@ -712,7 +670,6 @@ TEST(of_very_many_keys_none_may_have_a_rule)
 {
 	static const char error[] =
 		"ERR hasp: the command names too many keys, and one of them has a [lock] rule";
-	struct policy_fixture *f = *state;
 
 	policy_use(f, RULE);
 	assert_int_equal(decide(f, del_many(COMMAND_KEYS_MAX, "lock:a"))->verdict,
@@ -727,8 +684,6 @@ TEST(of_very_many_keys_none_may_have_a_rule)
 
 TEST(a_key_that_is_only_read_needs_no_call)
 {
-	struct policy_fixture *f = *state;
-
 	policy_use(f, RULE);
 	assert_passed(f, "SUNIONSTORE other lock:a");
 	assert_int_equal(decide(f, "SUNIONSTORE lock:a other")->verdict, DISPATCH_CALL);
@@ -753,7 +708,6 @@ TEST(what_a_script_may_release_is_noted)
 		{ "v:a", "text", false },
 	};
 	static char words[5000];
-	struct policy_fixture *f = *state;
 	int at = snprintf(words, sizeof(words), "EVAL text 1 v:a ");
 
 	policy_use(f, RULE "[lock values]\npattern = v:*\nowner = value\n");
@@ -792,7 +746,6 @@ TEST(an_owner_with_several_connections_gives_its_own_hold_back)
 		{ "MUNLOCK 1 b AS one", ",,," },
 		{ "UNLOCK", "" },
 	};
-	struct policy_fixture *f = *state;
 
 	policy_use(f, "[verbs]\n");
 	f->opts = (struct rewrite_opts){ .ticket = SLICE_LIT("worker-1"),
@@ -819,8 +772,6 @@ TEST(an_owner_with_several_connections_gives_its_own_hold_back)
 
 TEST(MSETNX_takes_the_lock_of_each_key)
 {
-	struct policy_fixture *f = *state;
-
 	policy_use(f, RULE "[lock short]\npattern = short:*\nlease = 5s\n");
 	run(f, "MSETNX lock:a v other w short:b x", ":1\r\n");
 	assert_int_equal(f->locks->holds.n, 2);
@@ -840,7 +791,6 @@ TEST(MSETNX_takes_the_lock_of_each_key)
 
 TEST(calls_wait_until_nothing_is_awaited)
 {
-	struct policy_fixture *f = *state;
 	struct pending_request *r;
 
 	policy_use(f, RULE "[verbs]\n");
@@ -856,8 +806,6 @@ TEST(calls_wait_until_nothing_is_awaited)
 /* Redis refuses all other commands. */
 TEST(on_a_subscribed_resp2_connection_nothing_is_rewritten)
 {
-	struct policy_fixture *f = *state;
-
 	policy_use(f, RULE "[verbs]\n");
 	f->session.subscriptions[SUBSCRIBED_CHANNELS] = 1;
 	assert_passed(f, "SETNX lock:a v");
@@ -869,8 +817,6 @@ TEST(on_a_subscribed_resp2_connection_nothing_is_rewritten)
 
 TEST(when_replies_are_not_seen_calls_are_made_all_the_same)
 {
-	struct policy_fixture *f = *state;
-
 	policy_use(f, RULE);
 	session_make_opaque(&f->session);
 	assert_int_equal(decide(f, "SETNX lock:a v")->verdict, DISPATCH_CALL);
@@ -881,7 +827,6 @@ TEST(when_replies_are_not_seen_calls_are_made_all_the_same)
 
 TEST(in_multi_a_call_is_queued_and_known_until_exec)
 {
-	struct policy_fixture *f = *state;
 	struct pending_request *exec;
 
 	policy_use(f, RULE);
@@ -900,8 +845,6 @@ TEST(in_multi_a_call_is_queued_and_known_until_exec)
 
 TEST(a_watched_key_s_commands_stay_as_they_are)
 {
-	struct policy_fixture *f = *state;
-
 	policy_use(f, RULE);
 	assert_passed(f, "WATCH other lock:a");
 	assert_passed(f, "SET lock:a v");
@@ -912,7 +855,6 @@ TEST(a_watched_key_s_commands_stay_as_they_are)
 
 TEST(watch_and_its_key_wait_until_the_database_is_known)
 {
-	struct policy_fixture *f = *state;
 	struct pending_request *r;
 
 	policy_use(f, RULE);
@@ -927,8 +869,6 @@ TEST(watch_and_its_key_wait_until_the_database_is_known)
 
 TEST(an_observed_key_s_commands_in_multi_are_looked_at_by_exec)
 {
-	struct policy_fixture *f = *state;
-
 	policy_use(f, RULE "mode = observe\n");
 	run(f, "MULTI", "+OK\r\n");
 	assert_passed(f, "SETNX lock:a v");
@@ -958,8 +898,6 @@ static void assert_probes(struct policy_fixture *f, const char *words, enum pend
 
 TEST(a_lock_that_is_waited_for_is_probed_after_a_plain_write)
 {
-	struct policy_fixture *f = *state;
-
 	policy_use(f, "[verbs]\n");
 	assert_passed(f, "DEL a b");
 	policy_waits_for("b");
@@ -973,8 +911,6 @@ TEST(a_lock_that_is_waited_for_is_probed_after_a_plain_write)
 
 TEST(a_lock_under_wait_is_probed_after_a_write_that_does_not_hand_it_over)
 {
-	struct policy_fixture *f = *state;
-
 	policy_use(f, RULE "wait = 4s\n");
 	f->opts = (struct rewrite_opts){ .ticket = SLICE_LIT("worker-1"),
 		                         .wait_max_ms = INT64_MAX };
@@ -985,8 +921,6 @@ TEST(a_lock_under_wait_is_probed_after_a_write_that_does_not_hand_it_over)
 
 TEST(in_multi_the_probe_waits_for_exec)
 {
-	struct policy_fixture *f = *state;
-
 	policy_use(f, "[verbs]\n");
 	policy_waits_for("b");
 	run(f, "MULTI", "+OK\r\n");
@@ -998,7 +932,6 @@ TEST(in_multi_the_probe_waits_for_exec)
 
 TEST(a_call_can_be_written_again_with_the_script_s_text)
 {
-	struct policy_fixture *f = *state;
 	int64_t wait_ms = -1;
 
 	policy_use(f, RULE "[verbs]\n");
@@ -1019,7 +952,6 @@ TEST(a_call_can_be_written_again_with_the_script_s_text)
 /* Redis may lack the script, and answer so after the lease. */
 TEST(an_UNLOCK_that_is_sent_again_gives_the_same_hold_back)
 {
-	struct policy_fixture *f = *state;
 	int64_t wait_ms;
 
 	policy_use(f, "[verbs]\n");
@@ -1035,7 +967,6 @@ TEST(an_UNLOCK_that_is_sent_again_gives_the_same_hold_back)
 
 TEST(a_lock_that_nobody_waits_for_gets_a_short_call)
 {
-	struct policy_fixture *f = *state;
 	int64_t wait_ms;
 
 	policy_use(f, RULE "[verbs]\n");
@@ -1059,8 +990,6 @@ TEST(a_lock_that_nobody_waits_for_gets_a_short_call)
 /* The script needs the secret, to hand the lock off. */
 TEST(a_lock_that_is_waited_for_gets_a_full_call)
 {
-	struct policy_fixture *f = *state;
-
 	policy_use(f, RULE "[verbs]\n");
 	f->opts = (struct rewrite_opts){ .ticket = SLICE_LIT("worker-1"),
 		                         .report_refusal = true };
@@ -1076,8 +1005,6 @@ TEST(a_lock_that_is_waited_for_gets_a_full_call)
 
 TEST(a_call_whose_answer_is_not_followed_is_full)
 {
-	struct policy_fixture *f = *state;
-
 	policy_use(f, "[verbs]\n");
 	f->opts = (struct rewrite_opts){ .ticket = SLICE_LIT("worker-1") };
 	decide(f, "UNLOCK a");

@@ -87,7 +87,6 @@ TEST(each_command_of_a_lock_has_an_act)
 		{ "TTL q:a", QUORUM_ACT_TTL, 0, false, "" },
 		{ "PTTL q:a", QUORUM_ACT_PTTL, 0, false, "" },
 	};
-	struct policy_fixture *f = *state;
 
 	use(f, QUORUM RULE);
 	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
@@ -117,7 +116,6 @@ TEST(max_lease_limits_what_the_application_asks_for)
 		{ "EXPIRE q:a 61", 60000 },
 		{ "PEXPIREAT q:a 1700000090000", 60000 },
 	};
-	struct policy_fixture *f = *state;
 
 	use(f, QUORUM RULE);
 	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++)
@@ -127,8 +125,6 @@ TEST(max_lease_limits_what_the_application_asks_for)
 
 TEST(the_rule_names_the_owner)
 {
-	struct policy_fixture *f = *state;
-
 	use(f, QUORUM RULE "owner = address\n");
 	assert_true(slice_is(asked(f, "SETNX q:a v").call.owner, TOKEN_ADDRESS));
 	use(f, QUORUM RULE "owner = value\n");
@@ -156,7 +152,6 @@ TEST(what_redis_refuses_passes)
 		"GET q:a more",
 		"PERSIST q:a more",
 	};
-	struct policy_fixture *f = *state;
 	struct quorum_command q;
 
 	use(f, QUORUM RULE);
@@ -175,7 +170,6 @@ TEST(other_commands_on_such_a_key_are_refused)
 		"APPEND q:a v",   "INCR q:a",        "GETEX q:a PERSIST",
 		"STRLEN q:a",     "LPUSH q:a v",     "EVAL text 1 q:a mine",
 	};
-	struct policy_fixture *f = *state;
 	struct quorum_command q;
 
 	use(f, QUORUM RULE);
@@ -191,7 +185,6 @@ TEST(another_key_beside_it_is_refused_wherever_it_is)
 		                             "DEL other q:a",        "EXISTS x y q:a",
 		                             "MSET x v q:a v",       "RENAME q:a other",
 		                             "EVAL text 2 other q:a" };
-	struct policy_fixture *f = *state;
 
 	use(f, QUORUM RULE);
 	for (size_t i = 0; i < sizeof(words) / sizeof(*words); i++)
@@ -201,7 +194,6 @@ TEST(another_key_beside_it_is_refused_wherever_it_is)
 TEST(a_value_has_a_longest_length)
 {
 	static char words[65536 + 32];
-	struct policy_fixture *f = *state;
 	int n = snprintf(words, sizeof(words), "SETNX q:a ");
 
 	use(f, QUORUM RULE);
@@ -216,7 +208,6 @@ TEST(a_value_has_a_longest_length)
 TEST(other_keys_and_rules_do_not_concern_the_quorum)
 {
 	static const char *const words[] = { "SETNX other v", "DEL x y", "GET other", "PING" };
-	struct policy_fixture *f = *state;
 	struct quorum_command q;
 
 	use(f, QUORUM RULE "[lock plain]\npattern = p:*\n");
@@ -236,8 +227,6 @@ TEST(other_keys_and_rules_do_not_concern_the_quorum)
 
 TEST(after_a_reload_the_rule_s_quorum_needs_a_restart)
 {
-	struct policy_fixture *f = *state;
-
 	policy_use(f, QUORUM RULE);
 	assert_refused(f, "SETNX q:a v",
 	               "ERR hasp: a reload gave the key's rule a quorum, which hasp uses only "
@@ -248,8 +237,6 @@ TEST(after_a_reload_the_rule_s_quorum_needs_a_restart)
 
 TEST(MULTI_and_WATCH_allow_no_such_key)
 {
-	struct policy_fixture *f = *state;
-
 	use(f, QUORUM RULE);
 	assert_refused(f, "WATCH q:a", IN_MULTI);
 	assert_refused(f, "WATCH x q:a", IN_MULTI);
@@ -267,7 +254,6 @@ TEST(MULTI_and_WATCH_allow_no_such_key)
 
 TEST(such_a_command_waits_for_the_replies_that_may_matter)
 {
-	struct policy_fixture *f = *state;
 	struct pending_request *r;
 
 	use(f, QUORUM RULE);
@@ -279,8 +265,6 @@ TEST(such_a_command_waits_for_the_replies_that_may_matter)
 
 TEST(a_subscriber_s_command_passes)
 {
-	struct policy_fixture *f = *state;
-
 	use(f, QUORUM RULE);
 	f->session.subscriptions[SUBSCRIBED_CHANNELS] = 1;
 	assert_int_equal(decide(f, "GET q:a")->verdict, DISPATCH_PASS);
@@ -309,7 +293,6 @@ TEST(verbs_ask_the_quorum)
 		{ "UNLOCK a", 0, 0, false },
 		{ "LOCK.EXTEND a PX 9", 9, 0, true },
 	};
-	struct policy_fixture *f = *state;
 
 	use_verbs(f, VERBS);
 	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
@@ -328,7 +311,6 @@ TEST(verbs_that_a_quorum_does_not_have_are_refused)
 	static const char *const together[] = { "LOCK.LIST", "MLOCK 1 a", "MUNLOCK 1 a" };
 	static const char *const kinds[] = { "LOCK a SHARED", "LOCK a EXCLUSIVE",
 		                             "LOCK a LIMIT 3" };
-	struct policy_fixture *f = *state;
 
 	use_verbs(f, VERBS);
 	for (size_t i = 0; i < sizeof(together) / sizeof(*together); i++)
@@ -343,7 +325,6 @@ TEST(verbs_are_refused_inside_MULTI)
 {
 	static const char error[] = "ERR hasp: a quorum stores these locks, so they cannot be "
 				    "taken inside MULTI, or after CLIENT REPLY or MONITOR";
-	struct policy_fixture *f = *state;
 
 	use_verbs(f, VERBS);
 	f->session.quitting = true;
@@ -359,7 +340,6 @@ TEST(verbs_are_refused_inside_MULTI)
 /* Errors, and LOCK.INFO's report of a rule's lock, are the same as without a quorum. */
 TEST(other_calls_of_verbs_are_as_without_a_quorum)
 {
-	struct policy_fixture *f = *state;
 	struct quorum_command q;
 
 	use_verbs(f, VERBS RULE "[lock plain]\npattern = p:*\n"

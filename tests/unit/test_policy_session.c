@@ -132,8 +132,6 @@ TEST(a_name_of_more_than_512_bytes_is_none)
 
 TEST(in_multi_what_changes_the_session_waits_for_exec)
 {
-	struct policy_fixture *f = *state;
-
 	run(f, "MULTI", "+OK\r\n");
 	assert_passed(f, "PING");
 	assert_passed(f, "SELECT 3");
@@ -144,8 +142,6 @@ TEST(in_multi_what_changes_the_session_waits_for_exec)
 
 TEST(when_replies_are_not_seen_the_session_assumes)
 {
-	struct policy_fixture *f = *state;
-
 	session_make_opaque(&f->session);
 	assert_passed(f, "CLIENT SETNAME worker");
 	assert_string_equal(session_text(&f->session, TEXT_NAME), "worker");
@@ -157,8 +153,6 @@ TEST(when_replies_are_not_seen_the_session_assumes)
 
 TEST(multi_counts_from_now_on)
 {
-	struct policy_fixture *f = *state;
-
 	assert_awaited(f, "MULTI", PENDING_MULTI);
 	assert_true(session_in_multi(&f->session));
 	/* Redis refuses a MULTI inside MULTI, which changes nothing. */
@@ -169,8 +163,6 @@ TEST(multi_counts_from_now_on)
 
 TEST(what_redis_refuses_for_its_arguments_changes_nothing)
 {
-	struct policy_fixture *f = *state;
-
 	assert_passed(f, "MULTI x");
 	assert_false(session_in_multi(&f->session));
 	(void)sent_command(f, "MULTI");
@@ -181,8 +173,6 @@ TEST(what_redis_refuses_for_its_arguments_changes_nothing)
 
 TEST(exec_with_an_argument_ends_the_transaction)
 {
-	struct policy_fixture *f = *state;
-
 	run(f, "MULTI", "+OK\r\n");
 	assert_passed(f, "SELECT 1");
 	f->session.txn.watching = true;
@@ -193,8 +183,6 @@ TEST(exec_with_an_argument_ends_the_transaction)
 
 TEST(exec_is_awaited_only_if_its_reply_changes_something)
 {
-	struct policy_fixture *f = *state;
-
 	assert_ends_transaction(f, "EXEC");
 	run(f, "MULTI", "+OK\r\n");
 	assert_passed(f, "PING");
@@ -206,7 +194,6 @@ TEST(exec_is_awaited_only_if_its_reply_changes_something)
 
 TEST(watch_is_known_until_unwatch_exec_or_discard)
 {
-	struct policy_fixture *f = *state;
 	static const char *const ends[] = { "UNWATCH", "EXEC", "DISCARD" };
 
 	for (size_t i = 0; i < sizeof(ends) / sizeof(*ends); i++) {
@@ -221,8 +208,6 @@ TEST(watch_is_known_until_unwatch_exec_or_discard)
 
 TEST(in_multi_watch_and_unwatch_do_nothing)
 {
-	struct policy_fixture *f = *state;
-
 	run(f, "MULTI", "+OK\r\n");
 	assert_passed(f, "WATCH a");
 	assert_false(f->session.txn.watching);
@@ -235,7 +220,6 @@ TEST(in_multi_watch_and_unwatch_do_nothing)
 
 TEST(discard_and_reset_end_nothing_if_redis_refuses_them)
 {
-	struct policy_fixture *f = *state;
 	static const char *const ends[] = { "DISCARD", "RESET" };
 
 	for (size_t i = 0; i < sizeof(ends) / sizeof(*ends); i++) {
@@ -251,8 +235,6 @@ TEST(discard_and_reset_end_nothing_if_redis_refuses_them)
 
 TEST(discard_and_reset_of_an_opaque_session_count_at_once)
 {
-	struct policy_fixture *f = *state;
-
 	(void)sent_command(f, "MULTI");
 	session_make_opaque(&f->session);
 	assert_passed(f, "DISCARD");
@@ -261,8 +243,6 @@ TEST(discard_and_reset_of_an_opaque_session_count_at_once)
 
 TEST(reset_ends_everything)
 {
-	struct policy_fixture *f = *state;
-
 	run(f, "SELECT 3", "+OK\r\n");
 	run(f, "MULTI", "+OK\r\n");
 	assert_passed(f, "SELECT 4");
@@ -323,8 +303,6 @@ TEST(behind_some_commands_replies_cannot_be_followed)
 
 TEST(redis_is_asked_first_whether_it_would_refuse_them)
 {
-	struct policy_fixture *f = *state;
-
 	f->must_log_in = true;
 	assert_int_equal(decide(f, "CLIENT REPLY OFF")->verdict, DISPATCH_ASK_LOGIN);
 	assert_passed(f, "CLIENT REPLY ON");
@@ -352,8 +330,6 @@ TEST(words_of_client_reply_that_redis_refuses_change_nothing)
 
 TEST(wait_comes_after_a_write_if_its_link_does_not_cover_all)
 {
-	struct policy_fixture *f = *state;
-
 	assert_passed(f, "WAIT 1 0");
 	f->needs_wait_ping = true;
 	assert_int_equal(decide(f, "WAIT 1 0")->verdict, DISPATCH_COUNT_WRITES);
@@ -366,8 +342,6 @@ TEST(wait_comes_after_a_write_if_its_link_does_not_cover_all)
 /* Servers before Redis 7.2 have no WAITAOF. */
 TEST(wait_comes_after_a_ping_where_there_is_no_waitaof)
 {
-	struct policy_fixture *f = *state;
-
 	policy_learn(f);
 	f->needs_wait_ping = true;
 	assert_true(decide(f, "WAIT 1 0")->follows_ping);
@@ -379,7 +353,6 @@ TEST(wait_comes_after_a_ping_where_there_is_no_waitaof)
 /* In RESP2, Redis refuses WAIT while the client is subscribed. */
 TEST(wait_of_a_subscriber_comes_after_nothing_of_hasps)
 {
-	struct policy_fixture *f = *state;
 	struct pending_request *r = sent_command(f, "SUBSCRIBE a");
 
 	policy_learn(f);
@@ -403,8 +376,6 @@ TEST(in_multi_neither_can_subscriptions_nor_client_reply)
 
 TEST(quit_is_remembered)
 {
-	struct policy_fixture *f = *state;
-
 	assert_false(f->session.quitting);
 	assert_passed(f, "QUIT");
 	assert_true(f->session.quitting);
@@ -414,8 +385,6 @@ TEST(quit_is_remembered)
 
 TEST(a_command_that_may_block_is_noted)
 {
-	struct policy_fixture *f = *state;
-
 	assert_true(assert_awaited(f, "BLPOP a 0", PENDING_NOTICE)->blocks);
 	run(f, "MULTI", "+OK\r\n");
 	/* BLPOP does not block inside MULTI. */
@@ -427,8 +396,6 @@ TEST(a_command_that_may_block_is_noted)
 
 TEST(one_that_could_end_a_lock_blocks_as_its_probe)
 {
-	struct policy_fixture *f = *state;
-
 	policy_use(f, "[verbs]\n");
 	policy_waits_for("a");
 	assert_true(assert_awaited(f, "BLPOP a 0", PENDING_PROBE)->blocks);
@@ -579,8 +546,6 @@ TEST(what_no_rule_can_concern_need_not_be_whole)
 /* hasp looks at the beginning of a long command repeatedly. */
 TEST(keys_that_more_may_follow_are_not_searched_yet)
 {
-	struct policy_fixture *f = *state;
-
 	policy_use(f, RULE);
 	assert_early(f, "MSET a v lock:b v", 3, DISPATCH_NEED_MORE);
 	assert_int_equal(f->x.keys.n, 0);
@@ -609,7 +574,6 @@ TEST(a_guarded_command_must_be_whole)
 
 TEST(of_an_unknown_command_redis_is_asked_first)
 {
-	struct policy_fixture *f = *state;
 	struct buf question = BUF_INIT;
 
 	policy_use(f, RULE);
@@ -629,8 +593,6 @@ TEST(of_an_unknown_command_redis_is_asked_first)
 
 TEST(where_nothing_is_checked_an_unknown_command_does_not_wait)
 {
-	struct policy_fixture *f = *state;
-
 	policy_learn(f);
 	assert_passed(f, "LATE a v");
 	policy_use(f, RULE "mode = observe\n");
@@ -639,7 +601,6 @@ TEST(where_nothing_is_checked_an_unknown_command_does_not_wait)
 
 TEST(of_a_name_that_is_not_there_yet_only_the_length_is_known)
 {
-	struct policy_fixture *f = *state;
 	struct command_info what;
 
 	decide(f, "PING");
@@ -655,7 +616,6 @@ TEST(of_a_name_that_is_not_there_yet_only_the_length_is_known)
 /* If Redis refuses MULTI, it runs the command at once. */
 TEST(in_multi_a_command_for_the_session_waits_for_the_answer_to_multi)
 {
-	struct policy_fixture *f = *state;
 	struct pending_request *multi = sent_command(f, "MULTI");
 
 	assert_deferred(f, "SELECT 3");
@@ -667,8 +627,6 @@ TEST(in_multi_a_command_for_the_session_waits_for_the_answer_to_multi)
 
 TEST(in_multi_what_passes_early_counts_as_queued)
 {
-	struct policy_fixture *f = *state;
-
 	run(f, "MULTI", "+OK\r\n");
 	assert_early(f, "SET a v", 2, DISPATCH_PASS);
 	assert_int_equal(f->session.txn.nqueued, 1);

@@ -49,7 +49,6 @@ static void assert_exec_refused(struct policy_fixture *f, const char *error)
 
 TEST(exec_is_an_operation_of_all_guarded_keys_of_its_commands)
 {
-	struct policy_fixture *f = *state;
 	struct guard_op *op;
 
 	policy_use(f, GUARD);
@@ -75,7 +74,6 @@ TEST(exec_is_an_operation_of_all_guarded_keys_of_its_commands)
 /* The last command on a key decides; but a write counts in any case. */
 TEST(of_several_commands_on_a_key_the_last_counts)
 {
-	struct policy_fixture *f = *state;
 	struct guard_op *op;
 
 	policy_use(f, GUARD);
@@ -90,7 +88,6 @@ TEST(of_several_commands_on_a_key_the_last_counts)
 
 TEST(calls_on_locks_are_in_the_block_as_they_were_rewritten)
 {
-	struct policy_fixture *f = *state;
 	struct guard_op *op;
 	struct buf words = BUF_INIT;
 
@@ -108,8 +105,6 @@ TEST(calls_on_locks_are_in_the_block_as_they_were_rewritten)
 
 TEST(what_exec_awaits_besides_stays_so)
 {
-	struct policy_fixture *f = *state;
-
 	policy_use(f, GUARD);
 	begin(f);
 	queue(f, "SET stock:1 v");
@@ -120,7 +115,6 @@ TEST(what_exec_awaits_besides_stays_so)
 
 TEST(a_command_that_no_guard_concerns_adds_no_key)
 {
-	struct policy_fixture *f = *state;
 	struct guard_op *op;
 
 	policy_use(f, GUARD);
@@ -138,8 +132,6 @@ TEST(a_command_that_no_guard_concerns_adds_no_key)
 
 TEST(a_block_without_guarded_keys_passes)
 {
-	struct policy_fixture *f = *state;
-
 	policy_use(f, GUARD);
 	begin(f);
 	queue(f, "SET other v");
@@ -158,8 +150,6 @@ static bool queue_plain(struct policy_fixture *f)
 
 TEST(without_guards_nothing_is_kept)
 {
-	struct policy_fixture *f = *state;
-
 	begin(f);
 	assert_passed(f, "SET stock:1 v");
 	assert_false(f->d.watches_refusal);
@@ -170,7 +160,6 @@ TEST(without_guards_nothing_is_kept)
 
 TEST(plain_commands_are_a_part_of_the_block)
 {
-	struct policy_fixture *f = *state;
 	struct guard_op *op;
 
 	policy_use(f, GUARD);
@@ -184,8 +173,6 @@ TEST(plain_commands_are_a_part_of_the_block)
 
 TEST(a_block_of_plain_commands_passes)
 {
-	struct policy_fixture *f = *state;
-
 	policy_use(f, GUARD);
 	(void)sent_command(f, "MULTI");
 	assert_true(queue_plain(f));
@@ -194,8 +181,6 @@ TEST(a_block_of_plain_commands_passes)
 
 TEST(an_aborted_transaction_is_redis_to_refuse)
 {
-	struct policy_fixture *f = *state;
-
 	policy_use(f, GUARD);
 	begin(f);
 	queue(f, "SET stock:1 v");
@@ -205,7 +190,6 @@ TEST(an_aborted_transaction_is_redis_to_refuse)
 
 TEST(only_guarded_keys_wait_for_the_answer_to_multi)
 {
-	struct policy_fixture *f = *state;
 	struct pending_request *multi;
 
 	policy_use(f, GUARD);
@@ -224,8 +208,6 @@ TEST(only_guarded_keys_wait_for_the_answer_to_multi)
 
 TEST(exec_of_unguarded_keys_does_not_wait_for_the_answer_to_multi)
 {
-	struct policy_fixture *f = *state;
-
 	policy_use(f, GUARD);
 	(void)sent_command(f, "MULTI");
 	queue(f, "SET other v");
@@ -237,7 +219,6 @@ TEST(exec_of_unguarded_keys_does_not_wait_for_the_answer_to_multi)
 /* The new configuration may guard keys of the earlier commands. */
 TEST(exec_after_another_configuration_waits_until_nothing_is_awaited)
 {
-	struct policy_fixture *f = *state;
 	struct pending_request *multi;
 
 	policy_use(f, "[guard free]\npattern = free:*\nacquire_on = GET\n");
@@ -253,8 +234,6 @@ TEST(exec_after_another_configuration_waits_until_nothing_is_awaited)
 /* A call on a lock may name a guarded key. */
 TEST(exec_of_a_call_on_a_lock_waits_until_nothing_is_awaited)
 {
-	struct policy_fixture *f = *state;
-
 	policy_use(f, "[lock a]\npattern = lock\n" GUARD);
 	begin(f);
 	assert_int_equal(decide(f, "SET lock v NX")->verdict, DISPATCH_CALL);
@@ -273,8 +252,6 @@ TEST(exec_of_a_call_on_a_lock_waits_until_nothing_is_awaited)
 
 TEST(guarded_keys_behind_select_are_refused)
 {
-	struct policy_fixture *f = *state;
-
 	policy_use(f, GUARD);
 	begin(f);
 	queue(f, "SELECT 1");
@@ -288,8 +265,6 @@ TEST(guarded_keys_behind_select_are_refused)
 
 TEST(commands_that_are_not_known_yet_are_refused)
 {
-	struct policy_fixture *f = *state;
-
 	policy_use(f, GUARD);
 	begin(f);
 	queue(f, "MODULE.SET stock:1");
@@ -298,8 +273,6 @@ TEST(commands_that_are_not_known_yet_are_refused)
 
 TEST(a_transaction_that_began_before_there_were_guards_is_refused)
 {
-	struct policy_fixture *f = *state;
-
 	begin(f);
 	assert_passed(f, "SET stock:1 v");
 	policy_use(f, GUARD);
@@ -310,8 +283,6 @@ TEST(a_transaction_that_began_before_there_were_guards_is_refused)
 
 TEST(a_transaction_that_is_longer_than_a_request_is_refused)
 {
-	struct policy_fixture *f = *state;
-
 	policy_use(f, "[hasp]\nmax_request = 64kb\n" GUARD);
 	begin(f);
 	f->env.config->max_request = 10;
@@ -343,8 +314,6 @@ static void begin_watched(struct policy_fixture *f, enum transaction_guards guar
 
 TEST(multi_behind_watch_waits_for_the_check_of_what_was_read)
 {
-	struct policy_fixture *f = *state;
-
 	policy_use(f, GUARD);
 	run(f, "GET stock:1", "$1\r\nv\r\n");
 	/* Without WATCH, MULTI passes. */
@@ -359,8 +328,6 @@ TEST(multi_behind_watch_waits_for_the_check_of_what_was_read)
 
 TEST(multi_behind_watch_passes_when_nothing_was_read)
 {
-	struct policy_fixture *f = *state;
-
 	policy_use(f, GUARD);
 	assert_passed(f, "WATCH other");
 	assert_int_equal(decide(f, "MULTI")->verdict, DISPATCH_PASS);
@@ -369,8 +336,6 @@ TEST(multi_behind_watch_passes_when_nothing_was_read)
 
 TEST(multi_behind_watch_waits_until_nothing_is_awaited)
 {
-	struct policy_fixture *f = *state;
-
 	policy_use(f, GUARD);
 	run(f, "GET stock:1", "$1\r\nv\r\n");
 	assert_passed(f, "WATCH other");
@@ -380,8 +345,6 @@ TEST(multi_behind_watch_waits_until_nothing_is_awaited)
 
 TEST(exec_is_sent_as_it_is_when_its_guards_are_watched)
 {
-	struct policy_fixture *f = *state;
-
 	policy_use(f, GUARD);
 	begin_watched(f, TRANSACTION_GUARDS_WATCHED);
 	queue(f, "SET stock:1 v");
@@ -390,8 +353,6 @@ TEST(exec_is_sent_as_it_is_when_its_guards_are_watched)
 
 TEST(a_key_that_was_not_read_refuses_it)
 {
-	struct policy_fixture *f = *state;
-
 	policy_use(f, GUARD);
 	begin_watched(f, TRANSACTION_GUARDS_WATCHED);
 	queue(f, "SET stock:2 v");
@@ -403,8 +364,6 @@ TEST(a_key_that_was_not_read_refuses_it)
 
 TEST(a_guard_that_was_lost_refuses_it)
 {
-	struct policy_fixture *f = *state;
-
 	policy_use(f, GUARD);
 	begin_watched(f, TRANSACTION_GUARDS_LOST);
 	queue(f, "SET stock:1 v");
@@ -420,8 +379,6 @@ TEST(a_guard_that_was_lost_refuses_it)
 
 TEST(when_replies_are_not_seen_transactions_are_not_followed)
 {
-	struct policy_fixture *f = *state;
-
 	policy_use(f, GUARD);
 	session_make_opaque(&f->session);
 	assert_passed(f, "MULTI");

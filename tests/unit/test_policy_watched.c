@@ -49,7 +49,6 @@ static uint64_t hash(const struct policy_fixture *f, const char *token)
 
 TEST(a_lock_is_watched_with_its_act_lease_and_owner)
 {
-	struct policy_fixture *f = *state;
 	const struct command_sample *s;
 
 	policy_use(f, RULE);
@@ -68,7 +67,6 @@ TEST(a_lock_is_watched_with_its_act_lease_and_owner)
 /* A connection owns the values that it stores. */
 TEST(by_value_the_connection_is_the_owner)
 {
-	struct policy_fixture *f = *state;
 	const struct command_sample *s;
 
 	policy_use(f, RULE "owner = value\n");
@@ -78,7 +76,6 @@ TEST(by_value_the_connection_is_the_owner)
 
 TEST(a_script_that_names_a_lock_is_watched_with_its_arguments)
 {
-	struct policy_fixture *f = *state;
 	const struct command_sample *s;
 
 	policy_use(f, RULE);
@@ -157,7 +154,6 @@ TEST(each_command_of_a_lock_has_its_kind_way_and_value)
 		{ "HSET lock:a f v g w", COMMAND_SAMPLE_EFFECT, WAY_SET_NX, EFFECT_CHANGE, NULL,
 		  "f", false },
 	};
-	struct policy_fixture *f = *state;
 
 	policy_use(f, RULE);
 	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
@@ -179,7 +175,6 @@ TEST(reads_of_a_lock_s_value_are_watched_and_no_others)
 	static const char *const others[] = { "EXISTS lock:a", "TTL lock:a",
 		                              "STRLEN lock:a", "TYPE lock:a",
 		                              "HGET lock:a f", "LRANGE lock:a 0 1" };
-	struct policy_fixture *f = *state;
 	const struct command_sample *s;
 
 	policy_use(f, RULE);
@@ -210,7 +205,6 @@ TEST(discovery_sees_fields_elements_and_absence_too)
 		{ "PTTL k", COMMAND_SAMPLE_LOOK, -2, NULL, NULL },
 		{ "SET k v", COMMAND_SAMPLE_EFFECT, 0, NULL, "v" },
 	};
-	struct policy_fixture *f = *state;
 
 	policy_use(f, "[discover]\n");
 	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
@@ -244,7 +238,6 @@ TEST(a_script_has_a_number_and_arguments)
 		{ "FCALL name 1 lock:a", "name", 0, { NULL } },
 		{ "EVAL script 2 other lock:a v", SCRIPT_SHA1, 1, { "v" } },
 	};
-	struct policy_fixture *f = *state;
 	const struct command_sample *s;
 
 	policy_use(f, RULE);
@@ -263,7 +256,6 @@ TEST(a_script_has_a_number_and_arguments)
 
 TEST(a_client_s_locks_and_watched_keys_are_noted)
 {
-	struct policy_fixture *f = *state;
 	const struct pending_request *queued;
 
 	policy_use(f, RULE "[verbs]\n");
@@ -293,7 +285,6 @@ TEST(commands_that_concern_the_tracker)
 		{ "eval", true, false },   { "blpop", false, false },
 		{ "incr", true, false },
 	};
-	struct policy_fixture *f = *state;
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
 		const struct command *c = commands_get(f->env.commands,
@@ -319,7 +310,6 @@ TEST(of_dull_keys_only_SET_NX_is_wanted)
 		{ "SET k v N", false },      { "SET k v KEEPTTL", false },
 		{ "APPEND k v NX", false },  { "SET other v", true },
 	};
-	struct policy_fixture *f = *state;
 
 	sampling_place(f->env.tracker->sampling, SLICE_LIT("k"))->n = SAMPLING_WHOLE;
 	policy_use(f, "[discover]\n");
@@ -335,7 +325,6 @@ TEST(of_dull_keys_only_SET_NX_is_wanted)
 
 TEST(what_is_queued_has_no_time_yet)
 {
-	struct policy_fixture *f = *state;
 	const struct pending_request *queued;
 
 	policy_use(f, RULE);
@@ -351,7 +340,6 @@ TEST(what_is_queued_has_no_time_yet)
 
 TEST(a_client_gets_a_new_label_when_its_name_changes)
 {
-	struct policy_fixture *f = *state;
 	const struct tracker_client *client;
 
 	policy_use(f, RULE);
@@ -369,8 +357,6 @@ TEST(a_client_gets_a_new_label_when_its_name_changes)
 
 TEST(whose_replies_are_not_seen_is_not_watched)
 {
-	struct policy_fixture *f = *state;
-
 	policy_use(f, RULE);
 	session_make_opaque(&f->session);
 	assert_passed(f, "SETNX lock:a v");
@@ -381,7 +367,6 @@ TEST(whose_replies_are_not_seen_is_not_watched)
 
 TEST(a_long_write_on_a_guarded_key_is_watched_by_its_beginning)
 {
-	struct policy_fixture *f = *state;
 	struct decision *d;
 
 	policy_use(f, RULE GUARD);

@@ -147,7 +147,6 @@ static void drain(int server)
 
 TEST(users_with_the_same_login_share_a_link)
 {
-	struct fixture *f = *state;
 	struct link_login named = plain;
 
 	named.name = "app";
@@ -171,7 +170,6 @@ TEST(each_other_login_has_a_link_of_its_own)
 		{ .proto = 2, .user = "a b", .password = "c" },
 		{ .proto = 2, .user = "a", .password = "d" },
 	};
-	struct fixture *f = *state;
 
 	for (size_t i = 0; i < NUSERS; i++) {
 		join(f, i, logins[i]);
@@ -188,8 +186,6 @@ TEST(each_other_login_has_a_link_of_its_own)
 /* Links to the old address stay for their users. */
 TEST(another_address_has_links_of_its_own)
 {
-	struct fixture *f = *state;
-
 	join(f, 0, plain);
 	pool_follow_address(f->pool);
 	links_follow(&f->at.env, NULL);
@@ -198,8 +194,6 @@ TEST(another_address_has_links_of_its_own)
 
 TEST(a_user_comes_to_the_link_with_the_fewest)
 {
-	struct fixture *f = *state;
-
 	pool_set_size(f->pool, 2);
 	assert_ptr_not_equal(join(f, 0, plain), join(f, 1, plain));
 	join(f, 2, plain);
@@ -212,8 +206,6 @@ TEST(a_user_comes_to_the_link_with_the_fewest)
 
 TEST(a_link_that_went_down_is_replaced)
 {
-	struct fixture *f = *state;
-
 	join(f, 0, plain);
 	join(f, 1, plain);
 	close(f->server);
@@ -229,7 +221,6 @@ TEST(a_link_that_went_down_is_replaced)
 /* hasp closes a link that was unused at two sweeps and between them. */
 TEST(a_link_that_nobody_uses_is_closed_at_the_second_look)
 {
-	struct fixture *f = *state;
 	struct link *l = join(f, 0, plain);
 	char byte;
 	int server = f->server;
@@ -265,7 +256,6 @@ TEST(a_link_with_a_name_that_nobody_uses_is_closed_sooner)
 {
 	static char name[] = "app";
 	static const struct link_login named = { .proto = 2, .name = name };
-	struct fixture *f = *state;
 	struct link *l = join(f, 0, named);
 	int server = f->server;
 
@@ -291,7 +281,6 @@ TEST(a_link_with_a_name_that_nobody_uses_is_closed_sooner)
 
 TEST(a_link_without_a_name_is_kept_by_that_look)
 {
-	struct fixture *f = *state;
 	struct link *l = join(f, 0, plain);
 
 	link_leave(&f->users[0]);
@@ -303,8 +292,6 @@ TEST(a_link_without_a_name_is_kept_by_that_look)
 /* The server is slow, or stopped. */
 TEST(a_link_that_somebody_waits_for_stays_open)
 {
-	struct fixture *f = *state;
-
 	assert_int_equal(ask(f, 0, plain), POOL_LATER);
 	for (int i = 0; i < 4; i++)
 		pool_sweep(f->pool);
@@ -316,7 +303,6 @@ TEST(a_link_that_somebody_waits_for_stays_open)
 
 TEST(closing_the_pool_closes_its_links)
 {
-	struct fixture *f = *state;
 	char byte;
 	int server;
 
@@ -340,7 +326,6 @@ static struct link_login with_password(char *room, size_t i)
 
 TEST(logins_that_nobody_uses_any_more_keep_few_links)
 {
-	struct fixture *f = *state;
 	char room[16];
 	struct link *first = join(f, 0, with_password(room, 0));
 
@@ -356,7 +341,6 @@ TEST(logins_that_nobody_uses_any_more_keep_few_links)
 
 TEST(there_are_only_so_many_logins_in_use)
 {
-	struct fixture *f = *state;
 	struct link_user users[POOL_GROUPS_MAX];
 	char room[16];
 
@@ -376,7 +360,6 @@ TEST(there_are_only_so_many_logins_in_use)
 
 TEST(beyond_so_many_names_links_have_none)
 {
-	struct fixture *f = *state;
 	struct link *nameless = join(f, 0, plain);
 	char name[16];
 
@@ -392,7 +375,6 @@ TEST(beyond_so_many_names_links_have_none)
 
 TEST(a_name_takes_the_place_of_one_that_nobody_uses)
 {
-	struct fixture *f = *state;
 	struct link *nameless = join(f, 0, plain);
 	struct link_user users[POOL_NAMES_MAX];
 	struct link_login login = plain;
@@ -422,8 +404,6 @@ TEST(a_name_takes_the_place_of_one_that_nobody_uses)
 
 TEST(a_link_shows_that_redis_takes_clients_without_a_login)
 {
-	struct fixture *f = *state;
-
 	f->at.env.login_required = true;
 	f->at.env.login_checked_at = 0;
 	assert_int_equal(ask(f, 0, plain), POOL_LATER);
@@ -435,8 +415,6 @@ TEST(a_link_shows_that_redis_takes_clients_without_a_login)
 
 TEST(a_link_shows_that_redis_does_not)
 {
-	struct fixture *f = *state;
-
 	f->at.env.login_checked_at = 0;
 	assert_int_equal(ask(f, 0, plain), POOL_LATER);
 	serve(f, "-NOAUTH Authentication required.\r\n");
@@ -463,7 +441,6 @@ static void answer_again(struct fixture *f, const char *answers)
 /* Clients that have a link keep it. */
 TEST(it_is_asked_again_before_another_client_shares_a_link)
 {
-	struct fixture *f = *state;
 	struct link *before = join(f, 0, plain);
 
 	/* A client that had a link before needs no check. */
@@ -489,8 +466,6 @@ TEST(it_is_asked_again_before_another_client_shares_a_link)
 
 TEST(a_server_without_reset_is_asked_by_a_new_link)
 {
-	struct fixture *f = *state;
-
 	(void)join(f, 0, plain);
 	assert_int_equal(newcomer_asks(f), POOL_LATER);
 	serve(f, "+OK\r\n");
@@ -510,8 +485,6 @@ TEST(a_server_without_reset_is_asked_by_a_new_link)
 
 TEST(a_check_goes_to_the_server_s_new_address)
 {
-	struct fixture *f = *state;
-
 	(void)join(f, 0, plain);
 	assert_int_equal(newcomer_asks(f), POOL_LATER);
 	serve(f, "+OK\r\n");
@@ -528,8 +501,6 @@ TEST(a_check_goes_to_the_server_s_new_address)
 
 TEST(a_check_whose_link_has_ended_is_made_again)
 {
-	struct fixture *f = *state;
-
 	(void)join(f, 0, plain);
 	assert_int_equal(newcomer_asks(f), POOL_LATER);
 	serve(f, "+OK\r\n");
@@ -544,7 +515,6 @@ TEST(a_check_whose_link_has_ended_is_made_again)
 TEST(a_login_that_was_refused_is_tried_again_only_for_an_eager_waiter)
 {
 	static const struct link_login alice = { .proto = 2, .user = "alice", .password = "p" };
-	struct fixture *f = *state;
 
 	assert_int_equal(pool_ask(f->pool, &alice, false, &f->waiters[0]), POOL_LATER);
 	serve(f, "-WRONGPASS invalid\r\n");
@@ -559,7 +529,6 @@ TEST(a_login_that_was_refused_is_tried_again_only_for_an_eager_waiter)
 
 TEST(who_is_alone_on_a_link_may_keep_it)
 {
-	struct fixture *f = *state;
 	struct link_login named = plain;
 	struct link *l = join(f, 0, plain);
 
@@ -582,7 +551,6 @@ TEST(who_is_alone_on_a_link_may_keep_it)
 
 TEST(a_name_for_which_there_is_room_a_moment_later_joins_without)
 {
-	struct fixture *f = *state;
 	struct link *l = join(f, 0, plain);
 	struct link_login named = plain;
 	char names[17][8];
@@ -623,7 +591,6 @@ static const struct link_login alice = { .proto = 3, .user = "alice", .password 
 
 TEST(a_spare_link_is_for_another_of_its_login)
 {
-	struct fixture *f = *state;
 	struct link *l = own(f, 0, alice), *other = own(f, 1, alice);
 
 	assert_int_equal(take(f, 2, alice), POOL_NEVER);
@@ -644,7 +611,6 @@ TEST(a_spare_link_is_for_another_of_its_login)
 
 TEST(a_link_on_which_a_reply_is_due_is_not_spare)
 {
-	struct fixture *f = *state;
 	struct link *l = own(f, 0, alice);
 
 	link_expect(&f->users[0], LINK_PASS, NULL);
@@ -662,7 +628,6 @@ TEST(a_link_on_which_a_reply_is_due_is_not_spare)
 
 TEST(a_spare_link_that_says_something_or_is_outdated_is_closed)
 {
-	struct fixture *f = *state;
 	struct link *l;
 
 	own(f, 0, plain);
@@ -679,8 +644,6 @@ TEST(a_spare_link_that_says_something_or_is_outdated_is_closed)
 
 TEST(end_of_a_spare_link_concerns_nobody)
 {
-	struct fixture *f = *state;
-
 	own(f, 0, plain);
 	assert_true(pool_put_spare(f->pool, &plain, &f->users[0]));
 	/* A client waits for a shared link of that login. */
@@ -695,7 +658,6 @@ TEST(end_of_a_spare_link_concerns_nobody)
 
 TEST(a_spare_link_that_nobody_takes_is_closed_at_the_second_look)
 {
-	struct fixture *f = *state;
 	const size_t *n = &f->at.env.nopen[LINK_KIND_PRIVATE];
 
 	own(f, 0, plain);
@@ -712,8 +674,6 @@ TEST(a_spare_link_that_nobody_takes_is_closed_at_the_second_look)
 
 TEST(a_client_without_a_login_waits_for_the_check)
 {
-	struct fixture *f = *state;
-
 	own(f, 0, plain);
 	assert_true(pool_put_spare(f->pool, &plain, &f->users[0]));
 	now_s++;
@@ -731,7 +691,6 @@ TEST(a_client_without_a_login_waits_for_the_check)
 
 TEST(a_spare_link_makes_way_at_links_max)
 {
-	struct fixture *f = *state;
 	const size_t *n = &f->at.env.nopen[LINK_KIND_PRIVATE];
 
 	f->at.env.max = 3;

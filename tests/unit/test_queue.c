@@ -2,6 +2,8 @@
  *
  * Tests of a client that waits for a lock: it gets the lock, or an error in time.
  */
+#define TEST_FIXTURE struct fake_line *f
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +17,6 @@ FIXTURE(fake_line_set_up, fake_line_tear_down);
 
 TEST(a_waiter_is_granted_the_lock_by_a_message)
 {
-	struct fake_line *f = *state;
 	struct client *c = client_in_line(f, "key", 1);
 
 	assert_int_equal(c->waiter->state, WAITER_QUEUED);
@@ -32,7 +33,6 @@ TEST(a_waiter_is_granted_the_lock_by_a_message)
 
 TEST(a_waiter_counts_while_it_stands_in_line)
 {
-	struct fake_line *f = *state;
 	struct section_stats section = { .kind = STATS_LOCK };
 	struct client *one = client_come(f), *other = client_come(f);
 
@@ -56,7 +56,6 @@ TEST(a_waiter_counts_while_it_stands_in_line)
 
 TEST(a_grant_that_comes_before_the_answer_to_the_try_counts)
 {
-	struct fake_line *f = *state;
 	struct client *c = client_come(f);
 
 	client_send(c);
@@ -72,7 +71,6 @@ TEST(a_grant_that_comes_before_the_answer_to_the_try_counts)
 
 TEST(a_grant_is_not_older_than_the_message_that_tells_it_nor_newer_than_now)
 {
-	struct fake_line *f = *state;
 	struct client *c = client_in_line(f, "key", 1);
 
 	fake_redis_advance(&f->redis, 0.005);
@@ -84,7 +82,6 @@ TEST(a_grant_is_not_older_than_the_message_that_tells_it_nor_newer_than_now)
 
 TEST(a_stale_grant_begins_its_lease_again_before_the_client_has_it)
 {
-	struct fake_line *f = *state;
 	struct client *c = client_in_line(f, "key", 1);
 
 	fake_redis_advance(&f->redis, 0.5);
@@ -107,7 +104,6 @@ TEST(a_stale_grant_begins_its_lease_again_before_the_client_has_it)
 
 TEST(a_stale_grant_that_is_none_any_more_waits_on_in_its_place)
 {
-	struct fake_line *f = *state;
 	struct client *c = client_in_line(f, "key", 1);
 
 	f->redis.now += 2;
@@ -123,7 +119,6 @@ TEST(a_stale_grant_that_is_none_any_more_waits_on_in_its_place)
 
 TEST(a_deadline_that_passes_while_a_grant_is_confirmed_is_kept_then)
 {
-	struct fake_line *f = *state;
 	struct client *c = client_in_line(f, "key", 1);
 
 	f->redis.now += 2;
@@ -141,7 +136,6 @@ TEST(a_deadline_that_passes_while_a_grant_is_confirmed_is_kept_then)
 
 TEST(a_message_to_a_waiter_that_has_ended_is_ignored)
 {
-	struct fake_line *f = *state;
 	struct subscriber *s = f->redis.node.subscriber;
 
 	fake_redis_publish(s, NULL, "0123456789abcdef-1 5 500000");
@@ -154,7 +148,6 @@ TEST(a_message_to_a_waiter_that_has_ended_is_ignored)
 
 TEST(a_grant_that_no_script_of_this_process_has_proved_only_makes_hasp_ask)
 {
-	struct fake_line *f = *state;
 	struct client *c = client_in_line(f, "key", 1);
 
 	client_forge(c, 1);
@@ -172,7 +165,6 @@ TEST(a_grant_that_no_script_of_this_process_has_proved_only_makes_hasp_ask)
 
 TEST(a_grant_of_another_lock_or_in_another_database_proves_nothing)
 {
-	struct fake_line *f = *state;
 	struct client *c = client_in_line(f, "key", 1);
 
 	client_notify_as(c, 1, "another", 0);
@@ -190,7 +182,6 @@ TEST(a_grant_of_another_lock_or_in_another_database_proves_nothing)
 
 TEST(many_forged_grants_make_one_call_at_a_time)
 {
-	struct fake_line *f = *state;
 	struct client *c = client_in_line(f, "key", 1);
 
 	for (int i = 0; i < 100; i++)
@@ -201,7 +192,6 @@ TEST(many_forged_grants_make_one_call_at_a_time)
 
 TEST(a_forged_grant_before_the_answer_to_the_try_keeps_out_no_true_one)
 {
-	struct fake_line *f = *state;
 	struct client *c = client_come(f);
 
 	client_send(c);
@@ -222,7 +212,6 @@ TEST(a_forged_grant_before_the_answer_to_the_try_keeps_out_no_true_one)
 
 TEST(a_waiter_whose_time_is_over_leaves_the_queue_and_is_told)
 {
-	struct fake_line *f = *state;
 	struct client *c = client_in_line(f, "key", 1);
 
 	c->stays = true;
@@ -245,7 +234,6 @@ TEST(a_waiter_whose_time_is_over_leaves_the_queue_and_is_told)
 
 TEST(a_waiter_that_is_granted_the_lock_as_it_leaves_has_it)
 {
-	struct fake_line *f = *state;
 	struct client *c = client_in_line(f, "key", 1);
 
 	f->redis.now += (double)WAIT_MS / 1000;
@@ -260,7 +248,6 @@ TEST(a_waiter_that_is_granted_the_lock_as_it_leaves_has_it)
 
 TEST(a_waiter_is_told_soon_even_if_redis_does_not_answer)
 {
-	struct fake_line *f = *state;
 	struct client *c = client_in_line(f, "key", 1);
 
 	fake_redis_advance(&f->redis, (double)WAIT_MS / 1000 + GRACE);
@@ -275,7 +262,6 @@ TEST(a_waiter_is_told_soon_even_if_redis_does_not_answer)
 
 TEST(a_client_that_goes_takes_its_waiter_out_of_the_queue)
 {
-	struct fake_line *f = *state;
 	struct client *c = client_in_line(f, "key", 1);
 
 	(void)c;
@@ -289,7 +275,6 @@ TEST(a_client_that_goes_takes_its_waiter_out_of_the_queue)
 
 TEST(what_a_waiter_has_left_of_its_time_counts_from_when_it_came)
 {
-	struct fake_line *f = *state;
 	struct client *c = client_come(f);
 
 	assert_int_equal(waiter_left_ms(c->waiter), WAIT_MS);
@@ -313,7 +298,6 @@ TEST(an_answer_that_is_no_place_in_the_queue_is_not_understood)
 		"+QUEUED 1 9223372036854775807 3000\r\n",
 		"+QUEUED 1 5e5 3000\r\n",
 	};
-	struct fake_line *f = *state;
 	struct client *c = client_come(f);
 	struct attempt t = { .id = { .kind = LOCK_KIND_COUNT,
 		                     .key = SLICE_LIT("key"),
@@ -334,7 +318,6 @@ TEST(an_answer_that_is_no_place_in_the_queue_is_not_understood)
 
 TEST(a_try_is_not_sent_before_the_subscriber_is_up)
 {
-	struct fake_line *f = *state;
 	struct client *c = client_come(f);
 	struct subscriber *s = f->redis.node.subscriber;
 
@@ -351,7 +334,6 @@ TEST(a_try_is_not_sent_before_the_subscriber_is_up)
 
 TEST(a_try_that_could_not_be_sent_in_time_is_to_be_given_up)
 {
-	struct fake_line *f = *state;
 	struct client *c = client_come(f);
 
 	fake_redis_subscriber_down(f->redis.node.subscriber);
@@ -364,7 +346,6 @@ TEST(a_try_that_could_not_be_sent_in_time_is_to_be_given_up)
 
 TEST(when_redis_cannot_be_reached_a_try_is_sent_all_the_same)
 {
-	struct fake_line *f = *state;
 	struct client *c = client_come(f);
 	struct subscriber *s = f->redis.node.subscriber;
 
@@ -381,7 +362,6 @@ TEST(when_redis_cannot_be_reached_a_try_is_sent_all_the_same)
 
 TEST(tickets_are_counted_in_hexadecimal)
 {
-	struct fake_line *f = *state;
 	char expected[32];
 
 	for (unsigned i = 0; i < 0x1234; i++) {
@@ -395,7 +375,6 @@ TEST(tickets_are_counted_in_hexadecimal)
 
 TEST(a_try_that_finds_redis_again_has_the_time_that_its_client_gave)
 {
-	struct fake_line *f = *state;
 	struct client *c = client_come(f);
 	struct subscriber *s = f->redis.node.subscriber;
 
@@ -420,7 +399,6 @@ TEST(a_try_that_finds_redis_again_has_the_time_that_its_client_gave)
 
 TEST(what_redis_refuses_is_told_to_those_that_would_wait)
 {
-	struct fake_line *f = *state;
 	struct client *c = client_come(f);
 	struct subscriber *s = f->redis.node.subscriber;
 
@@ -436,7 +414,6 @@ TEST(what_redis_refuses_is_told_to_those_that_would_wait)
 
 TEST(a_try_may_be_sent_again_under_another_ticket)
 {
-	struct fake_line *f = *state;
 	struct client *c = client_come(f);
 	char first[TICKET_MAX];
 
@@ -451,7 +428,6 @@ TEST(a_try_may_be_sent_again_under_another_ticket)
 
 TEST(a_waiter_may_be_made_for_a_try_that_was_sent_before)
 {
-	struct fake_line *f = *state;
 	struct client *c = client_come(f);
 	const struct waiter_ops *ops = c->waiter->ops;
 	struct waiter *late;

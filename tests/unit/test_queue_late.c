@@ -3,6 +3,8 @@
  * Tests of waiters that got their lock at once, but whose reply was late; also of grants and
  * answers that do not count, because their numbers are out of range.
  */
+#define TEST_FIXTURE struct fake_line *f
+
 #include <stdio.h>
 #include <string.h>
 
@@ -27,7 +29,6 @@ static struct client *client_confirming(struct fake_line *f)
 
 TEST(a_lock_that_is_told_late_is_had_still_or_lost)
 {
-	struct fake_line *f = *state;
 	struct client *c = client_confirming(f);
 	double asked_at = f->redis.now;
 
@@ -50,7 +51,6 @@ TEST(a_lock_that_is_told_late_is_had_still_or_lost)
 
 TEST(a_lock_whose_confirmation_is_late_too_is_confirmed_again)
 {
-	struct fake_line *f = *state;
 	struct client *c = client_confirming(f);
 
 	f->redis.now += 0.6 * LEASE_MS / 1000;
@@ -64,7 +64,6 @@ TEST(a_lock_whose_confirmation_is_late_too_is_confirmed_again)
 
 TEST(whose_lock_is_always_over_gives_up)
 {
-	struct fake_line *f = *state;
 	struct client *c = client_confirming(f);
 
 	for (int i = 0; i < 4; i++) {
@@ -93,7 +92,6 @@ TEST(whose_lock_is_always_over_gives_up)
 
 TEST(a_lock_that_redis_says_nothing_about_is_asked_for_until_the_deadline)
 {
-	struct fake_line *f = *state;
 	struct client *c = client_confirming(f);
 
 	answer_unknown(f);
@@ -107,7 +105,6 @@ TEST(a_lock_that_redis_says_nothing_about_is_asked_for_until_the_deadline)
 
 TEST(a_lock_is_confirmed_for_no_longer_than_server_timeout)
 {
-	struct fake_line *f = *state;
 	struct client *c;
 
 	f->redis.node.settings.server_timeout_ms = 2000;
@@ -125,7 +122,6 @@ TEST(a_lock_is_confirmed_for_no_longer_than_server_timeout)
 /* Redis had lost the script; when it answered so, no time to wait was left. */
 TEST(a_lock_is_confirmed_by_the_ticket_that_got_it)
 {
-	struct fake_line *f = *state;
 	struct client *c = client_come(f);
 	char ticket[64];
 	struct slice next;
@@ -143,7 +139,6 @@ TEST(a_lock_is_confirmed_by_the_ticket_that_got_it)
 
 TEST(who_leaves_while_its_lock_is_confirmed_gives_it_back)
 {
-	struct fake_line *f = *state;
 	struct client *c = client_confirming(f);
 
 	answer_unknown(f);
@@ -159,7 +154,6 @@ TEST(who_leaves_while_its_lock_is_confirmed_gives_it_back)
 /* All attempts of one MLOCK have the same ticket. */
 TEST(an_answer_about_the_lock_before_says_nothing_of_the_next_one)
 {
-	struct fake_line *f = *state;
 	struct client *c = client_in_line(f, "key", 1);
 	char ticket[TICKET_MAX];
 
@@ -188,7 +182,6 @@ TEST(a_grant_whose_numbers_are_out_of_range_is_none)
 		"-5 500000",
 		"- 1e9",
 	};
-	struct fake_line *f = *state;
 	struct client *c = client_in_line(f, "key", 1);
 	char message[160];
 
@@ -209,7 +202,6 @@ TEST(an_answer_whose_numbers_are_out_of_range_is_none)
 		"*3\r\n$7\r\ngranted\r\n:3000\r\n:9223372036854775807\r\n",
 		"*3\r\n$7\r\ngranted\r\n$1\r\n1\r\n:1\r\n",
 	};
-	struct fake_line *f = *state;
 	struct client *c = client_in_line(f, "key", 1);
 
 	for (size_t i = 0; i < sizeof(answers) / sizeof(*answers); i++) {

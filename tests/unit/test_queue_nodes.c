@@ -3,6 +3,8 @@
  * Tests of queues at several nodes: an event at one node delays no waiter at another, and when
  * another node serves a lock, its line moves there.
  */
+#define TEST_FIXTURE struct fixture *t
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -85,7 +87,6 @@ static enum try_readiness readiness(struct client *c, const char *key)
 
 TEST(who_waits_anywhere_listens_everywhere)
 {
-	struct fixture *t = *state;
 	struct client *c = client_come(&t->f);
 
 	assert_false(subscriber_was_opened(subscriber_b(t)));
@@ -97,14 +98,11 @@ TEST(who_waits_anywhere_listens_everywhere)
 
 TEST(scripts_see_by_its_number_that_a_worker_listens_to_several)
 {
-	struct fixture *t = *state;
-
 	assert_int_equal(waiters_ticket(t->f.all).p[0], 'n');
 }
 
 TEST(only_the_node_of_the_lock_has_to_be_heard)
 {
-	struct fixture *t = *state;
 	struct client *a = client_come(&t->f), *b = client_come(&t->f);
 
 	fake_redis_subscriber_down(subscriber_b(t));
@@ -120,7 +118,6 @@ TEST(only_the_node_of_the_lock_has_to_be_heard)
 
 TEST(what_a_node_refuses_concerns_its_locks)
 {
-	struct fixture *t = *state;
 	struct client *a = client_come(&t->f), *b = client_come(&t->f);
 
 	fake_redis_subscriber_failed(subscriber_b(t), "NOPERM");
@@ -133,7 +130,6 @@ TEST(what_a_node_refuses_concerns_its_locks)
 
 TEST(newcomers_wait_for_the_places_at_their_own_node)
 {
-	struct fixture *t = *state;
 	struct client *b = client_at_b(t, "b1", 5), *to_a = client_come(&t->f),
 		      *to_b = client_come(&t->f);
 
@@ -162,7 +158,6 @@ static void move(struct fixture *t, const char *key)
 
 TEST(a_line_whose_lock_moves_asks_for_its_places_at_the_new_node)
 {
-	struct fixture *t = *state;
 	struct client *one = client_at_b(t, "b1", 5), *two = client_at_b(t, "b1", 6),
 		      *stays = client_at_b(t, "b2", 7), *newcomer = client_come(&t->f);
 
@@ -185,7 +180,6 @@ TEST(a_line_whose_lock_moves_asks_for_its_places_at_the_new_node)
 
 TEST(who_has_no_place_at_the_new_node_takes_its_old_one)
 {
-	struct fixture *t = *state;
 	struct client *one = client_at_b(t, "b1", 5), *two = client_at_b(t, "b1", 6),
 		      *newcomer = client_come(&t->f);
 
@@ -215,7 +209,6 @@ TEST(who_has_no_place_at_the_new_node_takes_its_old_one)
 
 TEST(a_grant_is_heard_by_whichever_node)
 {
-	struct fixture *t = *state;
 	struct client *c = client_in_line(&t->f, "key", 5);
 
 	assert_ptr_equal(c->waiter->at->node, &t->c.b->node);
@@ -227,7 +220,6 @@ TEST(a_grant_is_heard_by_whichever_node)
 
 TEST(redissons_channel_is_heard_where_the_lock_is)
 {
-	struct fixture *t = *state;
 	struct client *c = client_at_b(t, "b1", 5);
 
 	assert_string_equal(fake_redis_channels(subscriber_a(t)), "");
@@ -245,7 +237,6 @@ TEST(redissons_channel_is_heard_where_the_lock_is)
 
 TEST(while_nobody_serves_a_lock_no_try_is_sent)
 {
-	struct fixture *t = *state;
 	struct client *c = client_come(&t->f);
 
 	t->c.b_is_gone = true;
@@ -261,7 +252,6 @@ TEST(while_nobody_serves_a_lock_no_try_is_sent)
 /* The attempt may be delayed on its way to a node, and so may the owner's reaction. */
 TEST(whose_time_is_over_before_the_try_is_answered_is_told_until_it_is)
 {
-	struct fixture *t = *state;
 	struct client *c = client_come(&t->f);
 
 	assert_int_equal(readiness(c, "b1"), TRY_READY);
@@ -283,7 +273,6 @@ TEST(whose_time_is_over_before_the_try_is_answered_is_told_until_it_is)
 /* The client lost the lock before hasp could report it, and its time to wait was over. */
 TEST(what_is_sent_again_then_is_watched_too)
 {
-	struct fixture *t = *state;
 	struct client *c = client_come(&t->f);
 
 	assert_int_equal(readiness(c, "a1"), TRY_READY);
@@ -302,7 +291,6 @@ TEST(what_is_sent_again_then_is_watched_too)
 
 TEST(who_could_not_be_sent_in_time_is_told_too)
 {
-	struct fixture *t = *state;
 	struct client *c = client_come(&t->f);
 
 	fake_redis_subscriber_down(subscriber_b(t));
@@ -316,7 +304,6 @@ TEST(who_could_not_be_sent_in_time_is_told_too)
 
 TEST(a_node_that_comes_is_listened_to)
 {
-	struct fixture *t = *state;
 	struct client *c = client_come(&t->f);
 	struct node third = { 0 };
 
@@ -329,7 +316,6 @@ TEST(a_node_that_comes_is_listened_to)
 
 TEST(a_try_for_a_node_that_is_no_more_is_sent_to_its_successor)
 {
-	struct fixture *t = *state;
 	struct client *c = client_come(&t->f);
 
 	fake_redis_subscriber_down(subscriber_b(t));
@@ -348,7 +334,6 @@ TEST(a_try_for_a_node_that_is_no_more_is_sent_to_its_successor)
 
 TEST(a_node_that_goes_takes_its_timer_along)
 {
-	struct fixture *t = *state;
 	struct client *b = client_at_b(t, "b1", 5), *newcomer = client_come(&t->f);
 	size_t ntimers;
 

@@ -3,6 +3,8 @@
  * Tests of events that no message reports, which hasp finds by asking Redis: the end of a
  * lease, a lost place, events while hasp was not subscribed.
  */
+#define TEST_FIXTURE struct fake_line *f
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,7 +22,6 @@ static size_t nunconfirmed(struct fake_line *f)
 
 TEST(a_new_line_is_probed_soon_for_its_try_may_have_crossed_a_release)
 {
-	struct fake_line *f = *state;
 	struct client *c = client_in_line(f, "key", 1);
 
 	expect_quiet(f);
@@ -33,7 +34,6 @@ TEST(a_new_line_is_probed_soon_for_its_try_may_have_crossed_a_release)
 
 TEST(a_lock_is_probed_when_its_lease_ends)
 {
-	struct fake_line *f = *state;
 	struct client *c = client_in_line(f, "key", 1);
 
 	fake_redis_advance(&f->redis, 0.03);
@@ -50,7 +50,6 @@ TEST(a_lock_is_probed_when_its_lease_ends)
 
 TEST(a_probe_that_is_not_answered_is_followed_by_a_look)
 {
-	struct fake_line *f = *state;
 	struct client *c = client_in_line(f, "key", 1);
 
 	fake_redis_advance(&f->redis, 0.03);
@@ -64,7 +63,6 @@ TEST(a_probe_that_is_not_answered_is_followed_by_a_look)
 
 TEST(one_probe_is_under_way_and_one_more_is_asked_for_at_most)
 {
-	struct fake_line *f = *state;
 	struct client *c = client_in_line(f, "key", 1);
 
 	for (int i = 0; i < 5; i++)
@@ -79,8 +77,6 @@ TEST(one_probe_is_under_way_and_one_more_is_asked_for_at_most)
 
 TEST(a_write_to_a_lock_that_nobody_waits_for_here_hands_it_over)
 {
-	struct fake_line *f = *state;
-
 	waiters_probe(f->all, 4, SLICE_LIT("key"), LOCK_KIND_RULE);
 	assert_int_equal(expect_probe(f, NULL).db, 4);
 	answer_gone(f);
@@ -89,7 +85,6 @@ TEST(a_write_to_a_lock_that_nobody_waits_for_here_hands_it_over)
 
 TEST(only_the_first_of_a_line_is_probed_for)
 {
-	struct fake_line *f = *state;
 	struct client *second = client_in_line(f, "key", 8),
 		      *first = client_in_line(f, "key", 7);
 
@@ -104,7 +99,6 @@ TEST(only_the_first_of_a_line_is_probed_for)
 
 TEST(when_a_short_lease_was_granted_the_next_is_probed_for_at_its_end)
 {
-	struct fake_line *f = *state;
 	struct client *a = client_in_line(f, "key", 1), *b = client_in_line(f, "key", 2);
 
 	fake_redis_advance(&f->redis, 0.03);
@@ -122,7 +116,6 @@ TEST(when_a_short_lease_was_granted_the_next_is_probed_for_at_its_end)
 
 TEST(a_line_without_waiters_ends_after_a_while)
 {
-	struct fake_line *f = *state;
 	struct client *c = client_in_line(f, "key", 1);
 
 	client_leave(c);
@@ -137,7 +130,6 @@ TEST(a_line_without_waiters_ends_after_a_while)
 /* The line lingers from the answer on. */
 TEST(a_line_without_waiters_ends_even_if_a_probe_is_answered_late_and_by_an_error)
 {
-	struct fake_line *f = *state;
 	struct client *c = client_in_line(f, "key", 1);
 
 	fake_redis_advance(&f->redis, 0.03);
@@ -155,7 +147,6 @@ TEST(a_line_without_waiters_ends_even_if_a_probe_is_answered_late_and_by_an_erro
 
 TEST(a_waiter_that_has_the_lock_learns_it_by_a_probe)
 {
-	struct fake_line *f = *state;
 	struct client *c = client_in_line(f, "key", 1);
 
 	fake_redis_advance(&f->redis, 0.03);
@@ -168,7 +159,6 @@ TEST(a_waiter_that_has_the_lock_learns_it_by_a_probe)
 
 TEST(a_stale_grant_that_a_probe_finds_is_confirmed)
 {
-	struct fake_line *f = *state;
 	struct client *c = client_in_line(f, "key", 1);
 
 	fake_redis_advance(&f->redis, 0.03);
@@ -182,7 +172,6 @@ TEST(a_stale_grant_that_a_probe_finds_is_confirmed)
 
 TEST(when_the_first_has_lost_its_place_each_is_asked_for)
 {
-	struct fake_line *f = *state;
 	struct client *a = client_in_line(f, "key", 1), *b = client_in_line(f, "key", 2);
 
 	fake_redis_advance(&f->redis, 0.03);
@@ -207,7 +196,6 @@ TEST(when_the_first_has_lost_its_place_each_is_asked_for)
 
 TEST(newcomers_are_not_sent_while_a_waiter_is_unconfirmed)
 {
-	struct fake_line *f = *state;
 	struct client *a = client_in_line(f, "key", 1), *newcomer = client_come(f);
 
 	fake_redis_advance(&f->redis, 0.03);
@@ -229,7 +217,6 @@ TEST(newcomers_are_not_sent_while_a_waiter_is_unconfirmed)
 
 TEST(newcomers_are_sent_when_the_unconfirmed_waiter_ends)
 {
-	struct fake_line *f = *state;
 	struct client *a = client_in_line(f, "key", 1), *newcomer = client_come(f);
 
 	fake_redis_advance(&f->redis, 0.03);
@@ -243,7 +230,6 @@ TEST(newcomers_are_sent_when_the_unconfirmed_waiter_ends)
 
 TEST(newcomers_go_on_waiting_when_another_waiter_is_unconfirmed_by_then)
 {
-	struct fake_line *f = *state;
 	struct client *a = client_in_line(f, "key", 1), *b = client_in_line(f, "other", 1);
 	struct client *newcomer = client_come(f);
 
@@ -266,7 +252,6 @@ TEST(newcomers_go_on_waiting_when_another_waiter_is_unconfirmed_by_then)
 
 TEST(newcomers_that_wait_for_the_subscriber_too_go_on_waiting)
 {
-	struct fake_line *f = *state;
 	struct client *a = client_in_line(f, "key", 1), *newcomer = client_come(f);
 
 	fake_redis_advance(&f->redis, 0.03);
@@ -285,7 +270,6 @@ TEST(newcomers_that_wait_for_the_subscriber_too_go_on_waiting)
 
 TEST(after_the_subscriber_was_down_each_waiter_is_asked_for)
 {
-	struct fake_line *f = *state;
 	struct client *a = client_in_line(f, "key", 1), *b = client_in_line(f, "key", 2);
 	struct subscriber *s = f->redis.node.subscriber;
 
@@ -318,7 +302,6 @@ static struct client *client_in_doubt(struct fake_line *f, const char *key, int 
 
 TEST(newcomers_wait_until_hasp_s_own_connection_tells_the_places)
 {
-	struct fake_line *f = *state;
 	struct client *a = client_in_doubt(f, "key", 1), *newcomer = client_come(f);
 
 	assert_int_equal(waiter_ready(newcomer->waiter, SLICE_LIT("key")), TRY_NOT_YET);
@@ -338,7 +321,6 @@ TEST(newcomers_wait_until_hasp_s_own_connection_tells_the_places)
 
 TEST(a_place_that_cannot_be_asked_for_keeps_newcomers_no_longer_than_its_waiter)
 {
-	struct fake_line *f = *state;
 	struct client *a = client_in_doubt(f, "key", 1), *newcomer = client_come(f);
 
 	assert_int_equal(waiter_ready(newcomer->waiter, SLICE_LIT("key")), TRY_NOT_YET);
@@ -350,7 +332,6 @@ TEST(a_place_that_cannot_be_asked_for_keeps_newcomers_no_longer_than_its_waiter)
 
 TEST(a_place_is_asked_for_once_however_often_the_subscriber_comes_and_goes)
 {
-	struct fake_line *f = *state;
 	struct client *a = client_in_doubt(f, "key", 1);
 	struct subscriber *s = f->redis.node.subscriber;
 
@@ -369,7 +350,6 @@ TEST(a_place_is_asked_for_once_however_often_the_subscriber_comes_and_goes)
 
 TEST(an_answer_that_may_be_older_than_the_loss_of_a_place_confirms_nothing)
 {
-	struct fake_line *f = *state;
 	struct client *a = client_in_line(f, "key", 1);
 	struct subscriber *s = f->redis.node.subscriber;
 
@@ -392,7 +372,6 @@ TEST(an_answer_that_may_be_older_than_the_loss_of_a_place_confirms_nothing)
 
 TEST(a_place_that_redis_refuses_to_tell_keeps_nobody)
 {
-	struct fake_line *f = *state;
 	struct client *a = client_in_line(f, "key", 1);
 	struct subscriber *s = f->redis.node.subscriber;
 
@@ -407,7 +386,6 @@ TEST(a_place_that_redis_refuses_to_tell_keeps_nobody)
 
 TEST(a_release_by_redisson_s_clients_is_heard)
 {
-	struct fake_line *f = *state;
 	struct client *a = client_in_line(f, "key", 1), *other = client_in_line(f, "{b}c", 1);
 	struct subscriber *s = f->redis.node.subscriber;
 
@@ -433,7 +411,6 @@ TEST(a_release_by_redisson_s_clients_is_heard)
 
 TEST(redisson_s_channel_is_left_when_the_line_ends)
 {
-	struct fake_line *f = *state;
 	struct client *c = client_in_line(f, "key", 1);
 	struct subscriber *s = f->redis.node.subscriber;
 

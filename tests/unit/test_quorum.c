@@ -79,11 +79,11 @@ TEST_WITH(fencing_token_far_ahead_needs_a_majority, NULL, NULL)
 {
 	for (size_t i = 0; i < sizeof(fence_cases) / sizeof(*fence_cases); i++) {
 		const struct fence_case *c = &fence_cases[i];
-		struct quorum_fence f;
-		bool is_chosen = quorum_fence_choose(&f, c->proposals, 3, NOW);
+		struct quorum_fence fence;
+		bool is_chosen = quorum_fence_choose(&fence, c->proposals, 3, NOW);
 
-		assert_int_equal(is_chosen ? f.token : 0, c->token);
-		assert_int_equal(f.limit, c->limit);
+		assert_int_equal(is_chosen ? fence.token : 0, c->token);
+		assert_int_equal(fence.limit, c->limit);
 	}
 }
 
@@ -103,8 +103,6 @@ TEST_WITH(server_counts_when_what_it_forgot_is_over, NULL, NULL)
 
 TEST(lock_is_got_when_a_majority_has_its_fencing_token)
 {
-	struct fake_quorum *f = *state;
-
 	ask_quorum(f, QUORUM_LOCK, 0);
 	answer_number(f, 0, 5);
 	answer_number(f, 1, 9);
@@ -140,8 +138,6 @@ static void grant_far_ahead(struct fake_quorum *f)
 
 TEST(token_far_ahead_is_contradicted_by_a_majority)
 {
-	struct fake_quorum *f = *state;
-
 	grant_far_ahead(f);
 	answer_number(f, 3, 7);
 	assert_int_equal(f->nsent, 9);
@@ -153,8 +149,6 @@ TEST(token_far_ahead_is_contradicted_by_a_majority)
 
 TEST(token_far_ahead_that_too_few_contradict_takes_no_lock)
 {
-	struct fake_quorum *f = *state;
-
 	grant_far_ahead(f);
 	answer_number(f, 3, 0);
 	go_down(f, 4);
@@ -165,8 +159,6 @@ TEST(token_far_ahead_that_too_few_contradict_takes_no_lock)
 
 TEST(token_far_ahead_waits_for_others_until_the_time_is_over)
 {
-	struct fake_quorum *f = *state;
-
 	grant_far_ahead(f);
 	advance(f, 1.1);
 	expect_done(f, QUORUM_UNREACHED);
@@ -174,8 +166,6 @@ TEST(token_far_ahead_waits_for_others_until_the_time_is_over)
 
 TEST(minority_is_released_everywhere)
 {
-	struct fake_quorum *f = *state;
-
 	ask_quorum(f, QUORUM_LOCK, 0);
 	answer_number(f, 0, 5);
 	answer_number(f, 1, 5);
@@ -190,8 +180,6 @@ TEST(minority_is_released_everywhere)
 
 TEST(answers_that_come_late_do_not_count)
 {
-	struct fake_quorum *f = *state;
-
 	ask_quorum(f, QUORUM_LOCK, 0);
 	answer_number(f, 0, 5);
 	answer_number(f, 1, 5);
@@ -210,7 +198,6 @@ TEST(answers_that_come_late_do_not_count)
 
 TEST(lock_whose_lease_was_over_meanwhile_is_not_got)
 {
-	struct fake_quorum *f = *state;
 	const struct quorum_ask opts = {
 		.request = QUORUM_LOCK,
 		.key = SLICE_LIT("key"),
@@ -234,7 +221,6 @@ TEST(lock_whose_lease_was_over_meanwhile_is_not_got)
 /* Else the client would get a lock that it has hardly any time for. */
 TEST(lock_whose_lease_is_half_over_is_begun_again)
 {
-	struct fake_quorum *f = *state;
 	const struct quorum_ask opts = {
 		.request = QUORUM_LOCK,
 		.key = SLICE_LIT("key"),
@@ -257,8 +243,6 @@ TEST(lock_whose_lease_is_half_over_is_begun_again)
 
 TEST(try_that_is_not_confirmed_is_released)
 {
-	struct fake_quorum *f = *state;
-
 	ask_quorum(f, QUORUM_LOCK, 0);
 	answer_all(f, 5);
 	for (size_t i = 0; i < 3; i++)
@@ -273,8 +257,6 @@ TEST(try_that_is_not_confirmed_is_released)
 
 TEST(without_enough_servers_nobody_waits)
 {
-	struct fake_quorum *f = *state;
-
 	for (size_t i = 0; i < 3; i++)
 		go_down(f, i);
 	ask_quorum(f, QUORUM_LOCK, 0);
@@ -284,8 +266,6 @@ TEST(without_enough_servers_nobody_waits)
 
 TEST(wait_is_tried_again_after_a_pause)
 {
-	struct fake_quorum *f = *state;
-
 	ask_quorum(f, QUORUM_LOCK, 5000);
 	answer_all(f, 0);
 	assert_false(f->is_done);
@@ -318,8 +298,6 @@ TEST(wait_has_an_end)
 
 TEST(who_goes_while_it_waits_releases_what_it_may_have_got)
 {
-	struct fake_quorum *f = *state;
-
 	ask_quorum(f, QUORUM_LOCK, 0);
 	answer_number(f, 0, 5);
 	end_owner(f, false);
@@ -359,8 +337,6 @@ static void assert_contended(struct fake_quorum *f, uint64_t nrefused, uint64_t 
 
 TEST(what_becomes_of_a_try_is_counted)
 {
-	struct fake_quorum *f = *state;
-
 	take(f);
 	assert_counted(f, STAT_ACQUIRED, 1);
 	assert_contended(f, 0, 0);
@@ -374,8 +350,6 @@ TEST(what_becomes_of_a_try_is_counted)
 
 TEST(a_try_that_waited_counts_by_its_end)
 {
-	struct fake_quorum *f = *state;
-
 	ask_quorum(f, QUORUM_LOCK, 5000);
 	answer_all(f, 0);
 	answer_all(f, 0);
@@ -394,8 +368,6 @@ TEST(a_try_that_waited_counts_by_its_end)
 
 TEST(a_try_that_waited_in_vain_counts_as_timed_out)
 {
-	struct fake_quorum *f = *state;
-
 	wait_in_vain(f);
 	assert_counted(f, STAT_WAITED, 1);
 	assert_counted(f, STAT_TIMED_OUT, 1);
@@ -407,8 +379,6 @@ TEST(a_try_that_waited_in_vain_counts_as_timed_out)
 
 TEST(server_that_was_started_anew_does_not_vote)
 {
-	struct fake_quorum *f = *state;
-
 	for (size_t i = 0; i < 3; i++) {
 		go_down(f, i);
 		assert_true(quorum_on_up(f->q, i, "second", 0) == 30);
@@ -426,8 +396,6 @@ TEST(server_that_was_started_anew_does_not_vote)
 
 TEST(vote_of_a_server_that_was_started_anew_since_is_void)
 {
-	struct fake_quorum *f = *state;
-
 	ask_quorum(f, QUORUM_LOCK, 0);
 	answer_number(f, 0, 5);
 	answer_number(f, 1, 5);
@@ -440,16 +408,12 @@ TEST(vote_of_a_server_that_was_started_anew_since_is_void)
 
 TEST(server_that_was_only_cut_off_counts_at_once)
 {
-	struct fake_quorum *f = *state;
-
 	go_down(f, 0);
 	assert_true(quorum_on_up(f->q, 0, "first", 0) == 0);
 }
 
 TEST(server_that_does_not_answer_is_not_asked)
 {
-	struct fake_quorum *f = *state;
-
 	ask_quorum(f, QUORUM_LOCK, 0);
 	for (size_t i = 0; i < 4; i++)
 		answer_number(f, i, 0);
@@ -468,8 +432,6 @@ TEST(server_that_does_not_answer_is_not_asked)
 /* A draining worker waits for no other servers. */
 TEST(answers_are_due_from_servers_that_answer)
 {
-	struct fake_quorum *f = *state;
-
 	assert_false(quorum_is_asked(f->q));
 	ask_quorum(f, QUORUM_LOCK, 0);
 	assert_true(quorum_is_asked(f->q));
@@ -488,8 +450,6 @@ TEST(answers_are_due_from_servers_that_answer)
 
 TEST(hold_is_renewed_each_third_of_its_lease)
 {
-	struct fake_quorum *f = *state;
-
 	take(f);
 	for (int n = 0; n < 10; n++) {
 		size_t before = f->nsent;
@@ -511,8 +471,6 @@ static void renew_twice(struct fake_quorum *f)
 
 TEST(max_hold_ends_renewal_and_the_lease_runs_out)
 {
-	struct fake_quorum *f = *state;
-
 	f->max_hold_ms = 9000;
 	take(f);
 	renew_twice(f);
@@ -528,7 +486,6 @@ TEST(max_hold_ends_renewal_and_the_lease_runs_out)
 
 TEST(hold_whose_lease_the_client_named_is_not_renewed)
 {
-	struct fake_quorum *f = *state;
 	size_t nsent;
 
 	f->leased = true;
@@ -546,8 +503,6 @@ TEST(hold_whose_lease_the_client_named_is_not_renewed)
 
 TEST(hold_that_no_majority_renews_is_lost_when_its_lease_is_over)
 {
-	struct fake_quorum *f = *state;
-
 	take(f);
 	for (size_t i = 0; i < 3; i++)
 		go_down(f, i);
@@ -561,8 +516,6 @@ TEST(hold_that_no_majority_renews_is_lost_when_its_lease_is_over)
 
 TEST(hold_that_a_majority_does_not_have_is_lost_at_once)
 {
-	struct fake_quorum *f = *state;
-
 	take(f);
 	advance(f, 3.4);
 	answer_number(f, 0, -1);
@@ -575,8 +528,6 @@ TEST(hold_that_a_majority_does_not_have_is_lost_at_once)
 
 TEST(server_without_the_lock_gets_it_by_renewal)
 {
-	struct fake_quorum *f = *state;
-
 	take(f);
 	advance(f, 3.4);
 	answer_number(f, 0, -1);
@@ -591,8 +542,6 @@ TEST(server_without_the_lock_gets_it_by_renewal)
 
 TEST(renewal_that_comes_too_late_does_not_save_the_hold)
 {
-	struct fake_quorum *f = *state;
-
 	take(f);
 	advance(f, 3.4);
 	/* hasp was stopped, so it reads the answers before it runs timers. */
@@ -603,8 +552,6 @@ TEST(renewal_that_comes_too_late_does_not_save_the_hold)
 
 TEST(hold_is_released_when_its_owner_goes)
 {
-	struct fake_quorum *f = *state;
-
 	take(f);
 	end_owner(f, true);
 	assert_int_equal(f->owner.n, 0);
@@ -614,8 +561,6 @@ TEST(hold_is_released_when_its_owner_goes)
 
 TEST(hold_is_released_at_a_server_that_was_away)
 {
-	struct fake_quorum *f = *state;
-
 	take(f);
 	go_down(f, 0);
 	go_down(f, 1);
@@ -633,8 +578,6 @@ TEST(hold_is_released_at_a_server_that_was_away)
 
 TEST(hold_is_released_again_at_a_server_that_refused)
 {
-	struct fake_quorum *f = *state;
-
 	take(f);
 	end_owner(f, true);
 	answer_one(f, 0, NULL);
@@ -658,8 +601,6 @@ TEST(hold_is_released_again_at_a_server_that_refused)
 
 TEST(lock_of_the_owner_is_released_wherever_it_was_taken)
 {
-	struct fake_quorum *f = *state;
-
 	ask_quorum(f, QUORUM_UNLOCK, 0);
 	for (size_t i = 0; i < 3; i++)
 		answer_row(f, i, MINE);
@@ -673,8 +614,6 @@ TEST(lock_of_the_owner_is_released_wherever_it_was_taken)
 
 TEST(lock_of_another_owner_is_not_released)
 {
-	struct fake_quorum *f = *state;
-
 	ask_quorum(f, QUORUM_UNLOCK, 0);
 	for (size_t i = 0; i < 3; i++)
 		answer_row(f, i, OTHERS);
@@ -690,8 +629,6 @@ TEST(lock_of_another_owner_is_not_released)
 
 TEST(who_has_it_is_what_a_majority_says)
 {
-	struct fake_quorum *f = *state;
-
 	ask_quorum(f, QUORUM_INFO, 0);
 	answer_row(f, 0, OTHERS);
 	answer_row(f, 1, MINE);
@@ -725,7 +662,6 @@ static void on_released_give_up_a_try(void *arg, const struct quorum_result *r)
 
 TEST(release_that_is_pushed_out_while_it_is_told_ends_once)
 {
-	struct fake_quorum *f = *state;
 	const struct quorum_ask unlock = {
 		.request = QUORUM_UNLOCK,
 		.key = SLICE_LIT("key"),

@@ -11,8 +11,6 @@ FIXTURE(quorum_fixture_setup, quorum_fixture_teardown);
 
 TEST(vote_for_an_earlier_try_does_not_count_for_a_later_one)
 {
-	struct fake_quorum *f = *state;
-
 	ask_quorum(f, QUORUM_LOCK, 5000);
 	for (size_t i = 0; i < 3; i++)
 		answer_number(f, i, 0);
@@ -42,8 +40,6 @@ TEST(vote_for_an_earlier_try_does_not_count_for_a_later_one)
 
 TEST(confirmation_is_asked_of_those_that_granted_this_try)
 {
-	struct fake_quorum *f = *state;
-
 	ask_quorum(f, QUORUM_LOCK, 5000);
 	for (size_t i = 0; i < SERVERS; i++)
 		answer_number(f, i, i < 2 ? 9 : 0);
@@ -62,8 +58,6 @@ TEST(confirmation_is_asked_of_those_that_granted_this_try)
 
 TEST(vote_to_take_a_lock_does_not_count_for_its_confirmation)
 {
-	struct fake_quorum *f = *state;
-
 	ask_quorum(f, QUORUM_LOCK, 0);
 	for (size_t i = 0; i < 3; i++)
 		answer_number(f, i, 5);
@@ -94,8 +88,6 @@ static void read_mine(struct fake_quorum *f, enum quorum_request request)
 
 TEST(late_read_does_not_count_for_extend)
 {
-	struct fake_quorum *f = *state;
-
 	read_mine(f, QUORUM_EXTEND);
 	answer_number(f, 0, 1);
 	answer_number(f, 1, 1);
@@ -106,8 +98,6 @@ TEST(late_read_does_not_count_for_extend)
 
 TEST(late_read_does_not_count_for_unlock)
 {
-	struct fake_quorum *f = *state;
-
 	read_mine(f, QUORUM_UNLOCK);
 	answer_number(f, 0, 1);
 	answer_number(f, 1, 1);
@@ -118,8 +108,6 @@ TEST(late_read_does_not_count_for_unlock)
 
 TEST(late_read_without_the_lock_does_not_refuse_extend)
 {
-	struct fake_quorum *f = *state;
-
 	ask_quorum(f, QUORUM_EXTEND, 0);
 	for (size_t i = 0; i < 3; i++)
 		answer_row(f, i, MINE);
@@ -134,7 +122,6 @@ TEST(late_read_without_the_lock_does_not_refuse_extend)
 
 TEST(late_renewal_does_not_count_after_extend)
 {
-	struct fake_quorum *f = *state;
 	struct hold *hold;
 
 	take(f);
@@ -167,7 +154,6 @@ static struct slice own_value(const struct fake_quorum *f)
 /* Another worker's connection with the same owner has released the lock in between. */
 TEST(lock_that_is_granted_again_replaces_the_earlier_hold)
 {
-	struct fake_quorum *f = *state;
 	struct buf earlier = BUF_INIT;
 
 	take(f);
@@ -197,8 +183,6 @@ static void answer_error(struct fake_quorum *f, size_t server)
 
 TEST(release_that_a_majority_answers_by_an_error_is_not_refused)
 {
-	struct fake_quorum *f = *state;
-
 	read_mine(f, QUORUM_UNLOCK);
 	for (size_t i = 0; i < 3; i++)
 		answer_error(f, i);
@@ -207,7 +191,6 @@ TEST(release_that_a_majority_answers_by_an_error_is_not_refused)
 
 TEST(release_is_not_refused_by_servers_that_have_no_vote_yet)
 {
-	struct fake_quorum *f = *state;
 	const struct quorum_ask unlock = {
 		.request = QUORUM_UNLOCK,
 		.key = SLICE_LIT("key"),
@@ -230,8 +213,6 @@ TEST(release_is_not_refused_by_servers_that_have_no_vote_yet)
 
 TEST(read_without_a_majority_ends_by_its_time_out)
 {
-	struct fake_quorum *f = *state;
-
 	ask_quorum(f, QUORUM_INFO, 0);
 	answer_row(f, 0, OTHERS);
 	answer_row(f, 1, OTHERS);
@@ -244,8 +225,6 @@ TEST(read_without_a_majority_ends_by_its_time_out)
 
 TEST(read_that_a_majority_answers_by_an_error_ends_at_once)
 {
-	struct fake_quorum *f = *state;
-
 	ask_quorum(f, QUORUM_INFO, 0);
 	for (size_t i = 0; i < 3; i++)
 		answer_error(f, i);
@@ -254,8 +233,6 @@ TEST(read_that_a_majority_answers_by_an_error_ends_at_once)
 
 TEST(renewal_waits_for_servers_that_may_lack_the_lock)
 {
-	struct fake_quorum *f = *state;
-
 	take(f);
 	advance(f, 3.4);
 	for (size_t i = 0; i < 4; i++)

@@ -3,6 +3,8 @@
  * Tests of a connection's read set: a read counts until the key is written, even if the owner's
  * name changes, and the guards are released when the connection ends.
  */
+#define TEST_FIXTURE struct guard_fixture *f
+
 #include <stdio.h>
 #include <string.h>
 
@@ -23,7 +25,6 @@ static struct read_set_entry *add(struct guard_fixture *f, int db, const char *k
 
 TEST(an_entry_is_a_database_s_key)
 {
-	struct guard_fixture *f = *state;
 	struct read_set_entry *e = add(f, 1, "k");
 
 	assert_ptr_equal(read_set_find(f->table, &f->set, 1, SLICE_LIT("k")), e);
@@ -36,7 +37,6 @@ TEST(an_entry_is_a_database_s_key)
 
 TEST(another_connection_s_entry_is_not_this_one_s)
 {
-	struct guard_fixture *f = *state;
 	struct read_set other;
 	struct guarded_key k = guarded("k");
 	struct read_set_entry *e = add(f, 0, "k"), *theirs;
@@ -52,7 +52,6 @@ TEST(another_connection_s_entry_is_not_this_one_s)
 
 TEST(a_key_that_is_read_again_keeps_its_entry)
 {
-	struct guard_fixture *f = *state;
 	struct read_set_entry *e = add(f, 0, "k");
 
 	read_set_entry_read(e);
@@ -63,8 +62,6 @@ TEST(a_key_that_is_read_again_keeps_its_entry)
 
 TEST(a_written_key_has_no_entry)
 {
-	struct guard_fixture *f = *state;
-
 	read_set_entry_over(add(f, 0, "k"));
 	assert_null(read_set_find(f->table, &f->set, 0, SLICE_LIT("k")));
 	assert_int_equal(f->set.n, 0);
@@ -82,7 +79,6 @@ TEST(a_read_makes_good_what_was_lost)
 
 TEST(long_keys_have_entries_too)
 {
-	struct guard_fixture *f = *state;
 	char key[1000];
 
 	memset(key, 'k', sizeof(key));
@@ -107,8 +103,6 @@ static void fill(struct guard_fixture *f)
 
 TEST(the_oldest_makes_space)
 {
-	struct guard_fixture *f = *state;
-
 	fill(f);
 	assert_int_equal(f->set.n, READ_SET_MAX);
 	assert_false(f->set.overflowed);
@@ -121,8 +115,6 @@ TEST(the_oldest_makes_space)
 
 TEST(one_that_is_read_again_or_kept_is_not_the_oldest)
 {
-	struct guard_fixture *f = *state;
-
 	fill(f);
 	add(f, 0, "key 0");
 	read_set_keep(f->table, &f->set, 0, SLICE_LIT("key 1"));
@@ -135,7 +127,6 @@ TEST(one_that_is_read_again_or_kept_is_not_the_oldest)
 
 TEST(a_checked_key_drops_the_oldest_checked_one_else_the_oldest)
 {
-	struct guard_fixture *f = *state;
 	struct guarded_key a = guarded("a"), b = guarded("b");
 
 	a.checked = b.checked = true;
@@ -150,7 +141,6 @@ TEST(a_checked_key_drops_the_oldest_checked_one_else_the_oldest)
 
 TEST(the_keys_of_an_operation_do_not_drop_each_other)
 {
-	struct guard_fixture *f = *state;
 	struct guarded_key keys[] = { guarded("a"), guarded("b") };
 	struct guard_op *op;
 
@@ -175,7 +165,6 @@ static struct guard_op *write_unknown(struct guard_fixture *f)
 /* Else the next write would be run unchecked. */
 TEST(after_that_a_write_that_was_not_carried_out_leaves_no_entry)
 {
-	struct guard_fixture *f = *state;
 	struct guard_op *op;
 
 	read_set_overflow(&f->set);
@@ -191,7 +180,6 @@ TEST(after_that_a_write_that_was_not_carried_out_leaves_no_entry)
 
 TEST(unless_it_told_that_the_guard_was_lost)
 {
-	struct guard_fixture *f = *state;
 	struct guard_op *op;
 
 	read_set_overflow(&f->set);
@@ -208,7 +196,6 @@ TEST(unless_it_told_that_the_guard_was_lost)
 /* A key without an entry counts as read after such a write. */
 TEST(after_that_a_written_key_keeps_its_entry)
 {
-	struct guard_fixture *f = *state;
 	struct read_set_entry *e;
 
 	fill(f);
@@ -232,8 +219,6 @@ static void add_to_be_released(struct guard_fixture *f, int db, const char *key,
 
 TEST(the_connection_s_end_releases_guards_that_it_may_still_have)
 {
-	struct guard_fixture *f = *state;
-
 	add_to_be_released(f, 3, "k", 100.1);
 	add_to_be_released(f, 3, "over", 100.0);
 	add_to_be_released(f, -1, "unknown", 200.0);
@@ -246,8 +231,6 @@ TEST(the_connection_s_end_releases_guards_that_it_may_still_have)
 
 TEST(of_a_connection_that_is_cut_off_the_guards_of_what_it_read_are_kept)
 {
-	struct guard_fixture *f = *state;
-
 	add_to_be_released(f, 3, "read", 200.0);
 	read_set_entry_read(read_set_find(f->table, &f->set, 3, SLICE_LIT("read")));
 	add_to_be_released(f, 3, "k", 200.0);
@@ -258,7 +241,6 @@ TEST(of_a_connection_that_is_cut_off_the_guards_of_what_it_read_are_kept)
 
 TEST(a_connection_is_between_read_and_write_until_the_lease_is_over)
 {
-	struct guard_fixture *f = *state;
 	struct read_set_entry *e;
 
 	add_to_be_released(f, 0, "k", 200.0);

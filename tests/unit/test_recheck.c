@@ -3,6 +3,8 @@
  * Tests of the check each second: the awaited locks are held, and the first waiters have their
  * places; one call checks many locks.
  */
+#define TEST_FIXTURE struct fake_line *f
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,7 +38,6 @@ static void answer_nothing_new(struct fake_line *f)
 
 TEST(a_lock_is_looked_at_each_second)
 {
-	struct fake_line *f = *state;
 	struct client *c = quiet_client(f, "key", 7);
 
 	for (int i = 0; i < 3; i++) {
@@ -63,7 +64,6 @@ static int locks_in(const char *args)
 
 TEST(many_locks_share_a_call)
 {
-	struct fake_line *f = *state;
 	struct client *clients[MANY];
 	char key[16];
 
@@ -86,7 +86,6 @@ TEST(many_locks_share_a_call)
 
 TEST(in_a_cluster_only_locks_of_a_slot_share_a_call)
 {
-	struct fake_line *f = *state;
 	struct client *a = quiet_client(f, "{a}1", 1), *b = quiet_client(f, "b", 2),
 		      *c = quiet_client(f, "{a}2", 3);
 
@@ -104,7 +103,6 @@ TEST(in_a_cluster_only_locks_of_a_slot_share_a_call)
 
 TEST(only_the_locks_of_which_something_is_new_are_probed)
 {
-	struct fake_line *f = *state;
 	struct client *a = quiet_client(f, "a", 1), *b = quiet_client(f, "b", 2);
 
 	fake_redis_advance(&f->redis, 1);
@@ -121,7 +119,6 @@ TEST(only_the_locks_of_which_something_is_new_are_probed)
 
 TEST(a_lock_that_is_soon_over_is_probed_then)
 {
-	struct fake_line *f = *state;
 	struct client *c = quiet_client(f, "key", 1);
 
 	fake_redis_advance(&f->redis, 1);
@@ -136,7 +133,6 @@ TEST(a_lock_that_is_soon_over_is_probed_then)
 
 TEST(semaphores_are_in_another_call_with_their_limits)
 {
-	struct fake_line *f = *state;
 	struct client *a = quiet_client(f, "a", 1), *b = client_come(f);
 	struct attempt t = { .id = { .kind = LOCK_KIND_LIMIT,
 		                     .key = SLICE_LIT("b"),
@@ -164,7 +160,6 @@ TEST(semaphores_are_in_another_call_with_their_limits)
 
 TEST(locks_of_another_database_are_in_another_call)
 {
-	struct fake_line *f = *state;
 	struct client *a = quiet_client(f, "key", 1), *b = client_come(f);
 	struct attempt t = { .id = { .kind = LOCK_KIND_TOKEN,
 		                     .key = SLICE_LIT("key"),
@@ -187,7 +182,6 @@ TEST(locks_of_another_database_are_in_another_call)
 
 TEST(when_redis_refuses_the_call_each_lock_is_probed)
 {
-	struct fake_line *f = *state;
 	struct client *a = quiet_client(f, "a", 1), *b = quiet_client(f, "b", 2);
 
 	fake_redis_advance(&f->redis, 1);
@@ -203,7 +197,6 @@ TEST(when_redis_refuses_the_call_each_lock_is_probed)
 
 TEST(without_an_answer_there_is_another_look)
 {
-	struct fake_line *f = *state;
 	struct client *c = quiet_client(f, "key", 1);
 
 	fake_redis_advance(&f->redis, 1);
@@ -217,7 +210,6 @@ TEST(without_an_answer_there_is_another_look)
 
 TEST(a_probe_meanwhile_takes_the_place_of_a_look)
 {
-	struct fake_line *f = *state;
 	struct client *c = quiet_client(f, "key", 1);
 
 	fake_redis_advance(&f->redis, 1);
@@ -233,8 +225,6 @@ TEST(a_probe_meanwhile_takes_the_place_of_a_look)
  * slow. */
 TEST(a_line_without_waiters_is_not_looked_at)
 {
-	struct fake_line *f = *state;
-
 	client_leave(client_in_line(f, "key", 1));
 	answer_gone(f);
 	waiters_probe(f->all, 0, SLICE_LIT("key"), LOCK_KIND_COUNT);
@@ -248,7 +238,6 @@ TEST(a_line_without_waiters_is_not_looked_at)
 
 TEST(a_line_may_end_while_it_is_looked_at)
 {
-	struct fake_line *f = *state;
 	struct client *a = quiet_client(f, "a", 1);
 
 	fake_redis_advance(&f->redis, 1);

@@ -133,8 +133,6 @@ static void pass_a_third(struct fixture *f)
 
 TEST(a_hold_is_renewed_each_third_of_its_lease)
 {
-	struct fixture *f = *state;
-
 	take(f, &renewed, "a");
 	fake_redis_advance(&f->redis, 0.79 * LEASE / 3);
 	assert_int_equal(fake_redis_ncalls(&f->redis), 0);
@@ -150,7 +148,6 @@ TEST(a_hold_is_renewed_each_third_of_its_lease)
 
 TEST(a_renewed_lease_counts_from_when_the_renewal_was_sent)
 {
-	struct fixture *f = *state;
 	double sent_at;
 
 	take(f, &renewed, "a");
@@ -167,7 +164,6 @@ TEST(a_renewed_lease_counts_from_when_the_renewal_was_sent)
 /* By then, the first two renewals of the hold are overdue. */
 TEST(a_hold_whose_reply_came_late_is_renewed_at_once)
 {
-	struct fixture *f = *state;
 	struct lock_call takes = { .effect = LOCK_EFFECT_TAKES, .lease_ms = LEASE_MS };
 	struct lock_call expires = { .effect = LOCK_EFFECT_EXPIRES, .lease_ms = LEASE_MS };
 	struct lock_request *p = sent(f, &renewed, "a", takes);
@@ -187,8 +183,6 @@ TEST(a_hold_whose_reply_came_late_is_renewed_at_once)
 
 TEST(a_lease_that_the_application_asked_for_is_not_renewed_under_unleased)
 {
-	struct fixture *f = *state;
-
 	take(f, &unleased, "a");
 	command(f, &unleased, "b",
 	        (struct lock_call){
@@ -199,8 +193,6 @@ TEST(a_lease_that_the_application_asked_for_is_not_renewed_under_unleased)
 
 TEST(an_expiry_that_the_application_sets_ends_renewal_under_unleased)
 {
-	struct fixture *f = *state;
-
 	take(f, &unleased, "a");
 	command(f, &unleased, "a",
 	        (struct lock_call){ .effect = LOCK_EFFECT_EXPIRES, .lease_ms = 5000 });
@@ -214,8 +206,6 @@ TEST(an_expiry_that_the_application_sets_ends_renewal_under_unleased)
 
 TEST(a_lease_whose_end_is_not_known_is_renewed_at_once)
 {
-	struct fixture *f = *state;
-
 	command(f, &renewed, "a",
 	        (struct lock_call){ .effect = LOCK_EFFECT_TAKES, .leased = true });
 	fake_redis_advance(&f->redis, GATHERED);
@@ -229,7 +219,6 @@ static const struct lock_call keepttl = { .effect = LOCK_EFFECT_TAKES, .leased =
 
 TEST(a_hold_that_keeps_its_expiry_is_renewed_when_the_earlier_one_was_due)
 {
-	struct fixture *f = *state;
 	double until = f->redis.now + LEASE;
 
 	take(f, &of_value, "a");
@@ -245,8 +234,6 @@ TEST(a_hold_that_keeps_its_expiry_is_renewed_when_the_earlier_one_was_due)
 
 TEST(a_hold_that_keeps_an_expiry_that_is_not_known_is_renewed_at_once)
 {
-	struct fixture *f = *state;
-
 	command(f, &of_value, "a", keepttl);
 	command(f, &of_value, "a", keepttl);
 	fake_redis_advance(&f->redis, GATHERED);
@@ -255,7 +242,6 @@ TEST(a_hold_that_keeps_an_expiry_that_is_not_known_is_renewed_at_once)
 
 TEST(a_lease_that_is_kept_can_be_shortened_and_replaced)
 {
-	struct fixture *f = *state;
 	struct lock_call leased = { .effect = LOCK_EFFECT_TAKES,
 		                    .leased = true,
 		                    .lease_ms = 60000 };
@@ -280,8 +266,6 @@ TEST(a_lease_that_is_kept_can_be_shortened_and_replaced)
 
 TEST(a_hold_that_goes_on_counts_the_next_renewal_from_the_new_try)
 {
-	struct fixture *f = *state;
-
 	take(f, &renewed, "a");
 	fake_redis_advance(&f->redis, 0.5 * LEASE / 3);
 	take(f, &renewed, "a");
@@ -293,7 +277,6 @@ TEST(a_hold_that_goes_on_counts_the_next_renewal_from_the_new_try)
 
 TEST(after_max_hold_nothing_is_renewed_and_the_lease_runs_out)
 {
-	struct fixture *f = *state;
 	struct rule rule = renewed;
 
 	rule.max_hold_ms = 2 * LEASE_MS;
@@ -317,8 +300,6 @@ TEST(after_max_hold_nothing_is_renewed_and_the_lease_runs_out)
 
 TEST(a_hold_that_redis_gives_to_nobody_any_more_is_forgotten)
 {
-	struct fixture *f = *state;
-
 	take(f, &renewed, "a");
 	pass_a_third(f);
 	fake_redis_answer(&f->redis, "*1\r\n:0\r\n");
@@ -338,7 +319,6 @@ TEST(a_hold_that_a_new_server_may_not_have_is_looked_at_soon)
 		const char *answer;
 		uint64_t nlost;
 	} each[] = { { "*1\r\n:0\r\n", 1 }, { "*1\r\n:-2\r\n", 2 } };
-	struct fixture *f = *state;
 
 	take(f, &renewed, "b");
 	for (size_t i = 0; i < 2; i++) {
@@ -364,7 +344,6 @@ static bool is_any(void *arg, struct slice key)
 /* The table may grow during the scan, which moves entries. */
 TEST(each_of_many_holds_is_looked_at)
 {
-	struct fixture *f = *state;
 	char key[24];
 	size_t n = 0;
 
@@ -382,8 +361,6 @@ TEST(each_of_many_holds_is_looked_at)
 
 TEST(a_hold_that_the_new_server_has_is_known_again)
 {
-	struct fixture *f = *state;
-
 	take(f, &renewed, "a");
 	renewal_mark_unknown(f->holds, is_a, NULL);
 	fake_redis_advance(&f->redis, 1 + GATHERED);
@@ -394,8 +371,6 @@ TEST(a_hold_that_the_new_server_has_is_known_again)
 
 TEST(a_hold_that_is_taken_again_is_known_again)
 {
-	struct fixture *f = *state;
-
 	take(f, &renewed, "a");
 	renewal_mark_unknown(f->holds, is_a, NULL);
 	take(f, &renewed, "a");
@@ -404,7 +379,6 @@ TEST(a_hold_that_is_taken_again_is_known_again)
 
 TEST(a_hold_that_is_gone_is_lost_unless_its_owner_may_have_released_it)
 {
-	struct fixture *f = *state;
 	struct release_board board = { 0 };
 
 	holds_set_releases(f->holds, &board);
@@ -449,7 +423,6 @@ static void assert_lost(struct fixture *f, uint64_t n)
 
 TEST(a_hold_that_another_owner_takes_is_lost_if_it_was_to_be_kept)
 {
-	struct fixture *f = *state;
 	struct release_board board = { 0 };
 
 	holds_set_releases(f->holds, &board);
@@ -472,8 +445,6 @@ TEST(a_hold_that_another_owner_takes_is_lost_if_it_was_to_be_kept)
 
 TEST(a_lease_that_is_over_before_the_answer_is_lost)
 {
-	struct fixture *f = *state;
-
 	take(f, &renewed, "a");
 	pass_a_third(f);
 	fake_redis_advance(&f->redis, LEASE);
@@ -486,8 +457,6 @@ TEST(a_lease_that_is_over_before_the_answer_is_lost)
 
 TEST(a_renewal_that_redis_refuses_is_tried_at_the_next_third)
 {
-	struct fixture *f = *state;
-
 	take(f, &renewed, "a");
 	pass_a_third(f);
 	fake_redis_answer(&f->redis, "-WRONGTYPE no\r\n");
@@ -501,8 +470,6 @@ TEST(a_renewal_that_redis_refuses_is_tried_at_the_next_third)
 
 TEST(without_a_connection_a_renewal_waits_until_the_lease_is_over)
 {
-	struct fixture *f = *state;
-
 	take(f, &renewed, "a");
 	take(f, &renewed, "b");
 	fake_redis_break(&f->redis);
@@ -523,8 +490,6 @@ TEST(without_a_connection_a_renewal_waits_until_the_lease_is_over)
 
 TEST(a_value_stays_known_when_its_lease_is_over)
 {
-	struct fixture *f = *state;
-
 	take(f, &of_value, "a");
 	pass_a_third(f);
 	fake_redis_answer(&f->redis, "*1\r\n:0\r\n");
@@ -544,8 +509,6 @@ static void assert_held(struct fixture *f, uint64_t n)
 
 TEST(a_hold_counts_until_its_lease_is_over_or_it_is_given_up)
 {
-	struct fixture *f = *state;
-
 	take(f, &released, "a");
 	take(f, &released, "b");
 	take(f, &released, "b"); /* the lock is refreshed */
@@ -561,7 +524,6 @@ TEST(a_hold_counts_until_its_lease_is_over_or_it_is_given_up)
 
 TEST(how_long_a_lock_was_held_is_measured_when_it_ends)
 {
-	struct fixture *f = *state;
 	struct metrics_sums sums = { .total_us = 0 };
 
 	take(f, &released, "a");
@@ -577,7 +539,6 @@ TEST(how_long_a_lock_was_held_is_measured_when_it_ends)
 
 TEST(a_value_that_is_only_remembered_does_not_count)
 {
-	struct fixture *f = *state;
 	struct rule leased = of_value;
 
 	leased.renew = RENEW_NO;
@@ -596,7 +557,6 @@ TEST(a_value_that_is_only_remembered_does_not_count)
 
 TEST(memory_of_holds_is_that_of_those_there_are)
 {
-	struct fixture *f = *state;
 	size_t one;
 
 	take(f, &released, "a");
@@ -652,8 +612,6 @@ static void lock_as(struct fixture *f)
 
 TEST(an_unlock_names_the_last_fence_also_of_a_lock_that_was_taken_again)
 {
-	struct fixture *f = *state;
-
 	lock_as(f);
 	fake_redis_advance(&f->redis, 10);
 	lock_as(f);
@@ -662,8 +620,6 @@ TEST(an_unlock_names_the_last_fence_also_of_a_lock_that_was_taken_again)
 
 TEST(a_hold_is_named_for_a_second_if_hasp_was_stopped_when_its_lease_ended)
 {
-	struct fixture *f = *state;
-
 	for (int stopped = 0; stopped < 2; stopped++) {
 		lock_as(f);
 		assert_named(f, "worker-1 29999001,");
@@ -681,7 +637,6 @@ TEST(a_hold_is_named_for_a_second_if_hasp_was_stopped_when_its_lease_ended)
 /* A client may hold many locks, and send UNLOCK for each. */
 TEST(only_the_latest_256_ended_holds_are_named)
 {
-	struct fixture *f = *state;
 	char key[8];
 
 	for (int i = 0; i < 257; i++) {
@@ -700,8 +655,6 @@ TEST(only_the_latest_256_ended_holds_are_named)
 
 TEST(holds_that_are_due_together_are_renewed_by_one_call)
 {
-	struct fixture *f = *state;
-
 	/* The ends of these holds are unknown, so they are due now. */
 	for (char key[] = "a"; *key < 'd'; (*key)++) {
 		command(f, &renewed, key,
@@ -733,7 +686,6 @@ static size_t count_of(const char *text, const char *what)
 TEST(in_a_cluster_only_holds_of_a_slot_are_renewed_by_one_call)
 {
 	static const char *const keys[] = { "{a}1", "b", "{a}2" };
-	struct fixture *f = *state;
 
 	script_jobs_set_naming(f->redis.script_jobs, KEY_NAMING_CLUSTER);
 	for (int i = 0; i < 3; i++)
@@ -753,7 +705,6 @@ TEST(in_a_cluster_only_holds_of_a_slot_are_renewed_by_one_call)
 
 TEST(a_batch_has_an_end)
 {
-	struct fixture *f = *state;
 	char key[8];
 
 	for (int i = 0; i < 65; i++) {
@@ -781,7 +732,6 @@ static struct hold *first_of_batch(struct fixture *f)
 
 TEST(a_hold_that_ends_in_a_batch_leaves_it)
 {
-	struct fixture *f = *state;
 	struct rule rule = renewed;
 
 	/* The lease is so short that all holds are due within the gathering time. */
@@ -803,8 +753,6 @@ TEST(a_hold_that_ends_in_a_batch_leaves_it)
 
 TEST(a_hold_that_is_leased_while_it_is_renewed_ends_as_the_answer_says)
 {
-	struct fixture *f = *state;
-
 	take(f, &unleased, "a");
 	pass_a_third(f);
 	assert_int_equal(state_of(f, "a"), HOLD_IN_BATCH);
@@ -821,7 +769,6 @@ TEST(a_hold_that_is_leased_while_it_is_renewed_ends_as_the_answer_says)
 
 TEST(a_hold_that_is_renewed_again_before_the_answer_goes_on)
 {
-	struct fixture *f = *state;
 	struct lock_request *p;
 
 	take(f, &unleased, "a");
@@ -840,8 +787,6 @@ TEST(a_hold_that_is_renewed_again_before_the_answer_goes_on)
 /* Redis may get either one first, but gets hasp's later calls after the renewal. */
 TEST(a_hold_that_ends_earlier_ends_so_although_it_is_being_renewed)
 {
-	struct fixture *f = *state;
-
 	take(f, &renewed, "a");
 	command(f, &renewed, "a",
 	        (struct lock_call){
@@ -868,8 +813,6 @@ TEST(a_hold_that_ends_earlier_ends_so_although_it_is_being_renewed)
 
 TEST(what_is_to_be_released_at_disconnect_is_released_then)
 {
-	struct fixture *f = *state;
-
 	take(f, &released, "a");
 	take(f, &renewed, "b");
 	hold_owner_end(&f->owner, true);
@@ -882,8 +825,6 @@ TEST(what_is_to_be_released_at_disconnect_is_released_then)
 
 TEST(a_release_is_tried_for_as_long_as_the_lease_lasts)
 {
-	struct fixture *f = *state;
-
 	take(f, &released, "a");
 	fake_redis_break(&f->redis);
 	hold_owner_end(&f->owner, true);
@@ -896,8 +837,6 @@ TEST(a_release_is_tried_for_as_long_as_the_lease_lasts)
 /* Another connection of the owner may begin the lease again in that time. */
 TEST(a_release_for_one_of_several_connections_is_tried_for_longer_than_the_lease)
 {
-	struct fixture *f = *state;
-
 	lock_as(f);
 	fake_redis_break(&f->redis);
 	hold_owner_end(&f->owner, true);
@@ -909,8 +848,6 @@ TEST(a_release_for_one_of_several_connections_is_tried_for_longer_than_the_lease
 
 TEST(what_is_forgotten_when_its_lease_is_over_is_not_released)
 {
-	struct fixture *f = *state;
-
 	take(f, &released, "a");
 	fake_redis_advance(&f->redis, LEASE + 1);
 	assert_null(hold_on(f, "a"));

@@ -271,8 +271,6 @@ static void assert_not_answered(const struct fixture *f, size_t i)
 
 TEST(lock_that_enough_replicas_have_stays)
 {
-	struct fixture *f = *state;
-
 	ask(f, 0, "a1");
 	assert_asked(f, "");
 	time_passes(f, 0);
@@ -290,7 +288,6 @@ TEST(lock_that_enough_replicas_have_stays)
 TEST(lock_that_too_few_replicas_have_is_given_back)
 {
 	static const redisReply undone = { .type = REDIS_REPLY_INTEGER, .integer = 1 };
-	struct fixture *f = *state;
 
 	fake_jobs_answer(&undone);
 	ask(f, 0, "a1");
@@ -307,8 +304,6 @@ TEST(lock_that_too_few_replicas_have_is_given_back)
 
 TEST(undo_that_redis_does_not_answer_is_repeated_while_the_lease_lasts)
 {
-	struct fixture *f = *state;
-
 	ask(f, 0, "a1");
 	time_passes(f, 0);
 	answer_all(f, OWN_RECORD, WRITTEN, ":0\r\n");
@@ -320,7 +315,6 @@ TEST(undo_that_redis_does_not_answer_is_repeated_while_the_lease_lasts)
 TEST(undo_that_redis_refuses_is_repeated)
 {
 	static const redisReply error = { .type = REDIS_REPLY_ERROR };
-	struct fixture *f = *state;
 
 	fake_jobs_answer(&error);
 	ask(f, 0, "a1");
@@ -333,7 +327,6 @@ TEST(undo_that_redis_refuses_is_repeated)
 TEST(caller_that_gives_locks_back_itself_is_only_told)
 {
 	struct replica_ask_terms terms = usual;
-	struct fixture *f = *state;
 
 	terms.releases = false;
 	ask_on_terms(f, 0, "a1", &terms);
@@ -347,7 +340,6 @@ TEST(caller_that_gives_locks_back_itself_is_only_told)
 TEST(replicas_of_a_server_without_the_lock_do_not_count)
 {
 	static const char *const looks[] = { OTHERS_RECORD, "$-1\r\n", "-LOADING\r\n" };
-	struct fixture *f = *state;
 
 	for (size_t i = 0; i < 3; i++) {
 		ask(f, i, "a1");
@@ -361,7 +353,6 @@ TEST(replicas_of_a_server_without_the_lock_do_not_count)
 TEST(answer_that_is_no_count_of_replicas_is_not_believed)
 {
 	static const char *const counts[] = { ":-1\r\n", ":10001\r\n", "+OK\r\n" };
-	struct fixture *f = *state;
 
 	for (size_t i = 0; i < 3; i++) {
 		ask(f, i, "a1");
@@ -380,8 +371,6 @@ TEST(answer_that_is_no_count_of_replicas_is_not_believed)
 /* Without the write, WAIT would report only on earlier writes. */
 TEST(replicas_do_not_count_if_redis_refuses_the_write)
 {
-	struct fixture *f = *state;
-
 	ask(f, 0, "a1");
 	time_passes(f, 0);
 	answer_all(f, OWN_RECORD, "-NOREPLICAS Not enough good replicas\r\n", ":2\r\n");
@@ -398,8 +387,6 @@ TEST(replicas_do_not_count_if_redis_refuses_the_write)
 
 TEST(locks_that_are_taken_in_one_turn_share_a_wait)
 {
-	struct fixture *f = *state;
-
 	ask(f, 0, "a1");
 	ask(f, 1, "a2");
 	time_passes(f, 0);
@@ -414,8 +401,6 @@ TEST(locks_that_are_taken_in_one_turn_share_a_wait)
 
 TEST(locks_that_are_taken_during_a_wait_are_the_next_group)
 {
-	struct fixture *f = *state;
-
 	ask(f, 0, "a1");
 	time_passes(f, 0);
 	assert_asked(f, LOOK("a1") WRITE_AND_WAIT);
@@ -432,7 +417,6 @@ TEST(locks_that_are_taken_during_a_wait_are_the_next_group)
 TEST(locks_with_other_terms_or_at_other_nodes_have_waits_of_their_own)
 {
 	struct replica_ask_terms fewer = usual, shorter = usual;
-	struct fixture *f = *state;
 
 	fewer.replicas = 1;
 	shorter.timeout_ms = 100;
@@ -450,8 +434,6 @@ TEST(locks_with_other_terms_or_at_other_nodes_have_waits_of_their_own)
 
 TEST(locks_of_another_node_are_asked_about_there_meanwhile)
 {
-	struct fixture *f = *state;
-
 	ask(f, 0, "a1");
 	ask(f, 1, "b1");
 	time_passes(f, 0);
@@ -463,8 +445,6 @@ TEST(locks_of_another_node_are_asked_about_there_meanwhile)
 
 TEST(question_waits_for_the_connection)
 {
-	struct fixture *f = *state;
-
 	f->acks[0].up = false;
 	ask(f, 0, "a1");
 	time_passes(f, 0.4);
@@ -476,8 +456,6 @@ TEST(question_waits_for_the_connection)
 
 TEST(lock_is_given_back_if_the_connection_is_away_for_the_time_out)
 {
-	struct fixture *f = *state;
-
 	f->acks[0].up = false;
 	ask(f, 0, "a1");
 	time_passes(f, 0.3);
@@ -493,8 +471,6 @@ TEST(lock_is_given_back_if_the_connection_is_away_for_the_time_out)
 
 TEST(lock_is_given_back_if_the_connection_breaks)
 {
-	struct fixture *f = *state;
-
 	ask(f, 0, "a1");
 	time_passes(f, 0);
 	answer_at(f, 0, OWN_RECORD);
@@ -505,8 +481,6 @@ TEST(lock_is_given_back_if_the_connection_breaks)
 
 TEST(server_that_is_silent_a_second_longer_than_wait_is_given_up)
 {
-	struct fixture *f = *state;
-
 	ask(f, 0, "a1");
 	time_passes(f, 1.49);
 	assert_int_equal(f->acks[0].nreconnects, 0);
@@ -528,8 +502,6 @@ TEST(server_that_is_silent_a_second_longer_than_wait_is_given_up)
 
 TEST(lock_whose_slot_has_moved_is_asked_about_at_its_new_node)
 {
-	struct fixture *f = *state;
-
 	ask(f, 0, "a1");
 	time_passes(f, 0);
 	answer_all(f, MOVED, WRITTEN, ":0\r\n");
@@ -547,8 +519,6 @@ TEST(lock_whose_slot_has_moved_is_asked_about_at_its_new_node)
 /* The write goes to the slot of the first lock. */
 TEST(redirected_write_has_the_whole_group_asked_about_again)
 {
-	struct fixture *f = *state;
-
 	ask(f, 0, "a1");
 	ask(f, 1, "a2");
 	time_passes(f, 0);
@@ -566,8 +536,6 @@ TEST(redirected_write_has_the_whole_group_asked_about_again)
 
 TEST(lock_that_waits_while_its_slot_moves_leaves_the_group)
 {
-	struct fixture *f = *state;
-
 	ask(f, 0, "a1");
 	time_passes(f, 0);
 	assert_asked(f, LOOK("a1") WRITE_AND_WAIT);
@@ -585,8 +553,6 @@ TEST(lock_that_waits_while_its_slot_moves_leaves_the_group)
 
 TEST(lock_that_moves_for_longer_than_the_time_out_is_given_back)
 {
-	struct fixture *f = *state;
-
 	ask(f, 0, "a1");
 	time_passes(f, 0.6);
 	answer_all(f, MOVED, WRITTEN, ":0\r\n");
@@ -597,8 +563,6 @@ TEST(lock_that_moves_for_longer_than_the_time_out_is_given_back)
 
 TEST(client_that_has_cancelled_is_not_told)
 {
-	struct fixture *f = *state;
-
 	replica_ask_cancel(ask(f, 0, "a1"));
 	replica_ask_cancel(NULL);
 	time_passes(f, 0);
@@ -608,8 +572,6 @@ TEST(client_that_has_cancelled_is_not_told)
 
 TEST(question_that_waits_at_the_end_is_not_answered)
 {
-	struct fixture *f = *state;
-
 	f->acks[0].up = false;
 	ask(f, 0, "a1");
 	replica_acks_free(f->all);

@@ -95,8 +95,6 @@ static void run_until_done(struct fixture *f, unsigned n)
 
 TEST(each_request_gets_its_answer)
 {
-	struct fixture *f = *state;
-
 	start(f);
 	start(f);
 	run_until_done(f, 2);
@@ -106,7 +104,6 @@ TEST(each_request_gets_its_answer)
 
 TEST(what_is_cancelled_is_not_answered)
 {
-	struct fixture *f = *state;
 	struct resolve_request *q = start(f);
 
 	start(f);
@@ -116,7 +113,6 @@ TEST(what_is_cancelled_is_not_answered)
 
 TEST(no_request_waits_for_one_that_was_cancelled)
 {
-	struct fixture *f = *state;
 	unsigned before = atomic_load(&nlookups);
 
 	pthread_mutex_lock(&gate);
@@ -153,7 +149,6 @@ static void on_dialled(void *arg, int fd, struct tls *tls, const char *reason)
 
 TEST(the_address_that_can_be_connected_to_is_that_of_a_dial)
 {
-	struct fixture *f = *state;
 	struct dialer dialer = { .loop = f->loop,
 		                 .resolver = f->resolver,
 		                 .timeout_ms = 600000 };

@@ -69,8 +69,6 @@ static void assert_again_in(struct fixture *f, enum link_end end, double seconds
 
 TEST(what_had_worked_for_a_while_is_tried_at_once)
 {
-	struct fixture *f = *state;
-
 	retry_worked(&f->retry);
 	pass(2 * SOON);
 	assert_again_in(f, LINK_BROKEN, 0);
@@ -78,8 +76,6 @@ TEST(what_had_worked_for_a_while_is_tried_at_once)
 
 TEST(what_fails_again_at_once_waits)
 {
-	struct fixture *f = *state;
-
 	retry_worked(&f->retry);
 	pass(2 * SOON);
 	retry_later(&f->retry, LINK_BROKEN);
@@ -89,8 +85,6 @@ TEST(what_fails_again_at_once_waits)
 
 TEST(a_server_that_closes_each_time_is_not_tried_without_a_pause)
 {
-	struct fixture *f = *state;
-
 	for (int i = 0; i < 3; i++) {
 		retry_worked(&f->retry);
 		pass(SOON / 2);
@@ -100,16 +94,12 @@ TEST(a_server_that_closes_each_time_is_not_tried_without_a_pause)
 
 TEST(what_never_worked_waits)
 {
-	struct fixture *f = *state;
-
 	pass(2 * SOON);
 	assert_again_in(f, LINK_BROKEN, SOON);
 }
 
 TEST(a_server_that_is_away_is_tried_every_second)
 {
-	struct fixture *f = *state;
-
 	for (int i = 0; i < 20; i++)
 		retry_later(&f->retry, LINK_UNREACHABLE);
 	assert_again_in(f, LINK_UNREACHABLE, 1);
@@ -118,8 +108,6 @@ TEST(a_server_that_is_away_is_tried_every_second)
 
 TEST(a_server_that_refuses_is_tried_every_five_seconds)
 {
-	struct fixture *f = *state;
-
 	for (int i = 0; i < 20; i++)
 		retry_later(&f->retry, LINK_REFUSED);
 	assert_again_in(f, LINK_REFUSED, 5);
@@ -127,8 +115,6 @@ TEST(a_server_that_refuses_is_tried_every_five_seconds)
 
 TEST(another_address_is_tried_at_once_and_soon_again)
 {
-	struct fixture *f = *state;
-
 	for (int i = 0; i < 20; i++)
 		retry_later(&f->retry, LINK_UNREACHABLE);
 	retry_restart(&f->retry);
@@ -138,8 +124,6 @@ TEST(another_address_is_tried_at_once_and_soon_again)
 
 TEST(only_a_server_that_was_away_is_tried_at_once_when_it_is_there)
 {
-	struct fixture *f = *state;
-
 	retry_later(&f->retry, LINK_REFUSED);
 	retry_now(&f->retry);
 	assert_next_in(f, SOON);
@@ -150,8 +134,6 @@ TEST(only_a_server_that_was_away_is_tried_at_once_when_it_is_there)
 
 TEST(a_try_that_is_due_is_made_once)
 {
-	struct fixture *f = *state;
-
 	retry_restart(&f->retry);
 	retry_restart(&f->retry);
 	assert_int_equal(f->ntries, 0);
@@ -162,8 +144,6 @@ TEST(a_try_that_is_due_is_made_once)
 
 TEST(a_try_that_was_stopped_is_not_made)
 {
-	struct fixture *f = *state;
-
 	retry_later(&f->retry, LINK_UNREACHABLE);
 	retry_stop(&f->retry);
 	assert_false(loop_timer_is_running(&f->retry.timer));

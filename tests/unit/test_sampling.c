@@ -106,8 +106,6 @@ static bool is_reported(struct fixture *f, const char *words)
 
 TEST(after_thousands_of_commands_a_share_is_looked_at)
 {
-	struct fixture *f = *state;
-
 	ask_until_passed_by(f, "page:1");
 	assert_int_equal(ask(f, 2 * SAMPLING_CYCLE, "page:1"), 2 * SAMPLING_WINDOW);
 	assert_int_equal(sampling_passed(f->sampling),
@@ -124,7 +122,6 @@ TEST(keys_that_begin_alike_are_counted_together)
 		{ "user:alice", "user:bob" },
 		{ "12", "7f" },
 	};
-	struct fixture *f = *state;
 
 	for (size_t i = 0; i < sizeof(alike) / sizeof(*alike); i++)
 		assert_ptr_equal(sampling_place(f->sampling, slice_str(alike[i][0])),
@@ -156,7 +153,6 @@ TEST(others_are_all_looked_at)
 		"lock:1",         "pages:1", "page", "", "a:long:beginnings:1",
 		"page:lock:home", "q:page:1"
 	};
-	struct fixture *f = *state;
 
 	ask_until_passed_by(f, "page:1");
 	for (size_t i = 0; i < sizeof(others) / sizeof(*others); i++)
@@ -176,7 +172,6 @@ TEST(each_set_with_nx_is_looked_at)
 		{ "SETEX", "page:1", "9", "NX" },
 		{ "GET", "page:1" },
 	};
-	struct fixture *f = *state;
 	struct shared_tracker all = { .sampling = f->sampling };
 
 	ask_until_passed_by(f, "page:1");
@@ -190,8 +185,6 @@ TEST(each_set_with_nx_is_looked_at)
 
 TEST(where_a_lock_is_taken_nothing_is_passed_by_any_more)
 {
-	struct fixture *f = *state;
-
 	ask_until_passed_by(f, "job:1");
 	tracker_took(act(f, f->one, "job:2"), WAY_SETNX, 0, 1);
 	assert_int_equal(ask(f, SAMPLING_CYCLE, "job:3"), SAMPLING_CYCLE);
@@ -199,8 +192,6 @@ TEST(where_a_lock_is_taken_nothing_is_passed_by_any_more)
 
 TEST(where_a_value_is_written_back_nothing_is_passed_by_any_more)
 {
-	struct fixture *f = *state;
-
 	ask_until_passed_by(f, "stock:1");
 	ask_until_window(f, "stock:1");
 	tracker_read(act(f, f->one, "stock:1"), READ_GET);
@@ -210,8 +201,6 @@ TEST(where_a_value_is_written_back_nothing_is_passed_by_any_more)
 
 TEST(lost_update_within_a_window_is_found)
 {
-	struct fixture *f = *state;
-
 	ask_until_passed_by(f, "stock:1");
 	ask_until_window(f, "stock:1");
 	tracker_read(act(f, f->one, "stock:1"), READ_GET);
@@ -223,8 +212,6 @@ TEST(lost_update_within_a_window_is_found)
 /* The client may have read again in between, unseen. */
 TEST(what_was_read_in_an_earlier_window_is_no_evidence)
 {
-	struct fixture *f = *state;
-
 	ask_until_passed_by(f, "stock:1");
 	ask_until_window(f, "stock:1");
 	tracker_read(act(f, f->one, "stock:1"), READ_GET);
@@ -239,8 +226,6 @@ TEST(what_was_read_in_an_earlier_window_is_no_evidence)
 /* hasp watches all commands on several keys, but passes over some on one key. */
 TEST(what_is_read_between_windows_is_no_evidence)
 {
-	struct fixture *f = *state;
-
 	ask_until_passed_by(f, "stock:1");
 	tracker_read(act(f, f->one, "stock:1"), READ_MGET);
 	tracker_wrote(act(f, f->other, "stock:1"), 4, 0, false);

@@ -3,6 +3,8 @@
  * Tests of lock/scripts/script_job.c: hasp's own call is repeated until Redis has answered, or
  * until it is too late.
  */
+#define TEST_FIXTURE struct fake_redis *f
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -78,7 +80,6 @@ static void run(struct fake_redis *f, double until, struct outcome *o)
 
 TEST(a_job_is_sent_at_once_and_gets_the_answer)
 {
-	struct fake_redis *f = *state;
 	struct outcome o = { 0 };
 
 	run(f, 0, &o);
@@ -92,7 +93,6 @@ TEST(a_job_is_sent_at_once_and_gets_the_answer)
 
 TEST(a_script_that_redis_does_not_know_is_sent_as_text)
 {
-	struct fake_redis *f = *state;
 	struct outcome o = { 0 };
 
 	run(f, 0, &o);
@@ -107,7 +107,6 @@ TEST(a_script_that_redis_does_not_know_is_sent_as_text)
 
 TEST(the_text_of_a_script_is_sent_once_for_all_that_are_in_flight)
 {
-	struct fake_redis *f = *state;
 	struct outcome o = { 0 };
 
 	for (int i = 0; i < 3; i++)
@@ -131,7 +130,6 @@ TEST(the_text_of_a_script_is_sent_once_for_all_that_are_in_flight)
 
 TEST(an_error_of_the_script_is_an_answer)
 {
-	struct fake_redis *f = *state;
 	struct outcome o = { 0 };
 
 	run(f, f->now + 60, &o);
@@ -145,7 +143,6 @@ TEST(a_job_that_redis_cannot_run_for_now_is_run_again)
 		                              "-MASTERDOWN c\r\n", "-READONLY d\r\n",
 		                              "-NOREPLICAS e\r\n", "-OOM f\r\n",
 		                              "-MISCONF g\r\n" };
-	struct fake_redis *f = *state;
 	struct outcome o = { 0 };
 
 	run(f, f->now + 60, &o);
@@ -163,7 +160,6 @@ TEST(a_job_that_redis_cannot_run_for_now_is_run_again)
 
 TEST(a_job_without_a_connection_is_run_when_redis_is_back)
 {
-	struct fake_redis *f = *state;
 	struct outcome o = { 0 };
 
 	fake_redis_break(f);
@@ -180,7 +176,6 @@ TEST(a_job_without_a_connection_is_run_when_redis_is_back)
 
 TEST(a_job_whose_answer_was_lost_is_run_again)
 {
-	struct fake_redis *f = *state;
 	struct outcome o = { 0 };
 
 	run(f, f->now + 60, &o);
@@ -193,7 +188,6 @@ TEST(a_job_whose_answer_was_lost_is_run_again)
 
 TEST(a_job_whose_time_is_over_is_given_up)
 {
-	struct fake_redis *f = *state;
 	struct outcome o = { 0 }, never_again = { 0 };
 
 	fake_redis_break(f);
@@ -210,7 +204,6 @@ TEST(a_job_whose_time_is_over_is_given_up)
 /* covers: script_job_given_up */
 TEST(jobs_that_take_too_much_memory_are_given_up)
 {
-	struct fake_redis *f = *state;
 	static struct outcome few, many,
 		later; /* static, because some jobs wait until the test ends */
 
@@ -236,7 +229,6 @@ TEST(jobs_that_take_too_much_memory_are_given_up)
 /* Each loop iteration runs some of the jobs, until all have run. */
 TEST(many_jobs_do_not_run_all_at_once)
 {
-	struct fake_redis *f = *state;
 	static struct outcome o; /* static, because the jobs are answered at the end */
 	const size_t n = 5000;
 	size_t first;
@@ -282,8 +274,6 @@ static const char *times_of_calls(struct fake_redis *f, double seconds, const ch
 
 TEST(a_repeated_job_is_run_until_its_time_is_over)
 {
-	struct fake_redis *f = *state;
-
 	repeat(f, f->now, f->now + 5);
 	assert_string_equal(times_of_calls(f, 60, ":1\r\n"), "0.0 0.5 1.5 3.5 5.0 ");
 	assert_true(script_jobs_are_done(f->script_jobs));
@@ -295,8 +285,6 @@ TEST(a_repeated_job_is_run_until_its_time_is_over)
 /* Redis hung, and only now runs the call that the job has to undo. */
 TEST(its_time_counts_from_the_first_answer)
 {
-	struct fake_redis *f = *state;
-
 	repeat(f, f->now - 4, f->now + 1);
 	fake_redis_advance(f, 20);
 	assert_string_equal(times_of_calls(f, 60, ":1\r\n"), "0.0 0.5 1.5 3.5 5.0 ");
@@ -309,7 +297,6 @@ TEST(its_time_counts_from_the_first_answer)
 
 TEST(for_want_of_space_what_was_answered_is_given_up_first)
 {
-	struct fake_redis *f = *state;
 	struct outcome o = { 0 };
 
 	repeat(f, f->now, f->now + 5);
@@ -323,8 +310,6 @@ TEST(for_want_of_space_what_was_answered_is_given_up_first)
 
 TEST(stopping_gives_up_what_is_to_be_repeated)
 {
-	struct fake_redis *f = *state;
-
 	repeat(f, f->now, f->now + 5);
 	fake_redis_answer(f, ":1\r\n");
 	assert_false(script_jobs_are_done(f->script_jobs));
@@ -344,8 +329,6 @@ static void write_time(void *arg, struct buf *out)
 
 TEST(a_written_job_is_written_anew_for_each_try)
 {
-	struct fake_redis *f = *state;
-
 	script_job_run_written(f->script_jobs, 0, ANY, write_time, f->now + 60, NULL, f);
 	assert_string_equal(fake_redis_next(f, ANY).args, " 1000");
 	fake_redis_advance(f, 5);
@@ -357,7 +340,6 @@ TEST(a_written_job_is_written_anew_for_each_try)
 
 TEST(stopping_gives_up_what_waits_and_what_is_not_answered)
 {
-	struct fake_redis *f = *state;
 	struct outcome waits = { 0 }, in_flight = { 0 };
 
 	run(f, f->now + 60, &in_flight);

@@ -3,6 +3,8 @@
  * Tests of sentinels: which ones hasp asks, in which order, which of their answers counts, and
  * their messages.
  */
+#define TEST_FIXTURE struct sentinels *s
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -60,8 +62,6 @@ static void assert_order(const struct sentinels *s, const char *const *names, si
 
 TEST(they_are_asked_in_turn_each_once)
 {
-	struct sentinels *s = *state;
-
 	for (int round = 0; round < 2; round++) {
 		sentinels_begin(s);
 		assert_string_equal(sentinels_next(s), "a:1");
@@ -73,8 +73,6 @@ TEST(they_are_asked_in_turn_each_once)
 
 TEST(the_one_that_answers_is_asked_first_the_next_time)
 {
-	struct sentinels *s = *state;
-
 	ask(s, "b:2");
 	assert_true(take(s, 0, NULL));
 	assert_order(s, (const char *[]){ "b:2", "c:3", "a:1" }, 3);
@@ -82,7 +80,6 @@ TEST(the_one_that_answers_is_asked_first_the_next_time)
 
 TEST(each_has_its_turn_to_be_asked_first)
 {
-	struct sentinels *s = *state;
 	const char *const turns[] = { "b:2", "c:3", "a:1", "b:2" };
 
 	for (size_t i = 0; i < sizeof(turns) / sizeof(turns[0]); i++) {
@@ -95,8 +92,6 @@ TEST(each_has_its_turn_to_be_asked_first)
 
 TEST(the_next_one_has_it_too_when_one_does_not_answer)
 {
-	struct sentinels *s = *state;
-
 	sentinels_rotate(s);
 	ask(s, "c:3");
 	assert_true(take(s, 0, NULL));
@@ -118,8 +113,6 @@ static void note(struct sentinels *s, const char *name, int64_t epoch, const cha
 
 TEST(at_first_the_one_that_tells_of_the_last_failover_counts)
 {
-	struct sentinels *s = *state;
-
 	sentinels_begin(s);
 	note(s, "a:1", 3, "old:1", "d:4");
 	note(s, "b:2", 5, "new:1", NULL);
@@ -133,8 +126,6 @@ TEST(at_first_the_one_that_tells_of_the_last_failover_counts)
 /* The epoch of each does not matter; the lower of two that agree counts. */
 TEST(at_first_two_have_to_name_the_same_primary)
 {
-	struct sentinels *s = *state;
-
 	sentinels_begin(s);
 	note(s, "a:1", 9000, "evil:1", NULL);
 	note(s, "b:2", 5, "new:1", NULL);
@@ -148,14 +139,14 @@ TEST(at_first_two_have_to_name_the_same_primary)
 TEST(of_two_sentinels_each_is_believed)
 {
 	char *names[] = { "a:1", "b:2" };
-	struct sentinels s;
+	struct sentinels two;
 
-	sentinels_init(&s, names, 2);
-	sentinels_begin(&s);
-	note(&s, "a:1", 3, "old:1", NULL);
-	note(&s, "b:2", 5, "new:1", NULL);
-	assert_string_equal(sentinels_newest(&s)->primary, "new:1");
-	sentinels_fini(&s);
+	sentinels_init(&two, names, 2);
+	sentinels_begin(&two);
+	note(&two, "a:1", 3, "old:1", NULL);
+	note(&two, "b:2", 5, "new:1", NULL);
+	assert_string_equal(sentinels_newest(&two)->primary, "new:1");
+	sentinels_fini(&two);
 }
 
 /* Asks the next sentinel, `name`. Returns true if its answer counts while `old:1` is in
@@ -173,8 +164,6 @@ static bool counts(struct sentinels *s, const char *name, int64_t epoch, const c
 
 TEST(another_primary_has_to_be_named_twice)
 {
-	struct sentinels *s = *state;
-
 	s->epoch = 5;
 	sentinels_begin(s);
 	assert_false(counts(s, "a:1", 9000, "evil:1", NULL));
@@ -191,8 +180,6 @@ TEST(another_primary_has_to_be_named_twice)
 
 TEST(an_answer_of_the_last_round_confirms_nothing)
 {
-	struct sentinels *s = *state;
-
 	s->epoch = 5;
 	sentinels_begin(s);
 	assert_false(counts(s, "a:1", 6, "evil:1", NULL));
@@ -204,8 +191,6 @@ TEST(an_answer_of_the_last_round_confirms_nothing)
 
 TEST(one_that_is_outdated_confirms_nothing)
 {
-	struct sentinels *s = *state;
-
 	s->epoch = 5;
 	sentinels_begin(s);
 	assert_false(counts(s, "a:1", 4, "older:1", NULL));
@@ -215,8 +200,6 @@ TEST(one_that_is_outdated_confirms_nothing)
 /* Of two primaries of the same failover, hasp keeps the one in use. */
 TEST(only_a_later_failover_refutes_the_primary_in_use)
 {
-	struct sentinels *s = *state;
-
 	s->epoch = 5;
 	sentinels_begin(s);
 	assert_false(counts(s, "a:1", 6, "new:1", NULL));
@@ -225,8 +208,6 @@ TEST(only_a_later_failover_refutes_the_primary_in_use)
 
 TEST(the_primary_in_use_need_not_be_confirmed)
 {
-	struct sentinels *s = *state;
-
 	s->epoch = 5;
 	sentinels_begin(s);
 	assert_true(counts(s, "a:1", 5, "old:1", NULL));
@@ -243,8 +224,6 @@ TEST(the_primary_in_use_need_not_be_confirmed)
 /* A lying sentinel may name accomplices. */
 TEST(one_that_only_a_single_one_has_named_confirms_nothing)
 {
-	struct sentinels *s = *state;
-
 	s->epoch = 5;
 	sentinels_begin(s);
 	assert_true(counts(s, "a:1", 5, "old:1", "d:4"));
@@ -271,8 +250,6 @@ TEST(one_that_only_a_single_one_has_named_confirms_nothing)
 /* The first sentinel named it before hasp knew it. */
 TEST(one_that_two_have_named_once_confirms)
 {
-	struct sentinels *s = *state;
-
 	s->epoch = 5;
 	sentinels_begin(s);
 	assert_true(counts(s, "a:1", 5, "old:1", "d:4"));
@@ -287,8 +264,6 @@ TEST(one_that_two_have_named_once_confirms)
 
 TEST(one_that_says_that_it_knows_more_is_asked_first)
 {
-	struct sentinels *s = *state;
-
 	sentinels_prefer(s, "c:3");
 	assert_order(s, (const char *[]){ "c:3", "a:1", "b:2" }, 3);
 	sentinels_prefer(s, "c:3");
@@ -302,8 +277,6 @@ TEST(one_that_says_that_it_knows_more_is_asked_first)
 
 TEST(those_that_it_names_are_asked_too_and_only_as_long_as_one_does)
 {
-	struct sentinels *s = *state;
-
 	ask(s, "a:1");
 	assert_true(take(s, 0, "d:4"));
 	assert_order(s, (const char *[]){ "a:1", "b:2", "c:3", "d:4" }, 4);
@@ -317,7 +290,6 @@ TEST(those_that_it_names_are_asked_too_and_only_as_long_as_one_does)
 
 TEST(there_is_a_limit_to_those_that_are_named)
 {
-	struct sentinels *s = *state;
 	struct sentinel_answer a = { .nothers = SENTINELS_MAX };
 	char names[SENTINELS_MAX][8];
 
@@ -332,8 +304,6 @@ TEST(there_is_a_limit_to_those_that_are_named)
 
 TEST(one_that_tells_of_an_earlier_failover_does_not_count)
 {
-	struct sentinels *s = *state;
-
 	ask(s, "a:1");
 	assert_true(take(s, 7, NULL));
 	ask(s, "a:1");
@@ -347,8 +317,6 @@ TEST(one_that_tells_of_an_earlier_failover_does_not_count)
 /* In later rounds, one sentinel that is asked often does not become a majority. */
 TEST(nor_does_it_when_it_is_asked_again)
 {
-	struct sentinels *s = *state;
-
 	ask(s, "a:1");
 	assert_true(take(s, 7, NULL));
 	for (int i = 0; i < 5; i++) {
@@ -359,8 +327,6 @@ TEST(nor_does_it_when_it_is_asked_again)
 
 TEST(when_most_of_them_count_anew_they_are_right)
 {
-	struct sentinels *s = *state;
-
 	ask(s, "a:1");
 	assert_true(take(s, 7, NULL));
 	ask(s, "a:1");
@@ -373,7 +339,6 @@ TEST(when_most_of_them_count_anew_they_are_right)
 /* An epoch of 0, before the first failover, confirms as any other does. */
 TEST(an_epoch_of_0_confirms)
 {
-	struct sentinels *s = *state;
 	struct sentinel_answer a = { .epoch = 5, .name = "p:1" };
 
 	sentinels_begin(s);

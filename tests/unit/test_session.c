@@ -3,6 +3,8 @@
  * Tests of session/: hasp's knowledge of a connection's state follows Redis' replies, and ends
  * when the state cannot be known.
  */
+#define TEST_FIXTURE struct session *s
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,8 +19,6 @@ FIXTURE(session_set_up, session_tear_down);
 
 TEST(a_new_connection_is_the_default_user_s_in_database_0)
 {
-	struct session *s = *state;
-
 	assert_int_equal(s->db, 0);
 	assert_int_equal(s->proto, 2);
 	assert_string_equal(session_user(s), "default");
@@ -28,7 +28,6 @@ TEST(a_new_connection_is_the_default_user_s_in_database_0)
 
 TEST(select_counts_from_its_reply)
 {
-	struct session *s = *state;
 	struct pending_request *first = sent_select(s, 3), *second = sent_select(s, 4);
 
 	assert_int_equal(s->db, 0);
@@ -43,7 +42,6 @@ TEST(select_counts_from_its_reply)
 /* Else another link would log in as the default user. */
 TEST(a_user_without_a_password_logs_in_with_an_empty_one)
 {
-	struct session *s = *state;
 	struct pending_request *r = pending_new(PENDING_AUTH);
 
 	assert_null(session_text(s, TEXT_PASSWORD));
@@ -56,8 +54,6 @@ TEST(a_user_without_a_password_logs_in_with_an_empty_one)
 
 TEST(auth_counts_from_its_reply)
 {
-	struct session *s = *state;
-
 	ANSWER(s, sent_auth(s, "alice"), "+OK\r\n");
 	assert_string_equal(session_user(s), "alice");
 	ANSWER(s, sent_auth(s, "bob"), "-WRONGPASS invalid username-password pair\r\n");
@@ -68,8 +64,6 @@ TEST(auth_counts_from_its_reply)
 
 TEST(hello_changes_what_it_names)
 {
-	struct session *s = *state;
-
 	ANSWER(s, sent_hello(s, 3, "alice", "worker"), "%1\r\n+proto\r\n:3\r\n");
 	assert_int_equal(s->proto, 3);
 	assert_string_equal(session_user(s), "alice");
@@ -84,8 +78,6 @@ TEST(hello_changes_what_it_names)
 
 TEST(hello_refused_changes_no_protocol)
 {
-	struct session *s = *state;
-
 	ANSWER(s, sent_hello(s, 3, NULL, NULL), "-NOAUTH HELLO must be called ...\r\n");
 	assert_int_equal(s->proto, 2);
 	assert_string_equal(session_user(s), "default");
@@ -94,8 +86,6 @@ TEST(hello_refused_changes_no_protocol)
 /* Redis 7.0 logs in before it finds that a later option is wrong. */
 TEST(hello_refused_may_have_logged_in)
 {
-	struct session *s = *state;
-
 	ANSWER(s, sent_auth(s, "alice"), "+OK\r\n");
 	ANSWER(s, sent_hello(s, 3, "bob", NULL), "-ERR Syntax error in HELLO option 'x'\r\n");
 	assert_null(session_user(s));
@@ -105,8 +95,6 @@ TEST(hello_refused_may_have_logged_in)
 
 TEST(what_redis_does_without_a_login_counts_until_the_login)
 {
-	struct session *s = *state;
-
 	session_set_admission(s, LOGIN_REFUSED);
 	assert_int_equal(s->login, LOGIN_REFUSED);
 	session_set_admission(s, LOGIN_ADMITTED);
@@ -123,7 +111,6 @@ TEST(what_redis_does_without_a_login_counts_until_the_login)
 
 TEST(a_name_counts_from_its_reply_and_can_be_taken_off)
 {
-	struct session *s = *state;
 	struct pending_request *r = sent_name(s, "worker");
 
 	assert_null(session_text(s, TEXT_NAME));
@@ -137,7 +124,6 @@ TEST(a_name_counts_from_its_reply_and_can_be_taken_off)
 
 TEST(the_clients_library_counts_from_its_reply_and_outlives_reset)
 {
-	struct session *s = *state;
 	struct pending_request *r = pending_new(PENDING_SETINFO);
 
 	r->login->texts[TEXT_LIB_NAME] = xstrdup("app");
@@ -159,8 +145,6 @@ TEST(the_clients_library_counts_from_its_reply_and_outlives_reset)
 
 TEST(reset_makes_the_connection_new)
 {
-	struct session *s = *state;
-
 	ANSWER(s, sent_hello(s, 3, "alice", "worker"), "%0\r\n");
 	ANSWER(s, sent_select(s, 5), "+OK\r\n");
 	transaction_watch(&s->txn, s->db, SLICE_LIT("key"));
@@ -182,8 +166,6 @@ TEST(reset_makes_the_connection_new)
 
 TEST(what_is_in_flight_is_in_doubt_once_replies_are_not_seen)
 {
-	struct session *s = *state;
-
 	ANSWER(s, sent_name(s, "worker"), "+OK\r\n");
 	sent_select(s, 3);
 	sent_auth(s, "alice");
@@ -198,8 +180,6 @@ TEST(what_is_in_flight_is_in_doubt_once_replies_are_not_seen)
 
 TEST(a_protocol_counts_as_accepted_once_replies_are_not_seen)
 {
-	struct session *s = *state;
-
 	transaction_begin(&s->txn);
 	sent_hello(s, 3, NULL, NULL);
 	session_make_opaque(s);
@@ -215,8 +195,6 @@ TEST(a_protocol_counts_as_accepted_once_replies_are_not_seen)
 
 TEST(what_was_known_stays_known_when_nothing_is_in_flight)
 {
-	struct session *s = *state;
-
 	ANSWER(s, sent_select(s, 3), "+OK\r\n");
 	ANSWER(s, sent_auth(s, "alice"), "+OK\r\n");
 	session_make_opaque(s);
@@ -226,8 +204,6 @@ TEST(what_was_known_stays_known_when_nothing_is_in_flight)
 
 TEST(a_transaction_in_flight_is_in_doubt_too)
 {
-	struct session *s = *state;
-
 	transaction_begin(&s->txn);
 	sent_select(s, 3);
 	sent_auth(s, "alice");
@@ -241,7 +217,6 @@ TEST(a_transaction_in_flight_is_in_doubt_too)
 /* Redis refuses lock commands to a subscribed client only in RESP2. */
 TEST(after_an_exec_whose_reply_was_too_long_the_protocol_of_its_hello_is_unknown)
 {
-	struct session *s = *state;
 	struct reply_scan scan = scanned(SLICE_LIT("*1\r\n+OK\r\n"));
 
 	transaction_begin(&s->txn);
@@ -260,8 +235,6 @@ TEST(after_an_exec_whose_reply_was_too_long_the_protocol_of_its_hello_is_unknown
 /* hasp will not see the reply to this EXEC, so it must not wait for it. */
 TEST(a_transaction_that_goes_on_unseen_is_not_awaited)
 {
-	struct session *s = *state;
-
 	transaction_begin(&s->txn);
 	sent_select(s, 3);
 	session_make_opaque(s);
@@ -273,7 +246,6 @@ TEST(a_transaction_that_goes_on_unseen_is_not_awaited)
 
 TEST(an_unseen_request_leaves_doubt)
 {
-	struct session *s = *state;
 	struct pending_request *r;
 
 	session_make_opaque(s);
@@ -291,7 +263,6 @@ TEST(an_unseen_request_leaves_doubt)
 /* CLIENT SETNAME fails for one reason only, which hasp can check beforehand. */
 TEST(a_name_set_unseen_is_known_if_redis_takes_it)
 {
-	struct session *s = *state;
 	struct pending_request *r;
 
 	session_make_opaque(s);
@@ -313,7 +284,6 @@ TEST(a_name_set_unseen_is_known_if_redis_takes_it)
 
 TEST(a_notice_is_awaited_without_keeping_others_waiting)
 {
-	struct session *s = *state;
 	struct pending_request *notice = sent(s, pending_new(PENDING_NOTICE));
 
 	assert_int_equal(s->nawaited, 0);
@@ -325,7 +295,6 @@ TEST(a_notice_is_awaited_without_keeping_others_waiting)
 
 TEST(a_request_that_is_withdrawn_is_not_awaited_and_may_be_again)
 {
-	struct session *s = *state;
 	struct pending_request *r = sent_select(s, 3);
 
 	session_withdraw(s, r);
@@ -341,8 +310,6 @@ TEST(a_request_that_is_withdrawn_is_not_awaited_and_may_be_again)
 
 TEST(a_request_that_is_completed_without_a_reply_changes_nothing)
 {
-	struct session *s = *state;
-
 	session_complete(s, sent_select(s, 3));
 	assert_int_equal(s->nawaited, 0);
 	assert_int_equal(s->db, 0);
@@ -350,7 +317,6 @@ TEST(a_request_that_is_completed_without_a_reply_changes_nothing)
 
 TEST(a_request_that_blocks_is_known_until_it_is_answered)
 {
-	struct session *s = *state;
 	struct pending_request *r;
 
 	sent_select(s, 1);
@@ -387,8 +353,6 @@ static void answer_noted(struct session *s, struct pending_request *r, struct sl
 
 TEST(a_reply_is_told_before_it_comes_true)
 {
-	struct session *s = *state;
-
 	assert_int_equal(PENDING_SELECT, 0);
 	answer_noted(s, sent_select(s, 3), SLICE_LIT("+OK\r\n"), "0:0:+ ");
 	answer_noted(s, sent_select(s, 4), SLICE_LIT("-ERR\r\n"), "0:3:- ");
@@ -396,8 +360,6 @@ TEST(a_reply_is_told_before_it_comes_true)
 
 TEST(each_reply_in_exec_s_is_told_with_its_database)
 {
-	struct session *s = *state;
-
 	transaction_begin(&s->txn);
 	sent(s, pending_new(PENDING_RESET));
 	sent_other(s);
@@ -410,8 +372,6 @@ TEST(each_reply_in_exec_s_is_told_with_its_database)
 
 TEST(what_exec_did_not_carry_out_is_not_told)
 {
-	struct session *s = *state;
-
 	transaction_begin(&s->txn);
 	sent_select(s, 5);
 	answer_noted(s, sent_exec(s), SLICE_LIT("*-1\r\n"), "");
@@ -428,7 +388,6 @@ static void note_awaited(void *arg, struct pending_request *r, int db)
 
 TEST(awaited_requests_are_told_in_order_with_the_database_that_they_will_see)
 {
-	struct session *s = *state;
 	struct buf told = BUF_INIT;
 
 	sent_auth(s, "alice");
@@ -451,7 +410,6 @@ TEST(awaited_requests_are_told_in_order_with_the_database_that_they_will_see)
 
 TEST(what_hello_asks_for_comes_true_together)
 {
-	struct session *s = *state;
 	struct pending_request *r = pending_new(PENDING_HELLO);
 
 	r->login->proto = 3;
@@ -472,8 +430,6 @@ TEST(what_hello_asks_for_comes_true_together)
 
 TEST(only_a_resp2_session_that_is_followed_is_muted_by_a_subscription)
 {
-	struct session *s = *state;
-
 	assert_false(session_is_muted(s));
 	s->subscriptions[SUBSCRIBED_SHARDS] = 1;
 	assert_true(session_is_muted(s));
@@ -493,7 +449,6 @@ TEST(what_is_about_locks_leaves_no_doubt_when_it_is_not_answered)
 		PENDING_PROBE, PENDING_LOCK,  PENDING_INFO,
 		PENDING_LIST,  PENDING_GUARD, PENDING_NOTICE
 	};
-	struct session *s = *state;
 
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++)
 		sent(s, pending_new(kinds[i]));
@@ -505,7 +460,6 @@ TEST(what_is_about_locks_leaves_no_doubt_when_it_is_not_answered)
 TEST(what_is_about_the_connection_leaves_doubt)
 {
 	static const enum pending_kind kinds[] = { PENDING_MULTI, PENDING_SUBSCRIBE };
-	struct session *s = *state;
 
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++) {
 		s->certainty = SESSION_CERTAIN;

@@ -4,6 +4,8 @@
  * for long, and no TLS at all.
  */
 
+#define TEST_FIXTURE struct tls_fixture *f
+
 #include <errno.h>
 #include <netinet/in.h>
 #include <openssl/ssl.h>
@@ -23,7 +25,6 @@ FIXTURE(tls_fixture_setup, tls_fixture_teardown);
 
 TEST(records_in_single_bytes_are_read_whole)
 {
-	struct tls_fixture *f = *state;
 	char *bytes = pattern(40 * KB);
 
 	f->bytewise = true;
@@ -41,7 +42,6 @@ TEST(records_in_single_bytes_are_read_whole)
 TEST(records_that_come_with_the_end_are_read_before_it)
 {
 	static const size_t chunks[] = { 1000, 1, 16 * KB, 16 * KB + 1, 64 * KB };
-	struct tls_fixture *f = *state;
 	char *bytes = pattern(50 * KB);
 
 	for (size_t i = 0; i < sizeof(chunks) / sizeof(*chunks); i++) {
@@ -79,7 +79,6 @@ static char *paused_behind_the_first(struct tls_fixture *f)
 
 TEST(nothing_is_read_while_it_is_paused)
 {
-	struct tls_fixture *f = *state;
 	char *bytes = paused_behind_the_first(f);
 
 	tls_fixture_run(f, 20);
@@ -93,7 +92,6 @@ TEST(nothing_is_read_while_it_is_paused)
 
 TEST(bytes_that_were_decrypted_wait_for_memory)
 {
-	struct tls_fixture *f = *state;
 	char *bytes = paused_behind_the_first(f);
 
 	tls_fixture_run(f, 3);
@@ -112,7 +110,6 @@ TEST(bytes_that_were_decrypted_wait_for_memory)
 /* All that the client sent is in OpenSSL, so the socket does not become readable again. */
 TEST(bytes_that_were_decrypted_are_read_when_the_owner_has_memory_again)
 {
-	struct tls_fixture *f = *state;
 	char *bytes = pattern(KB);
 
 	shake_hands(f);
@@ -134,7 +131,6 @@ TEST(bytes_that_were_decrypted_are_read_when_the_owner_has_memory_again)
 
 TEST(client_that_reads_late_gets_everything)
 {
-	struct tls_fixture *f = *state;
 	const size_t n = 3 * MB;
 	char *bytes = pattern(n);
 	size_t sent = MB;
@@ -161,7 +157,6 @@ TEST(client_that_reads_late_gets_everything)
 
 TEST(what_was_sent_before_the_handshake_is_sent_behind_it_and_then_the_end)
 {
-	struct tls_fixture *f = *state;
 	char *bytes = pattern(500 * KB);
 
 	stream_send(&f->stream, slice_of(bytes, 100));
@@ -186,8 +181,6 @@ TEST(what_was_sent_before_the_handshake_is_sent_behind_it_and_then_the_end)
 
 TEST(end_of_a_client_is_answered_with_the_end)
 {
-	struct tls_fixture *f = *state;
-
 	shake_hands(f);
 	SSL_shutdown(f->client);
 	assert_true(client_flush(f));
@@ -201,7 +194,6 @@ TEST(end_of_a_client_is_answered_with_the_end)
 
 TEST(garbage_ends_it_behind_what_came_before)
 {
-	struct tls_fixture *f = *state;
 	const char *reason;
 
 	shake_hands(f);
@@ -220,7 +212,6 @@ TEST(garbage_ends_it_behind_what_came_before)
 
 TEST(record_that_was_changed_on_its_way_is_not_read)
 {
-	struct tls_fixture *f = *state;
 	char *p;
 
 	shake_hands(f);
@@ -235,7 +226,6 @@ TEST(record_that_was_changed_on_its_way_is_not_read)
 
 TEST(client_that_goes_in_the_middle_of_a_record_has_ended)
 {
-	struct tls_fixture *f = *state;
 	char *bytes = pattern(20 * KB), *p;
 	long n;
 
@@ -257,8 +247,6 @@ TEST(client_that_goes_in_the_middle_of_a_record_has_ended)
 
 TEST(client_that_goes_in_the_handshake_has_ended)
 {
-	struct tls_fixture *f = *state;
-
 	stream_send(&f->stream, slice_of("hello", 5));
 	SSL_do_handshake(f->client);
 	assert_true(client_flush(f));
@@ -300,7 +288,6 @@ static int listen_for(struct address *at)
 /* After a reload during the connection, only the connection still uses the old context. */
 TEST(what_a_connection_needs_lives_until_it_is_there)
 {
-	struct tls_fixture *f = *state;
 	struct tls_settings any = { .peer = TLS_PEER_ANY };
 	struct dialer dialer = { .loop = f->loop, .timeout_ms = 600000 };
 	struct buf why = BUF_INIT;
@@ -368,7 +355,6 @@ static struct tls_context *client_context(enum tls_peer peer)
 /* A resumed session shows no certificate that could be checked. */
 TEST(session_is_not_resumed_by_a_context_that_checks_certificates)
 {
-	struct tls_fixture *f = *state;
 	struct tls_context *any = client_context(TLS_PEER_ANY);
 	struct tls_context *checks = client_context(TLS_PEER_CHECKED);
 	struct tls_resume resume = { 0 };

@@ -4,6 +4,8 @@
  * socket.
  */
 
+#define TEST_FIXTURE struct tls_fixture *f
+
 #include <stdlib.h>
 #include <sys/socket.h>
 
@@ -15,7 +17,6 @@ FIXTURE(tls_fixture_setup, tls_fixture_teardown);
 /* The stream answers each change with new keys of its own. */
 TEST(keys_may_change_at_any_time)
 {
-	struct tls_fixture *f = *state;
 	char *bytes = pattern(200 * KB);
 
 	shake_hands(f);
@@ -44,7 +45,6 @@ static void client_changes_keys(struct tls_fixture *f, const char *byte)
  * written. */
 TEST(keys_may_change_while_bytes_wait_to_be_sent)
 {
-	struct tls_fixture *f = *state;
 	const size_t n = 2 * MB;
 	char *bytes = pattern(n);
 
@@ -71,8 +71,6 @@ TEST(keys_may_change_while_bytes_wait_to_be_sent)
 /* Other streams of the loop must not wait for the end of the changes. */
 TEST(one_turn_reads_only_some_of_many_changes_of_keys)
 {
-	struct tls_fixture *f = *state;
-
 	shake_hands(f);
 	for (size_t i = 0; i < 3000; i++) {
 		assert_int_equal(SSL_key_update(f->client, SSL_KEY_UPDATE_NOT_REQUESTED), 1);
@@ -112,7 +110,6 @@ static size_t change_keys_until_blocked(struct tls_fixture *f, const char *bytes
 /* Each change of keys makes the stream queue an answer. */
 TEST(client_that_changes_keys_and_does_not_read_is_not_read_any_more)
 {
-	struct tls_fixture *f = *state;
 	char *bytes = pattern(20000);
 	size_t sent = change_keys_until_blocked(f, bytes);
 	size_t n = sent + 1000;
@@ -138,7 +135,6 @@ TEST(client_that_changes_keys_and_does_not_read_is_not_read_any_more)
 /* The socket does not become readable again, and the owner had paused the stream. */
 TEST(what_came_with_keys_that_could_not_be_answered_is_read_later)
 {
-	struct tls_fixture *f = *state;
 	char *bytes = pattern(20000);
 	size_t sent = change_keys_until_blocked(f, bytes);
 
@@ -156,7 +152,6 @@ TEST(what_came_with_keys_that_could_not_be_answered_is_read_later)
 
 TEST(end_waits_for_the_socket_like_all_else)
 {
-	struct tls_fixture *f = *state;
 	char record[1 + 22];
 
 	shake_hands(f);

@@ -114,8 +114,6 @@ static void come_up(struct fixture *f)
 /* covers: subscriber_down, subscriber_up */
 TEST(a_server_that_comes_and_goes_is_logged_three_times)
 {
-	struct fixture *f = *state;
-
 	log_fixture_open();
 	log_set_level(LOG_SEV_INFO);
 	for (int i = 0; i < 5; i++) {
@@ -136,16 +134,12 @@ TEST(a_server_that_comes_and_goes_is_logged_three_times)
 
 TEST(it_does_not_connect_before_it_is_opened)
 {
-	struct fixture *f = *state;
-
 	played_server_settle(&f->server);
 	assert_false(played_server_is_dialled(&f->server));
 }
 
 TEST(it_is_up_when_its_own_channel_is_subscribed)
 {
-	struct fixture *f = *state;
-
 	begin(f);
 	played_server_expect(&f->server, SUBSCRIBE_OWN);
 	assert_false(subscriber_is_up(f->subscriber));
@@ -156,8 +150,6 @@ TEST(it_is_up_when_its_own_channel_is_subscribed)
 
 TEST(to_open_it_again_changes_nothing)
 {
-	struct fixture *f = *state;
-
 	come_up(f);
 	subscriber_open(f->subscriber);
 	played_server_settle(&f->server);
@@ -167,8 +159,6 @@ TEST(to_open_it_again_changes_nothing)
 
 TEST(it_subscribes_when_its_login_is_accepted)
 {
-	struct fixture *f = *state;
-
 	f->at.env.password = "pw";
 	begin(f);
 	played_server_expect(&f->server, "*2\r\n$4\r\nAUTH\r\n$2\r\npw\r\n");
@@ -179,7 +169,6 @@ TEST(it_subscribes_when_its_login_is_accepted)
 TEST(messages_come_however_they_are_cut)
 {
 	static const char message[] = "*3\r\n$7\r\nmessage\r\n$3\r\nown\r\n$2\r\nhi\r\n";
-	struct fixture *f = *state;
 
 	come_up(f);
 	for (size_t i = 0; message[i]; i++)
@@ -191,8 +180,6 @@ TEST(messages_come_however_they_are_cut)
 
 TEST(other_channels_come_and_go)
 {
-	struct fixture *f = *state;
-
 	come_up(f);
 	subscriber_call(f->subscriber, "SUBSCRIBE", SLICE_LIT("x"));
 	played_server_expect(&f->server, "*2\r\n$9\r\nSUBSCRIBE\r\n$1\r\nx\r\n");
@@ -205,8 +192,6 @@ TEST(other_channels_come_and_go)
 
 TEST(other_channels_are_not_subscribed_while_it_is_not_up)
 {
-	struct fixture *f = *state;
-
 	subscriber_call(f->subscriber, "SUBSCRIBE", SLICE_LIT("x"));
 	begin(f);
 	subscriber_call(f->subscriber, "SUBSCRIBE", SLICE_LIT("x"));
@@ -218,8 +203,6 @@ TEST(other_channels_are_not_subscribed_while_it_is_not_up)
 
 TEST(a_refusal_is_kept_until_it_works)
 {
-	struct fixture *f = *state;
-
 	assert_null(subscriber_refusal(f->subscriber));
 	begin(f);
 	played_server_expect(&f->server, SUBSCRIBE_OWN);
@@ -235,8 +218,6 @@ TEST(a_refusal_is_kept_until_it_works)
 /* Redis itself reports it to clients, which may wait again as soon as Redis can serve them. */
 TEST(that_redis_cannot_at_the_moment_is_no_refusal)
 {
-	struct fixture *f = *state;
-
 	begin(f);
 	played_server_expect(&f->server, SUBSCRIBE_OWN);
 	played_server_send(&f->server, "-BUSY Redis is busy running a script.\r\n");
@@ -246,8 +227,6 @@ TEST(that_redis_cannot_at_the_moment_is_no_refusal)
 
 TEST(another_channel_that_is_refused_does_not_end_it)
 {
-	struct fixture *f = *state;
-
 	come_up(f);
 	played_server_send(&f->server, "-NOPERM this channel\r\n");
 	assert_true(subscriber_is_up(f->subscriber));
@@ -256,8 +235,6 @@ TEST(another_channel_that_is_refused_does_not_end_it)
 
 TEST(what_is_no_reply_ends_the_connection)
 {
-	struct fixture *f = *state;
-
 	come_up(f);
 	played_server_send(&f->server, "what?\r\n");
 	assert_false(subscriber_is_up(f->subscriber));
@@ -267,7 +244,6 @@ TEST(what_is_no_reply_ends_the_connection)
 
 TEST(a_message_that_is_too_long_ends_the_connection)
 {
-	struct fixture *f = *state;
 	char piece[4096];
 
 	come_up(f);
@@ -289,7 +265,6 @@ TEST(lengths_that_are_announced_take_no_memory)
 		"*3\r\n$7\r\nmessage\r\n*2147483647\r\n$1\r\na\r\n",
 		"*3\r\n$7\r\nmessage\r\n$3\r\nown\r\n$500000000\r\nx",
 	};
-	struct fixture *f = *state;
 
 	for (size_t i = 0; i < sizeof(announced) / sizeof(*announced); i++) {
 		size_t before;
@@ -325,8 +300,6 @@ TEST(an_answer_of_too_many_elements_is_not_decoded)
 /* The loop runs without waiting, so a connection that needed a timer would fail the test. */
 TEST(what_has_worked_for_a_while_is_connected_anew_at_once)
 {
-	struct fixture *f = *state;
-
 	come_up(f);
 	now_s += 3600;
 	played_server_close(&f->server);
@@ -337,8 +310,6 @@ TEST(what_has_worked_for_a_while_is_connected_anew_at_once)
 
 TEST(after_a_change_it_connects_anew)
 {
-	struct fixture *f = *state;
-
 	come_up(f);
 	subscriber_reconnect(f->subscriber, "anew");
 	assert_false(subscriber_is_up(f->subscriber));
@@ -348,8 +319,6 @@ TEST(after_a_change_it_connects_anew)
 
 TEST(a_change_does_not_open_it)
 {
-	struct fixture *f = *state;
-
 	subscriber_reconnect(f->subscriber, "anew");
 	played_server_settle(&f->server);
 	assert_false(played_server_is_dialled(&f->server));
@@ -357,8 +326,6 @@ TEST(a_change_does_not_open_it)
 
 TEST(one_on_which_nothing_comes_is_connected_anew)
 {
-	struct fixture *f = *state;
-
 	come_up(f);
 	subscriber_set_check(f->subscriber, 1, 3);
 	played_server_expect(&f->server, PING PING PING);
@@ -372,7 +339,6 @@ TEST(one_on_which_nothing_comes_is_connected_anew)
 /* A server that has several addresses may take connect_timeout to connect. */
 TEST(one_that_is_not_connected_yet_has_time_until_connect_timeout)
 {
-	struct fixture *f = *state;
 	struct sockaddr_un at;
 	socklen_t len = sizeof(at);
 
@@ -397,8 +363,6 @@ TEST(one_that_is_not_connected_yet_has_time_until_connect_timeout)
 
 TEST(one_whose_first_channel_is_not_answered_is_connected_anew)
 {
-	struct fixture *f = *state;
-
 	begin(f);
 	subscriber_set_check(f->subscriber, 1, 3);
 	for (int i = 0; i < 2000 && !played_server_is_dialled(&f->server); i++)
@@ -410,8 +374,6 @@ TEST(one_whose_first_channel_is_not_answered_is_connected_anew)
 
 TEST(without_a_time_out_it_is_waited_for)
 {
-	struct fixture *f = *state;
-
 	come_up(f);
 	subscriber_set_check(f->subscriber, 1, 0);
 	played_server_expect(&f->server, PING PING PING PING PING PING PING PING);
@@ -420,8 +382,6 @@ TEST(without_a_time_out_it_is_waited_for)
 
 TEST(it_has_a_name_among_redis_clients)
 {
-	struct fixture *f = *state;
-
 	f->at.env.own_name = "hasp-7";
 	begin(f);
 	played_server_expect(&f->server, "*3\r\n$6\r\nCLIENT\r\n$7\r\nSETNAME\r\n"

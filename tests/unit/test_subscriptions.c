@@ -3,6 +3,8 @@
  * Tests of cluster/subscriptions.c: which frames answer a command, and which are messages or
  * acknowledgements of subscriptions, which hasp counts.
  */
+#define TEST_FIXTURE struct session *s
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -75,7 +77,6 @@ static void assert_subscribed(struct session *s, unsigned channels, unsigned pat
 
 TEST(each_channel_is_acknowledged)
 {
-	struct session *s = *state;
 	struct pending_request *r = subscribe(s, SUBSCRIBED_CHANNELS, 3);
 
 	assert_subscribed(s, 0, 0, 0);
@@ -90,7 +91,6 @@ TEST(each_channel_is_acknowledged)
 /* Redis counts channels and patterns together, but shard channels separately. */
 TEST(channels_and_patterns_are_counted_apart)
 {
-	struct session *s = *state;
 	struct pending_request *r = subscribe(s, SUBSCRIBED_CHANNELS, 2);
 
 	ack(s, r, "subscribe", 1);
@@ -113,7 +113,6 @@ TEST(channels_and_patterns_are_counted_apart)
 
 TEST(unsubscribing_from_what_is_not_subscribed_changes_nothing)
 {
-	struct session *s = *state;
 	struct pending_request *r = subscribe(s, SUBSCRIBED_PATTERNS, 1);
 
 	assert_int_equal(ack(s, r, "psubscribe", 1), ENDS);
@@ -127,8 +126,6 @@ TEST(unsubscribing_from_what_is_not_subscribed_changes_nothing)
  * name. */
 TEST(unsubscribing_from_all_ends_with_the_last)
 {
-	struct session *s = *state;
-
 	for (int n = 0; n <= 3; n++) {
 		struct pending_request *r = subscribe(s, SUBSCRIBED_PATTERNS, 1), *un;
 		assert_int_equal(ack(s, r, "psubscribe", 1), ENDS);
@@ -151,7 +148,6 @@ TEST(unsubscribing_from_all_ends_with_the_last)
 
 TEST(unsubscribing_from_nothing_at_all_is_acknowledged)
 {
-	struct session *s = *state;
 	struct pending_request *r = unsubscribe(s, SUBSCRIBED_CHANNELS, 0);
 
 	assert_int_equal(arrives(s, r, "*3\r\n$11\r\nunsubscribe\r\n$-1\r\n:0\r\n"), ENDS);
@@ -162,7 +158,6 @@ TEST(unsubscribing_from_nothing_at_all_is_acknowledged)
 
 TEST(messages_answer_nothing)
 {
-	struct session *s = *state;
 	static const char message[] = "*3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$2\r\nhi\r\n";
 	static const char pmessage[] =
 		"*4\r\n$8\r\npmessage\r\n$1\r\n*\r\n$1\r\nc\r\n$2\r\nhi\r\n";
@@ -179,8 +174,6 @@ TEST(messages_answer_nothing)
 
 TEST(what_looks_like_a_message_is_an_answer_without_subscriptions)
 {
-	struct session *s = *state;
-
 	assert_int_equal(arrives(s, NULL, "*2\r\n$7\r\nmessage\r\n$1\r\nc\r\n"), ANSWERS);
 	assert_int_equal(ack(s, NULL, "subscribe", 1), ANSWERS);
 	assert_subscribed(s, 0, 0, 0);
@@ -188,7 +181,6 @@ TEST(what_looks_like_a_message_is_an_answer_without_subscriptions)
 
 TEST(other_answers_are_answers_while_subscribed)
 {
-	struct session *s = *state;
 	struct pending_request *r = subscribe(s, SUBSCRIBED_CHANNELS, 1);
 
 	assert_int_equal(arrives(s, r, "-NOPERM no channel\r\n"), ANSWERS);
@@ -201,7 +193,6 @@ TEST(other_answers_are_answers_while_subscribed)
 
 TEST(an_acknowledgement_of_another_kind_ends_no_request)
 {
-	struct session *s = *state;
 	struct pending_request *first = subscribe(s, SUBSCRIBED_CHANNELS, 1);
 	struct pending_request *r;
 
@@ -215,7 +206,6 @@ TEST(an_acknowledgement_of_another_kind_ends_no_request)
 
 TEST(in_resp3_pushes_answer_nothing_and_arrays_do)
 {
-	struct session *s = *state;
 	struct pending_request *r;
 
 	ANSWER(s, sent_hello(s, 3, NULL, NULL), "%0\r\n");

@@ -139,8 +139,6 @@ static void serve(struct fixture *f)
 
 TEST(nothing_is_ever_due_where_no_manager_listens)
 {
-	struct fixture *f = *state;
-
 	supervision_init(&f->s);
 	supervision_serves(&f->s, &f->shared, false, START);
 	assert_true(supervision_tick(&f->s, START + 100) == -1);
@@ -153,8 +151,6 @@ TEST(nothing_is_ever_due_where_no_manager_listens)
 
 TEST(hasp_is_ready_when_redis_answers)
 {
-	struct fixture *f = *state;
-
 	begin(f, "0");
 	supervision_serves(&f->s, &f->shared, false, START);
 	assert_told(f, STARTING);
@@ -171,8 +167,6 @@ TEST(hasp_is_ready_when_redis_answers)
 
 TEST(redis_that_does_not_answer_delays_the_start_by_five_seconds)
 {
-	struct fixture *f = *state;
-
 	begin(f, "0");
 	supervision_serves(&f->s, &f->shared, false, START);
 	assert_told(f, STARTING);
@@ -184,8 +178,6 @@ TEST(redis_that_does_not_answer_delays_the_start_by_five_seconds)
 
 TEST(heir_leaves_the_word_to_its_predecessor)
 {
-	struct fixture *f = *state;
-
 	begin(f, "0");
 	supervision_serves(&f->s, &f->shared, true, START);
 	not_ready = NULL;
@@ -200,8 +192,6 @@ TEST(heir_leaves_the_word_to_its_predecessor)
 
 TEST(status_that_has_changed_is_told_each_five_seconds)
 {
-	struct fixture *f = *state;
-
 	serve(f);
 	f->shared.clients = 1;
 	assert_tick(f, 4.5, 0.5);
@@ -218,8 +208,6 @@ TEST(status_that_has_changed_is_told_each_five_seconds)
 
 TEST(status_that_has_not_changed_is_not_told_again)
 {
-	struct fixture *f = *state;
-
 	serve(f);
 	for (int at = 5; at < 60; at += 5)
 		assert_tick(f, at, 5);
@@ -230,8 +218,6 @@ TEST(status_that_has_not_changed_is_not_told_again)
 
 TEST(watchdog_is_fed_four_times_in_its_time)
 {
-	struct fixture *f = *state;
-
 	begin(f, "8000000");
 	supervision_serves(&f->s, &f->shared, true, START);
 	assert_tick(f, 0, 2);
@@ -246,8 +232,6 @@ TEST(watchdog_is_fed_four_times_in_its_time)
 
 TEST(watchdog_of_another_process_is_not_fed)
 {
-	struct fixture *f = *state;
-
 	setenv("WATCHDOG_PID", "1", 1);
 	begin(f, "8000000");
 	supervision_serves(&f->s, &f->shared, true, START);
@@ -257,8 +241,6 @@ TEST(watchdog_of_another_process_is_not_fed)
 
 TEST(watchdog_starves_while_one_worker_hangs)
 {
-	struct fixture *f = *state;
-
 	begin(f, "8000000");
 	supervision_serves(&f->s, &f->shared, true, START);
 	turns[1] = false;
@@ -287,7 +269,6 @@ TEST(watchdog_starves_while_one_worker_hangs)
 TEST(manager_is_told_of_a_reload_and_its_end)
 {
 	static const char reloading[] = "RELOADING=1\nMONOTONIC_USEC=";
-	struct fixture *f = *state;
 	const char *text, *end;
 
 	serve(f);
@@ -304,8 +285,6 @@ TEST(manager_is_told_of_a_reload_and_its_end)
 
 TEST(status_tells_of_a_refused_reload_until_one_succeeds)
 {
-	struct fixture *f = *state;
-
 	serve(f);
 	supervision_reloaded(&f->s, false);
 	assert_told(f, READY("0 clients") "; the last reload was refused, see the log");
@@ -316,8 +295,6 @@ TEST(status_tells_of_a_refused_reload_until_one_succeeds)
 /* READY=1 would claim that Redis answers. */
 TEST(reload_during_the_start_is_not_told)
 {
-	struct fixture *f = *state;
-
 	begin(f, "0");
 	supervision_serves(&f->s, &f->shared, false, START);
 	assert_told(f, STARTING);
@@ -328,8 +305,6 @@ TEST(reload_during_the_start_is_not_told)
 
 TEST(manager_is_told_that_hasp_leaves_and_for_how_many_clients_it_waits)
 {
-	struct fixture *f = *state;
-
 	serve(f);
 	f->shared.clients = 2;
 	supervision_leaves(&f->s);
@@ -344,8 +319,6 @@ TEST(manager_is_told_that_hasp_leaves_and_for_how_many_clients_it_waits)
 
 TEST(process_that_hands_over_names_its_heir_and_says_nothing_more)
 {
-	struct fixture *f = *state;
-
 	serve(f);
 	supervision_is_handing_over(&f->s, 4711);
 	assert_told(f, "MAINPID=4711\n" READY("0 clients"));

@@ -3,6 +3,8 @@
  * Tests of timers: they run at their times and in their order, on a clock that a test moves and
  * on a loop's clock.
  */
+#define TEST_FIXTURE struct timers *ts
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -62,7 +64,6 @@ static struct alarm alarm_at(struct timers *ts, char name)
 
 TEST(timers_run_in_the_order_of_their_times)
 {
-	struct timers *ts = *state;
 	struct alarm a = alarm_at(ts, 'a'), b = alarm_at(ts, 'b'), c = alarm_at(ts, 'c');
 
 	timer_start(ts, &b.timer, ring, 2, 0);
@@ -83,7 +84,6 @@ TEST(timers_run_in_the_order_of_their_times)
 
 TEST(a_timer_that_was_stopped_does_not_run)
 {
-	struct timers *ts = *state;
 	struct alarm a = alarm_at(ts, 'a'), b = alarm_at(ts, 'b');
 
 	timer_stop(ts, &a.timer); /* the timer never ran */
@@ -97,7 +97,6 @@ TEST(a_timer_that_was_stopped_does_not_run)
 
 TEST(a_timer_that_is_started_again_runs_only_at_its_new_time)
 {
-	struct timers *ts = *state;
 	struct alarm a = alarm_at(ts, 'a');
 
 	timer_start(ts, &a.timer, ring, 1, 0);
@@ -110,7 +109,6 @@ TEST(a_timer_that_is_started_again_runs_only_at_its_new_time)
 
 TEST(a_repeated_timer_runs_each_time_until_it_is_stopped)
 {
-	struct timers *ts = *state;
 	struct alarm a = alarm_at(ts, 'a');
 
 	timer_start(ts, &a.timer, ring, 1, 2);
@@ -124,7 +122,6 @@ TEST(a_repeated_timer_runs_each_time_until_it_is_stopped)
 
 TEST(what_a_repeated_timer_has_missed_is_not_made_up_for)
 {
-	struct timers *ts = *state;
 	struct alarm a = alarm_at(ts, 'a');
 
 	timer_start(ts, &a.timer, ring, 1, 1);
@@ -135,7 +132,6 @@ TEST(what_a_repeated_timer_has_missed_is_not_made_up_for)
 
 TEST(a_timer_may_stop_and_start_others_when_it_runs)
 {
-	struct timers *ts = *state;
 	struct alarm a = alarm_at(ts, 'a'), b = alarm_at(ts, 'b'), c = alarm_at(ts, 'c');
 
 	a.stops = &b;
@@ -150,7 +146,6 @@ TEST(a_timer_may_stop_and_start_others_when_it_runs)
 
 TEST(of_many_timers_in_any_order_each_runs_in_its_turn)
 {
-	struct timers *ts = *state;
 	struct alarm *all = calloc(MANY, sizeof(*all));
 	size_t left = 0;
 	double last = 0;
@@ -189,7 +184,6 @@ static void note_earlier(void *arg, double at)
 
 TEST(the_owner_is_told_of_a_timer_that_is_due_before_all_others)
 {
-	struct timers *ts = *state;
 	struct alarm a = alarm_at(ts, 'a'), b = alarm_at(ts, 'b'), c = alarm_at(ts, 'c');
 
 	ts->on_earlier = note_earlier;

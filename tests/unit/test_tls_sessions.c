@@ -89,7 +89,6 @@ static void assert_differ(struct name a, struct name b)
 
 TEST(same_settings_and_files_have_the_same_name)
 {
-	struct fixture *f = *state;
 	const char *a = file_of(f, 0, 'a', 10), *b = file_of(f, 1, 'a', 10);
 
 	assert_same(name_texts("any", "TLSv1.3"), name_texts("any", "TLSv1.3"));
@@ -114,7 +113,6 @@ TEST(settings_that_only_join_to_the_same_text_have_different_names)
 
 TEST(each_byte_of_a_file_is_part_of_the_name)
 {
-	struct fixture *f = *state;
 	struct name before = name_files(file_of(f, 0, 'a', 3 * BLOCK), NULL, NULL);
 
 	assert_differ(before, name_files(file_of(f, 0, 'b', 3 * BLOCK), NULL, NULL));
@@ -125,7 +123,6 @@ TEST(each_byte_of_a_file_is_part_of_the_name)
 
 TEST(files_that_only_join_to_the_same_bytes_have_different_names)
 {
-	struct fixture *f = *state;
 	const char *a = file_of(f, 0, 'a', 1), *aa = file_of(f, 1, 'a', 2);
 	const char *empty = file_of(f, 2, 'a', 0);
 

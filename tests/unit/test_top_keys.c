@@ -3,6 +3,8 @@
  * Tests of base/top_keys.c with an exact count of all keys beside it: a reported count is never
  * above the exact one, and, with the possible error added, never below it.
  */
+#define TEST_FIXTURE struct top_keys *t
+
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -95,26 +97,25 @@ static void check(const struct counted *c, uint64_t all, size_t tables)
 	}
 }
 
-TEST_WITH(what_is_told_agrees_with_an_exact_count, NULL, NULL)
+TEST(what_is_told_agrees_with_an_exact_count)
 {
 	for (uint64_t run = 1; run <= 5; run++) {
-		struct top_keys *t = top_keys_new();
+		struct top_keys *keys = top_keys_new();
 		struct counted *c = calloc(1, sizeof(*c));
 		uint64_t seed = run * UINT64_C(0x9e3779b97f4a7c15);
 
 		for (size_t i = 0; i < ADDITIONS; i++)
-			add(t, c, some_key(&seed), (unsigned)(next_random(&seed) & 1), 1);
-		top_keys_each(t, 1, on_key, c);
+			add(keys, c, some_key(&seed), (unsigned)(next_random(&seed) & 1), 1);
+		top_keys_each(keys, 1, on_key, c);
 		assert_int_equal(c->ntold, TOP_KEYS);
 		check(c, ADDITIONS, 1);
 		free(c);
-		top_keys_free(t);
+		top_keys_free(keys);
 	}
 }
 
 TEST(both_tables_are_added_up)
 {
-	struct top_keys *t = *state;
 	struct counted *c = calloc(1, sizeof(*c));
 	uint64_t seed = 4711;
 
@@ -129,7 +130,6 @@ TEST(both_tables_are_added_up)
 /* The key is rare at first, and comes while all places are taken again and again. */
 TEST(key_that_becomes_frequent_gets_in)
 {
-	struct top_keys *t = *state;
 	struct counted *c = calloc(1, sizeof(*c));
 
 	for (size_t i = 0; i < ADDITIONS; i++)
@@ -145,7 +145,6 @@ TEST(key_that_becomes_frequent_gets_in)
 TEST(what_one_table_may_have_missed_is_told)
 {
 	struct counted *c = calloc(1, sizeof(*c));
-	struct top_keys *t = *state;
 
 	for (size_t i = 0; i < 10 * (size_t)TOP_KEYS; i++)
 		add(t, c, 1000 + i % TOP_KEYS, 0, 1);
@@ -160,7 +159,6 @@ TEST(what_one_table_may_have_missed_is_told)
 TEST(what_an_earlier_table_has_missed_of_a_key_is_told)
 {
 	struct counted *c = calloc(1, sizeof(*c));
-	struct top_keys *t = *state;
 
 	for (size_t i = 0; i < 10 * (size_t)TOP_KEYS; i++)
 		add(t, c, 1000 + i % TOP_KEYS, 0, 1);
@@ -186,7 +184,6 @@ static uint64_t n_of(struct top_keys *t, size_t key, double now)
 TEST(what_was_long_ago_is_forgotten)
 {
 	struct counted *c = calloc(1, sizeof(*c));
-	struct top_keys *t = *state;
 
 	add(t, c, 1, 0, 0);
 	assert_int_equal(n_of(t, 1, TOP_KEYS_SECONDS), 1);
@@ -218,7 +215,6 @@ static size_t how_many(struct top_keys *t)
 TEST(keys_differ_by_database_section_length_and_bytes)
 {
 	static const char key[] = "a\0b";
-	struct top_keys *t = *state;
 
 	for (int i = 0; i < 2; i++) {
 		top_keys_add(t, &of_one, 0, slice_of(key, 3), 0, 1);
@@ -233,7 +229,6 @@ TEST(keys_differ_by_database_section_length_and_bytes)
 
 TEST(long_keys_differ_by_length_beginning_and_end)
 {
-	struct top_keys *t = *state;
 	char key[1000];
 
 	memset(key, 'x', sizeof(key));

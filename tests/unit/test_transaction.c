@@ -3,6 +3,8 @@
  * Tests of session/transaction.c: a transaction begins when hasp sends MULTI; queued commands
  * take effect by the elements of EXEC's reply.
  */
+#define TEST_FIXTURE struct session *s
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +20,6 @@ FIXTURE(session_set_up, session_tear_down);
 
 TEST(queued_requests_settle_by_exec_s_elements)
 {
-	struct session *s = *state;
 	struct pending_request *exec;
 
 	transaction_begin(&s->txn);
@@ -40,7 +41,6 @@ TEST(queued_requests_settle_by_exec_s_elements)
 
 TEST(exec_logs_in_if_a_queued_request_does)
 {
-	struct session *s = *state;
 	struct pending_request *exec;
 
 	transaction_begin(&s->txn);
@@ -57,8 +57,6 @@ TEST(exec_logs_in_if_a_queued_request_does)
 
 TEST(a_last_element_that_is_nil_does_not_abort)
 {
-	struct session *s = *state;
-
 	transaction_begin(&s->txn);
 	sent_select(s, 3);
 	sent_other(s);
@@ -68,8 +66,6 @@ TEST(a_last_element_that_is_nil_does_not_abort)
 
 TEST(a_transaction_that_changes_nothing_is_not_awaited)
 {
-	struct session *s = *state;
-
 	transaction_begin(&s->txn);
 	sent_other(s);
 	assert_null(sent_exec(s));
@@ -79,7 +75,6 @@ TEST(a_transaction_that_changes_nothing_is_not_awaited)
 
 TEST(an_aborted_transaction_changes_nothing)
 {
-	struct session *s = *state;
 	static const struct slice aborts[] = {
 		SLICE_LIT("*-1\r\n"),
 		SLICE_LIT("_\r\n"),
@@ -96,8 +91,6 @@ TEST(an_aborted_transaction_changes_nothing)
 
 TEST(a_discarded_transaction_changes_nothing)
 {
-	struct session *s = *state;
-
 	transaction_begin(&s->txn);
 	sent_select(s, 3);
 	transaction_discard(&s->txn);
@@ -114,8 +107,6 @@ TEST(a_discarded_transaction_changes_nothing)
 
 TEST(multi_inside_multi_begins_nothing)
 {
-	struct session *s = *state;
-
 	transaction_begin(&s->txn);
 	sent_other(s);
 	transaction_begin(&s->txn);
@@ -126,7 +117,6 @@ TEST(multi_inside_multi_begins_nothing)
 
 TEST(a_transaction_whose_reply_was_too_long_leaves_doubt)
 {
-	struct session *s = *state;
 	struct reply_scan scan = scanned(SLICE_LIT("*2\r\n+OK\r\n+OK\r\n"));
 
 	transaction_begin(&s->txn);
@@ -142,7 +132,6 @@ TEST(a_transaction_whose_reply_was_too_long_leaves_doubt)
 /* Else a client could keep a worker busy for minutes with one transaction. */
 TEST(a_long_transaction_settles_in_one_pass)
 {
-	struct session *s = *state;
 	struct buf reply = BUF_INIT;
 	const size_t n = 50000;
 	clock_t began;
@@ -166,8 +155,6 @@ TEST(a_long_transaction_settles_in_one_pass)
 
 TEST(a_key_is_watched_until_the_transaction)
 {
-	struct session *s = *state;
-
 	transaction_watch(&s->txn, s->db, SLICE_LIT("a"));
 	transaction_watch(&s->txn, s->db, SLICE_LIT(""));
 	transaction_watch(&s->txn, s->db, SLICE_LIT("b\0c"));
@@ -183,8 +170,6 @@ TEST(a_key_is_watched_until_the_transaction)
 
 TEST(discard_and_unwatch_end_watching)
 {
-	struct session *s = *state;
-
 	transaction_watch(&s->txn, s->db, SLICE_LIT("a"));
 	transaction_unwatch(&s->txn);
 	assert_false(transaction_watches(&s->txn, s->db, SLICE_LIT("a")));
@@ -197,8 +182,6 @@ TEST(discard_and_unwatch_end_watching)
 /* Redis refuses EXEC, and keeps the watches. */
 TEST(exec_outside_a_transaction_changes_nothing)
 {
-	struct session *s = *state;
-
 	transaction_watch(&s->txn, s->db, SLICE_LIT("a"));
 	assert_null(sent_exec(s));
 	assert_true(transaction_watches(&s->txn, s->db, SLICE_LIT("a")));
@@ -206,8 +189,6 @@ TEST(exec_outside_a_transaction_changes_nothing)
 
 TEST(a_key_is_watched_in_its_database)
 {
-	struct session *s = *state;
-
 	transaction_watch(&s->txn, s->db, SLICE_LIT("a"));
 	ANSWER(s, sent_select(s, 1), "+OK\r\n");
 	assert_false(transaction_watches(&s->txn, s->db, SLICE_LIT("a")));
@@ -220,7 +201,6 @@ TEST(a_key_is_watched_in_its_database)
 
 TEST(only_so_many_watched_keys_are_remembered)
 {
-	struct session *s = *state;
 	char key[1000] = { 0 };
 
 	for (int i = 0; i < 1000; i++) {
@@ -245,7 +225,6 @@ static struct pending_request *sent_multi(struct session *s)
 
 TEST(multi_counts_from_when_it_is_sent)
 {
-	struct session *s = *state;
 	struct pending_request *multi = sent_multi(s);
 
 	assert_true(session_in_multi(s));
@@ -259,7 +238,6 @@ TEST(multi_counts_from_when_it_is_sent)
  * replies. */
 TEST(a_refused_multi_leaves_doubt_about_what_came_behind_it)
 {
-	struct session *s = *state;
 	struct pending_request *multi;
 
 	transaction_watch(&s->txn, 0, SLICE_LIT("a"));
@@ -277,7 +255,6 @@ TEST(a_refused_multi_leaves_doubt_about_what_came_behind_it)
 /* The client sends the next transaction before the first MULTI is answered. */
 TEST(a_refused_multi_leaves_the_next_transaction_open)
 {
-	struct session *s = *state;
 	struct pending_request *refused = sent_multi(s), *multi;
 
 	assert_null(sent_exec(s));
@@ -290,7 +267,6 @@ TEST(a_refused_multi_leaves_the_next_transaction_open)
 
 TEST(exec_pending_is_awaited_though_its_reply_changes_nothing)
 {
-	struct session *s = *state;
 	struct pending_request *exec;
 
 	transaction_begin(&s->txn);
@@ -341,8 +317,6 @@ static void bring(struct session *s, enum transaction_state to)
 
 TEST(exec_discard_and_a_refused_multi_end_it_from_every_state)
 {
-	struct session *s = *state;
-
 	for (int from = 0; from < TRANSACTION_STATES; from++) {
 		bring(s, from);
 		assert_null(transaction_exec(&s->txn));
@@ -359,8 +333,6 @@ TEST(exec_discard_and_a_refused_multi_end_it_from_every_state)
 
 TEST(multi_inside_a_transaction_leaves_its_state)
 {
-	struct session *s = *state;
-
 	for (int from = TRANSACTION_QUEUING; from < TRANSACTION_STATES; from++) {
 		bring(s, from);
 		sent_other(s);
@@ -373,8 +345,6 @@ TEST(multi_inside_a_transaction_leaves_its_state)
 
 TEST(a_refused_command_aborts_it)
 {
-	struct session *s = *state;
-
 	bring(s, TRANSACTION_TOO_LONG);
 	transaction_abort(&s->txn);
 	assert_state(s, TRANSACTION_ABORTED);
@@ -384,8 +354,6 @@ TEST(a_refused_command_aborts_it)
 
 TEST(a_refusal_outside_of_a_transaction_changes_nothing)
 {
-	struct session *s = *state;
-
 	transaction_abort(&s->txn);
 	assert_state(s, TRANSACTION_NONE);
 	transaction_begun(&s->txn);
@@ -395,7 +363,6 @@ TEST(a_refusal_outside_of_a_transaction_changes_nothing)
 /* The refusal before MULTI's answer concerns a command before MULTI. */
 TEST(an_earlier_transaction_s_refusal_does_not_count)
 {
-	struct session *s = *state;
 	struct pending_request *multi = sent_multi(s);
 
 	transaction_abort(&s->txn);
@@ -411,8 +378,6 @@ TEST(an_earlier_transaction_s_refusal_does_not_count)
 
 TEST(commands_are_kept_in_order_up_to_so_many_bytes)
 {
-	struct session *s = *state;
-
 	bring(s, TRANSACTION_QUEUING);
 	transaction_keep(&s->txn, 1, SLICE_LIT("one "), 8);
 	transaction_keep(&s->txn, 1, SLICE_LIT("two "), 8);
@@ -426,8 +391,6 @@ TEST(commands_are_kept_in_order_up_to_so_many_bytes)
 
 TEST(behind_one_that_was_too_long_none_is_kept)
 {
-	struct session *s = *state;
-
 	bring(s, TRANSACTION_TOO_LONG);
 	transaction_keep(&s->txn, 1, SLICE_LIT("1"), 8);
 	assert_int_equal(buf_len(&s->txn.kept), 0);
@@ -436,8 +399,6 @@ TEST(behind_one_that_was_too_long_none_is_kept)
 
 TEST(an_aborted_transaction_stays_aborted_when_it_grows_too_long)
 {
-	struct session *s = *state;
-
 	bring(s, TRANSACTION_ABORTED);
 	transaction_keep(&s->txn, 1, SLICE_LIT("too long"), 3);
 	assert_state(s, TRANSACTION_ABORTED);
@@ -445,8 +406,6 @@ TEST(an_aborted_transaction_stays_aborted_when_it_grows_too_long)
 
 TEST(what_was_kept_and_watched_by_guards_ends_with_it)
 {
-	struct session *s = *state;
-
 	bring(s, TRANSACTION_QUEUING);
 	s->txn.guards = TRANSACTION_GUARDS_LOST;
 	transaction_keep(&s->txn, 1, SLICE_LIT("one"), 8);
@@ -460,8 +419,6 @@ TEST(what_was_kept_and_watched_by_guards_ends_with_it)
 
 TEST(behind_a_queued_select_no_key_is_known_to_be_watched)
 {
-	struct session *s = *state;
-
 	transaction_watch(&s->txn, 0, SLICE_LIT("a"));
 	transaction_begin(&s->txn);
 	sent_auth(s, "alice");
@@ -473,16 +430,12 @@ TEST(behind_a_queued_select_no_key_is_known_to_be_watched)
 
 TEST(in_a_database_that_is_not_known_no_key_is_watched)
 {
-	struct session *s = *state;
-
 	transaction_watch(&s->txn, -1, SLICE_LIT("a"));
 	assert_false(transaction_watches(&s->txn, -1, SLICE_LIT("a")));
 }
 
 TEST(exec_and_discard_end_the_application_s_watch)
 {
-	struct session *s = *state;
-
 	s->txn.watching = true;
 	assert_null(sent_exec(s));
 	assert_true(s->txn.watching);

@@ -92,15 +92,11 @@ static const struct command *known(const struct fixture *f, const char *name)
 
 TEST(nothing_is_asked_about_no_name)
 {
-	struct fixture *f = *state;
-
 	assert_false(unknown_commands_is_due(&f->unknown_commands, 100));
 }
 
 TEST(a_name_is_asked_about_once_however_often_it_comes)
 {
-	struct fixture *f = *state;
-
 	note(f, "A");
 	note(f, "b");
 	note(f, "a");
@@ -109,8 +105,6 @@ TEST(a_name_is_asked_about_once_however_often_it_comes)
 
 TEST(there_is_one_question_at_a_time)
 {
-	struct fixture *f = *state;
-
 	note(f, "b");
 	ask(f, 100);
 	note(f, "a");
@@ -121,8 +115,6 @@ TEST(there_is_one_question_at_a_time)
 
 TEST(questions_are_a_second_apart)
 {
-	struct fixture *f = *state;
-
 	note(f, "a");
 	ask(f, 100);
 	learn(f, "*1\r\n*-1\r\n");
@@ -133,8 +125,6 @@ TEST(questions_are_a_second_apart)
 
 TEST(a_name_that_is_awaited_is_asked_about_at_once)
 {
-	struct fixture *f = *state;
-
 	note(f, "b");
 	ask(f, 100);
 	assert_true(unknown_commands_await(&f->unknown_commands, SLICE_LIT("A")));
@@ -149,8 +139,6 @@ TEST(a_name_that_is_awaited_is_asked_about_at_once)
 
 TEST(a_name_is_awaited_until_it_is_answered)
 {
-	struct fixture *f = *state;
-
 	assert_true(unknown_commands_await(&f->unknown_commands, SLICE_LIT("a")));
 	ask(f, 100);
 	assert_true(unknown_commands_await(&f->unknown_commands, SLICE_LIT("a")));
@@ -165,7 +153,6 @@ TEST(a_name_is_awaited_until_it_is_answered)
 
 TEST(names_for_which_there_was_no_place_are_awaited_and_asked_about_later)
 {
-	struct fixture *f = *state;
 	char name[16];
 
 	for (int i = 0; i < UNKNOWN_COMMANDS_MAX; i++) {
@@ -182,8 +169,6 @@ TEST(names_for_which_there_was_no_place_are_awaited_and_asked_about_later)
 
 TEST(nothing_is_awaited_of_a_name_that_no_command_can_have)
 {
-	struct fixture *f = *state;
-
 	assert_false(unknown_commands_await(&f->unknown_commands, SLICE_LIT("")));
 	assert_false(unknown_commands_await(&f->unknown_commands, SLICE_LIT("a\0b")));
 	assert_false(unknown_commands_is_due(&f->unknown_commands, 100));
@@ -191,7 +176,6 @@ TEST(nothing_is_awaited_of_a_name_that_no_command_can_have)
 
 TEST(a_question_has_a_longest_length)
 {
-	struct fixture *f = *state;
 	char name[16];
 
 	for (int i = 0; i < 1000; i++) {
@@ -203,7 +187,6 @@ TEST(a_question_has_a_longest_length)
 
 TEST(a_name_that_no_command_can_have_is_not_asked_about)
 {
-	struct fixture *f = *state;
 	char longest[COMMAND_NAME_SIZE + 1] = { 0 };
 
 	memset(longest, 'x', COMMAND_NAME_SIZE);
@@ -217,8 +200,6 @@ TEST(a_name_that_no_command_can_have_is_not_asked_about)
 
 TEST(what_the_server_has_is_known_and_the_rest_is_not)
 {
-	struct fixture *f = *state;
-
 	note(f, "a");
 	note(f, "b");
 	ask(f, 100);
@@ -231,8 +212,6 @@ TEST(what_the_server_has_is_known_and_the_rest_is_not)
 
 TEST(a_renamed_command_is_a_write_that_no_script_of_its_own_replaces)
 {
-	struct fixture *f = *state;
-
 	note(f, "a");
 	ask(f, 100);
 	assert_int_equal(learn(f, "*1\r\n" ENTRY("setex")), 1);
@@ -243,8 +222,6 @@ TEST(a_renamed_command_is_a_write_that_no_script_of_its_own_replaces)
 
 TEST(what_a_renamed_command_does_to_its_connection_is_not_followed)
 {
-	struct fixture *f = *state;
-
 	note(f, "a");
 	ask(f, 100);
 	assert_int_equal(learn(f, "*1\r\n" ENTRY("select")), 1);
@@ -260,7 +237,6 @@ TEST(an_answer_of_another_shape_teaches_nothing)
 	};
 
 	for (size_t i = 0; i < sizeof(answers) / sizeof(*answers); i++) {
-		struct fixture *f = *state;
 		note(f, "a");
 		ask(f, 100 + 2 * (double)i);
 		assert_int_equal(learn(f, answers[i]), 0);
@@ -271,8 +247,6 @@ TEST(an_answer_of_another_shape_teaches_nothing)
 
 TEST(a_question_without_an_answer_is_asked_when_the_name_comes_again)
 {
-	struct fixture *f = *state;
-
 	note(f, "a");
 	ask(f, 100);
 	assert_int_equal(unknown_commands_learn(&f->unknown_commands, f->commands, NULL), 0);
@@ -322,7 +296,6 @@ TEST(keys_that_are_counted_are_found_by_their_specifications)
 		{ MOVABLE("0", "*1\r\n" SPEC("-1", KEYNUM("1"))), { 0 }, true },
 		{ MOVABLE("0", "*0\r\n"), { 0 }, true },
 	};
-	struct fixture *f = *state;
 	struct slice argv[] = { SLICE_LIT("a"), SLICE_LIT("2"), SLICE_LIT("1"), SLICE_LIT("x"),
 		                SLICE_LIT("y") };
 	struct resp_view req = { 5, argv };

@@ -189,7 +189,6 @@ static void assert_gone(pid_t pid)
 
 TEST(new_process_that_serves_takes_over)
 {
-	struct fixture *f = *state;
 	pid_t pid;
 
 	start_self(f, "serves");
@@ -208,7 +207,6 @@ TEST(new_process_that_serves_takes_over)
 
 TEST(new_process_gets_the_channels_in_their_order)
 {
-	struct fixture *f = *state;
 	int channels[3];
 	char byte;
 
@@ -231,7 +229,6 @@ TEST(new_process_gets_the_channels_in_their_order)
 /* covers: hand_over_failed */
 TEST(new_process_that_ended_gets_no_channels)
 {
-	struct fixture *f = *state;
 	int channels[3];
 
 	start_self(f, "serves");
@@ -246,7 +243,6 @@ TEST(new_process_that_ended_gets_no_channels)
 
 TEST(new_process_that_is_not_ready_at_the_deadline_is_ended)
 {
-	struct fixture *f = *state;
 	pid_t pid;
 
 	start_self(f, "hangs");
@@ -267,7 +263,6 @@ TEST(new_process_that_is_not_ready_at_the_deadline_is_ended)
 
 TEST(new_process_that_ends_has_failed)
 {
-	struct fixture *f = *state;
 	pid_t pid;
 
 	start_self(f, "ends");
@@ -282,8 +277,6 @@ TEST(new_process_that_ends_has_failed)
 
 TEST(new_process_that_crashes_has_failed)
 {
-	struct fixture *f = *state;
-
 	start_self(f, "crashes");
 	await_word(f);
 	assert_int_equal(upgrade_poll(&f->u, START), UPGRADE_FAILED);
@@ -293,8 +286,6 @@ TEST(new_process_that_crashes_has_failed)
 
 TEST(another_upgrade_may_follow_one_that_failed)
 {
-	struct fixture *f = *state;
-
 	start_self(f, "ends");
 	await_word(f);
 	assert_int_equal(upgrade_poll(&f->u, START), UPGRADE_FAILED);
@@ -306,7 +297,6 @@ TEST(another_upgrade_may_follow_one_that_failed)
 
 TEST(upgrade_under_way_refuses_another_one)
 {
-	struct fixture *f = *state;
 	pid_t pid;
 	int ready_fd;
 
@@ -323,8 +313,6 @@ TEST(upgrade_under_way_refuses_another_one)
 
 TEST(first_process_of_a_container_refuses)
 {
-	struct fixture *f = *state;
-
 	pretended_pid = 1;
 	start(f, "/proc/self/exe", "ends");
 	pretended_pid = 0;
@@ -335,8 +323,6 @@ TEST(first_process_of_a_container_refuses)
 
 TEST(binary_that_cannot_be_run_leaves_the_old_process_alone)
 {
-	struct fixture *f = *state;
-
 	start(f, "/there/is/no/hasp", "serves");
 	assert_int_equal(f->u.pid, 0);
 	assert_logged("level=error event=upgrade_failed kept=\"the old process\" "
@@ -349,7 +335,6 @@ TEST(binary_that_cannot_be_run_leaves_the_old_process_alone)
 
 TEST(old_process_that_leaves_ends_one_that_is_not_ready)
 {
-	struct fixture *f = *state;
 	pid_t pid;
 
 	start_self(f, "hangs");
@@ -365,8 +350,6 @@ TEST(old_process_that_leaves_ends_one_that_is_not_ready)
 
 TEST(old_process_that_leaves_does_not_end_one_that_serves)
 {
-	struct fixture *f = *state;
-
 	start_self(f, "serves");
 	await_word(f);
 	assert_int_equal(upgrade_poll(&f->u, START), UPGRADE_READY);
@@ -377,7 +360,6 @@ TEST(old_process_that_leaves_does_not_end_one_that_serves)
 TEST(process_without_a_predecessor_is_no_heir)
 {
 	static const char *const values[] = { NULL, "", "x", "2", "-1", "7x", "1000000" };
-	struct fixture *f = *state;
 
 	for (size_t i = 0; i < sizeof(values) / sizeof(*values); i++) {
 		if (values[i])
@@ -392,7 +374,6 @@ TEST(process_without_a_predecessor_is_no_heir)
 
 TEST(heir_tells_once_that_it_is_ready)
 {
-	struct fixture *f = *state;
 	char number[16], bytes[4];
 	int fds[2];
 
@@ -417,7 +398,6 @@ TEST(heir_tells_once_that_it_is_ready)
 /* covers: hand_over_failed */
 TEST(heir_of_a_process_that_was_killed_logs_that)
 {
-	struct fixture *f = *state;
 	char number[16];
 	int fds[2];
 

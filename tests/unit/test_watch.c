@@ -98,8 +98,6 @@ static void assert_served(const struct fixture *f, const size_t *which, size_t n
 
 TEST(they_are_served_in_the_order_in_which_they_became_readable)
 {
-	struct fixture *f = *state;
-
 	for (size_t round = 0; round < 3; round++) {
 		f->nserved = 0;
 		for (size_t i = 0; i < MANY; i++)
@@ -123,8 +121,6 @@ static void stop_next(struct one *o)
 
 TEST(one_that_is_stopped_meanwhile_is_not_served)
 {
-	struct fixture *f = *state;
-
 	f->ones[5].then = stop_next;
 	for (size_t i = 4; i <= 7; i++)
 		send_to(f, i);
@@ -139,8 +135,6 @@ static void ask_next_to_write(struct one *o)
 
 TEST(one_that_is_asked_for_other_events_meanwhile_keeps_its_place)
 {
-	struct fixture *f = *state;
-
 	f->ones[4].then = ask_next_to_write;
 	for (size_t i = 4; i <= 7; i++)
 		send_to(f, i);
@@ -159,8 +153,6 @@ static void feed_previous(struct one *o)
 
 TEST(one_that_is_fed_is_served_behind_the_others_of_the_turn)
 {
-	struct fixture *f = *state;
-
 	f->ones[5].then = feed_previous;
 	for (size_t i = 5; i <= 7; i++)
 		send_to(f, i);
@@ -177,8 +169,6 @@ static void feed_again(struct one *o)
 
 TEST(one_that_is_fed_in_its_own_callback_is_served_again)
 {
-	struct fixture *f = *state;
-
 	f->ones[6].then = feed_again;
 	send_to(f, 6);
 	send_to(f, 7);
@@ -196,7 +186,6 @@ static void stop_at_once(struct ev_loop *loop, struct ev_timer *t, int revents)
 
 TEST(one_that_a_timer_of_the_turn_stops_is_not_served)
 {
-	struct fixture *f = *state;
 	struct ev_timer t;
 
 	ev_timer_init(&t, stop_at_once, 0, 0);

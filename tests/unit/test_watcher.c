@@ -108,7 +108,6 @@ static void use(struct fixture *f, const char *master)
 
 TEST(what_is_known_of_a_primary_is_told_again_and_of_another_one_nothing)
 {
-	struct fixture *f = *state;
 	const char *told;
 
 	use(f, "one");
@@ -196,7 +195,6 @@ static int played_accept(struct played *s, const char *word, const char *answer)
 /* The old primary has died: it does not answer hasp's question for its role. */
 TEST(a_failover_that_a_sentinel_publishes_begins_a_new_round)
 {
-	struct fixture *f = *state;
 	struct played sentinel, primary;
 	struct buf out = BUF_INIT;
 	char address[32];

@@ -4,6 +4,8 @@
  * step, and neither a late worker nor one that has ended delays the caller.
  */
 
+#define TEST_FIXTURE struct workers *w
+
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -70,7 +72,6 @@ static bool contend(const struct worker_view *w, void *arg, struct worker_answer
 
 TEST(test_contended_keys_of_all_workers_are_added_up)
 {
-	struct workers *w = *state;
 	struct worker_answers answers;
 	struct contended_key keys[4];
 
@@ -121,7 +122,6 @@ static bool read_keys(const struct worker_view *w, void *arg, struct worker_answ
 
 TEST(test_those_that_were_held_for_longest_are_told)
 {
-	struct workers *w = *state;
 	struct worker_answers answers;
 	struct live live;
 	struct live_want want = { LIVE_HELD, 3, &live };
@@ -186,7 +186,6 @@ TEST(test_each_worker_answers_for_itself)
 	static const char *const expected[] = { "worker 0 has 0 clients",
 		                                "worker 1 has 0 clients",
 		                                "worker 2 has 0 clients" };
-	struct workers *w = *state;
 	struct worker_answers answers;
 
 	assert_int_equal(workers_ask(&w->shared, tell_number, NULL, 0, LONG_MS, &answers),
@@ -211,7 +210,6 @@ static bool count_steps(const struct worker_view *w, void *arg, struct worker_an
 
 TEST(test_a_step_goes_on_where_the_one_before_stopped)
 {
-	struct workers *w = *state;
 	struct worker_answers answers;
 	int steps = 4;
 
@@ -254,7 +252,6 @@ static void *ask_long(void *arg)
 
 TEST(test_between_two_steps_a_worker_does_other_things)
 {
-	struct workers *w = *state;
 	struct worker_answers answers;
 	pthread_t other;
 	void *n;
@@ -281,7 +278,6 @@ static bool one_stands_still(const struct worker_view *w, void *arg, struct work
 
 TEST(test_nobody_waits_for_a_worker_that_stands_still_for_longer_than_that)
 {
-	struct workers *w = *state;
 	struct worker_answers answers;
 	size_t n = 0;
 
@@ -316,7 +312,6 @@ static bool take_longer_than_that(const struct worker_view *w, void *arg,
 
 TEST(test_a_worker_that_has_much_to_tell_is_waited_for)
 {
-	struct workers *w = *state;
 	struct worker_answers answers;
 	double began = 0;
 	size_t n = 0;
@@ -358,7 +353,6 @@ static bool serve_meanwhile(const struct worker_view *w, void *arg, struct worke
 
 TEST(test_all_questions_together_take_a_small_part_of_a_busy_workers_time)
 {
-	struct workers *w = *state;
 	struct worker_answers answers;
 
 	step_ended = 0;
@@ -375,7 +369,6 @@ TEST(test_all_questions_together_take_a_small_part_of_a_busy_workers_time)
 
 TEST(test_a_worker_that_has_ended_is_not_waited_for)
 {
-	struct workers *w = *state;
 	struct worker_answers answers;
 
 	worker_stop(w->shared.workers[2]);
@@ -420,7 +413,6 @@ static bool begin_round(const struct worker_view *w, void *arg, struct worker_an
 
 TEST(test_a_round_passes_a_worker_that_has_ended)
 {
-	struct workers *w = *state;
 	struct worker_answers answers;
 
 	sem_init(&round_is_over, 0, 0);
@@ -435,7 +427,6 @@ TEST(test_a_round_passes_a_worker_that_has_ended)
 
 TEST(test_a_primary_that_is_reported_while_the_workers_end_is_ignored)
 {
-	struct workers *w = *state;
 	struct watcher *watcher = w->shared.watcher;
 
 	for (size_t i = 0; i < WORKERS; i++)

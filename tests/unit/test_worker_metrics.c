@@ -4,6 +4,8 @@
  * count as the sum.
  */
 
+#define TEST_FIXTURE struct workers *w
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -39,7 +41,6 @@ FIXTURE(set_up, tear_down);
 
 TEST(counters_of_all_workers_are_added_up)
 {
-	struct workers *w = *state;
 	struct worker_counts counts;
 
 	for (uint64_t i = 0; i < WORKERS; i++) {
@@ -57,7 +58,6 @@ TEST(counters_of_all_workers_are_added_up)
 
 TEST(server_is_told_once_whatever_the_number_of_workers)
 {
-	struct workers *w = *state;
 	struct worker_gauges g;
 
 	worker_gauges_ask(&w->shared, LONG_MS, &g);
@@ -72,7 +72,6 @@ TEST(server_is_told_once_whatever_the_number_of_workers)
 
 TEST(counters_are_read_though_a_worker_stands_still)
 {
-	struct workers *w = *state;
 	struct worker_counts counts;
 
 	workers_stop_one(w);
@@ -89,7 +88,6 @@ static bool has(const struct buf *text, const char *what)
 
 TEST(what_not_all_workers_have_told_is_left_out_and_that_is_said)
 {
-	struct workers *w = *state;
 	struct buf text = BUF_INIT;
 
 	workers_stop_one(w);

@@ -4,10 +4,11 @@
  *
  *   TEST(keys_are_case_sensitive)
  *   {
- *           assert_false(...);
+ *           assert_false(is_found(f, "KEY"));
  *   }
  *
- * defines a test. A program has the tests of one or many files:
+ * defines a test, which gets its file's fixture as `f`: see TEST_FIXTURE. A program has the
+ * tests of one or many files:
  *
  *   tests/unit/run             runs all, each file's in a process of its own
  *   tests/unit/run test_buf    runs the tests of test_buf.c in this process
@@ -29,6 +30,13 @@ void register_group_fixture(const char *path, CMFixtureFunction set_up,
 /* What main() does, see above. Returns the exit status. */
 int run_registered_tests(int argc, char **argv);
 
+/* The parameter of each test: what set_up() stored in *state. If a file's fixture has another
+ * name, the file, or the header of the fixture, defines the parameter before this header. */
+#ifndef TEST_FIXTURE
+#define TEST_FIXTURE struct fixture *f
+struct fixture;
+#endif
+
 /* Functions that cmocka calls before and after each TEST of this file. FIXTURE() sets them. */
 static CMFixtureFunction test_set_up __attribute__((unused));
 static CMFixtureFunction test_tear_down __attribute__((unused));
@@ -48,12 +56,17 @@ static CMFixtureFunction test_tear_down __attribute__((unused));
 
 /* A test with other functions before and after it. */
 #define TEST_WITH(name, set_up, tear_down)                                                     \
-	static void name(void **state);                                                        \
+	static void name(TEST_FIXTURE, void **state);                                          \
+	static void run_##name(void **state)                                                   \
+	{                                                                                      \
+		name(*state, state);                                                           \
+	}                                                                                      \
 	__attribute__((constructor)) static void register_##name(void)                         \
 	{                                                                                      \
-		register_test(__FILE__,                                                        \
-		              &(struct CMUnitTest){ #name, name, set_up, tear_down, NULL });   \
+		register_test(__FILE__, &(struct CMUnitTest){ #name, run_##name, set_up,       \
+		                                              tear_down, NULL });              \
 	}                                                                                      \
-	static void name(void **state __attribute__((unused)))
+	static void name(TEST_FIXTURE __attribute__((unused)),                                 \
+	                 void **state __attribute__((unused)))
 
 #endif
