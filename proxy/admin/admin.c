@@ -45,9 +45,8 @@ static void answer_job(struct admin *a, struct console_job *j)
 
 static void stop_accepting(struct admin *a)
 {
-	for (size_t i = 0; i < a->nlisteners; i++)
-		acceptor_free(a->listeners[i].acceptor);
-	a->nlisteners = 0;
+	while (a->nacceptors)
+		acceptor_free(a->acceptors[--a->nacceptors]);
 }
 
 static void admin_deliver(struct message *m)
@@ -108,7 +107,7 @@ static struct peer_place *find_hung_up(struct admin *a)
 static void admin_on_accept(void *owner, int fd, const struct sockaddr *peer, socklen_t len)
 {
 	static const char full[] = "-ERR max number of clients reached\r\n";
-	struct admin *a = ((const struct admin_listener *)owner)->admin;
+	struct admin *a = owner;
 	struct peer_place *weakest;
 
 	(void)len;
@@ -132,7 +131,7 @@ static void admin_on_accept(void *owner, int fd, const struct sockaddr *peer, so
 
 static void admin_on_exhausted(void *owner, int error)
 {
-	struct admin *a = ((const struct admin_listener *)owner)->admin;
+	struct admin *a = owner;
 	uint32_t dropped;
 
 	if (log_limit_pass(&a->full, clock_now(), 1, &dropped))
@@ -212,13 +211,10 @@ struct admin *admin_new(struct config *config, const int *fds, size_t nfds,
 	a->shared = shared;
 	a->ops = ops;
 	a->arg = arg;
-	a->listeners = xcalloc(nfds, sizeof(*a->listeners));
-	for (; a->nlisteners < nfds; a->nlisteners++) {
-		struct admin_listener *l = &a->listeners[a->nlisteners];
-
-		l->admin = a;
-		l->acceptor = acceptor_new(a->loop, fds[a->nlisteners], &acceptor, l);
-	}
+	a->acceptors = xcalloc(nfds, sizeof(struct acceptor *));
+	for (; a->nacceptors < nfds; a->nacceptors++)
+		a->acceptors[a->nacceptors] = acceptor_new(a->loop, fds[a->nacceptors],
+		                                           &acceptor, a);
 	loop_timer_init(&a->sweep, a->loop, admin_on_sweep, a);
 	loop_timer_repeat(&a->sweep, SWEEP_SECONDS);
 	loop_timer_init(&a->pause, a->loop, admin_on_pause, a);
@@ -262,6 +258,6 @@ void admin_free(struct admin *a)
 	watch_loop_free(a->loop);
 	request_args_fini(&a->args);
 	config_unref(a->config);
-	free(a->listeners);
+	free(a->acceptors);
 	free(a);
 }

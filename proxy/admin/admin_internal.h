@@ -86,11 +86,6 @@ void rows_end(struct rows *r, struct buf *out);
 
 struct console;
 
-struct admin_listener {
-	struct admin *admin;
-	struct acceptor *acceptor;
-};
-
 enum admin_event {
 	ADMIN_RELOADED,
 	ADMIN_ANSWER,
@@ -124,8 +119,8 @@ struct admin {
 	struct worker_shared *shared;
 	const struct admin_ops *ops;
 	void *arg;
-	struct admin_listener *listeners;
-	size_t nlisteners;
+	struct acceptor **acceptors;
+	size_t nacceptors;
 	struct list consoles; /* open consoles, linked by console.place */
 	struct list jobs; /* list of struct console_job */
 	struct list dead; /* closed consoles, to be freed */
