@@ -149,19 +149,22 @@ static size_t rest_nbytes(const struct pending_request *r)
 
 const struct pending_ops context_rest = { free_rest, rest_nbytes };
 
+void context_await(struct context *x, struct decision *d, struct pending_request *r)
+{
+	if (session_in_multi(x->session))
+		session_track(x->session, r);
+	else
+		d->pending = r;
+}
+
 void context_note(struct context *x, struct decision *d, struct command_sample *command_sample)
 {
 	struct pending_request *r = d->pending ? d->pending : pending_new(PENDING_NOTICE);
 
 	r->command_sample = command_sample;
 	r->rest = &context_rest;
-	if (d->pending)
-		return;
-	/* The session counts the request's memory now, so the request must be complete. */
-	if (session_in_multi(x->session))
-		session_track(x->session, r);
-	else
-		d->pending = r;
+	if (!d->pending)
+		context_await(x, d, r);
 }
 
 struct decision context_guard(struct pending_request *r, struct guard_op *op)

@@ -229,8 +229,17 @@ struct slice context_token(const struct context *x, enum owner_kind kind, struct
 /* Functions for the parts of a pending request that session/ only keeps. */
 extern const struct pending_ops context_rest;
 
-/* Adds `command_sample` to the request that awaits the reply to a passed command; in a
- * transaction, that is EXEC's reply. */
+/* Returns what the client has read of the key, in its present database; NULL: nothing. */
+static inline struct read_set_entry *context_read(const struct context *x, struct slice key)
+{
+	return read_set_find(x->env->read_sets, context_read_set(x), x->session->db, key);
+}
+
+/* Lets `r` await the command's reply; in a transaction, EXEC's reply. `r` must be complete,
+ * because in a transaction the session counts its memory now. */
+void context_await(struct context *x, struct decision *d, struct pending_request *r);
+
+/* Adds `command_sample` to the request that awaits the reply to a passed command. */
 void context_note(struct context *x, struct decision *d, struct command_sample *command_sample);
 
 /* Decides to carry the command out as the operation `op`; `r` awaits the end of `op`. */

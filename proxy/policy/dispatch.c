@@ -125,11 +125,7 @@ static void add_probe(struct context *x, struct decision *d)
 	r = pending_new(PENDING_PROBE);
 	for (size_t i = 0; i < n; i++)
 		pending_add_probe_key(r, context_key(x, found[i]));
-	if (session_in_multi(x->session)) {
-		session_track(x->session, r);
-		return;
-	}
-	d->pending = r;
+	context_await(x, d, r);
 }
 
 /* Marks a request that may block in Redis: hasp does not wait for its reply if the client

@@ -212,8 +212,5 @@ void guard_note_read(struct context *x, struct decision *d)
 		r = pending_new_of(&x->env->pending, PENDING_GUARD);
 	r->checked_read = read;
 	r->rest = &context_rest;
-	if (session_in_multi(x->session))
-		session_track(x->session, r);
-	else
-		d->pending = r;
+	context_await(x, d, r);
 }

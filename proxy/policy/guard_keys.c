@@ -105,10 +105,9 @@ static bool writes_something(const struct context *x)
  * write (BITFIELD) counts as a read if the result is false. */
 static bool may_have_read(const struct context *x, struct slice key)
 {
-	const struct read_set_entry *read_set_entry = read_set_find(
-		x->env->read_sets, context_read_set(x), x->session->db, key);
+	const struct read_set_entry *e = context_read(x, key);
 
-	return context_read_set(x)->overflowed || (read_set_entry && read_set_entry->read);
+	return context_read_set(x)->overflowed || (e && e->read);
 }
 
 /* True if the command acquires `g`, and does not release `g` by a write of its own. */
@@ -135,8 +134,7 @@ enum guard_use guard_key_use(const struct context *x, const struct guard *g, siz
  * written it since. Also true while replies are due, because one may be a read's. */
 static bool may_be_read(const struct context *x, struct slice key)
 {
-	const struct read_set_entry *e = read_set_find(x->env->read_sets, context_read_set(x),
-	                                               x->session->db, key);
+	const struct read_set_entry *e = context_read(x, key);
 
 	return x->session->nawaited || (e ? e->read : context_read_set(x)->unchecked);
 }
@@ -242,8 +240,7 @@ void guard_keys_name(const struct context *x, struct guard_keys *k)
 		token = context_token(x, OWNER_CONNECTION, &k->token);
 	for (size_t i = 0; i < k->n; i++) {
 		struct guarded_key *key = &k->v[i];
-		const struct read_set_entry *e = read_set_find(
-			x->env->read_sets, context_read_set(x), x->session->db, key->key);
+		const struct read_set_entry *e = context_read(x, key->key);
 		if (key->checked) {
 			name_checked(key, e);
 			continue;

@@ -57,12 +57,9 @@ static struct decision await_call(struct context *x, const struct lock_call *cal
 	r->rest = &context_rest;
 	for (size_t i = 0; (i = next_waited(x, call, i)) < x->keys.n; i++)
 		pending_add_probe_key(r, context_key(x, i));
-	if (session_in_multi(x->session)) {
-		session_track(x->session, r);
-		return d;
-	}
-	d.pending = r;
-	d.wait_ms = call->wait_ms;
+	context_await(x, &d, r);
+	if (d.pending)
+		d.wait_ms = call->wait_ms;
 	return d;
 }
 
@@ -578,7 +575,7 @@ static struct value_read *find_value_read(const struct context *x)
 
 void lock_note_read(struct context *x, struct decision *d)
 {
-	struct session *s = x->session;
+	const struct session *s = x->session;
 	struct pending_request *r = d->pending;
 	struct value_read *read;
 
@@ -588,15 +585,12 @@ void lock_note_read(struct context *x, struct decision *d)
 	read = find_value_read(x);
 	if (!read)
 		return;
-	if (!r) {
+	if (!r)
 		r = pending_new(PENDING_NOTICE);
-		if (session_in_multi(s))
-			session_track(s, r);
-		else
-			d->pending = r;
-	}
 	r->value_read = read;
 	r->rest = &context_rest;
+	if (!d->pending)
+		context_await(x, d, r);
 }
 
 /* True if SET has options that hasp does not know, such as a condition. A SET with such options

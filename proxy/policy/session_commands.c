@@ -41,10 +41,8 @@ static struct decision await_session(struct context *x, struct pending_request *
 		/* Await MULTI's reply: if it is an error, Redis runs the request at once. */
 		pending_free(r);
 		return defer;
-	} else if (session_in_multi(x->session)) {
-		session_track(x->session, r);
 	} else {
-		d.pending = r;
+		context_await(x, &d, r);
 	}
 	return d;
 }
@@ -211,8 +209,7 @@ static bool is_checked(const struct context *x, struct slice key)
  * changes before WATCH. */
 static void outdate_read(const struct context *x, struct slice key)
 {
-	struct read_set_entry *e = read_set_find(x->env->read_sets, context_read_set(x),
-	                                         x->session->db, key);
+	struct read_set_entry *e = context_read(x, key);
 
 	if (e && e->checked && e->read)
 		e->lost = true;
