@@ -172,23 +172,16 @@ static void server_on_hello(struct server_check *c, const redisReply *r)
 
 static void server_on_info(struct server_check *c, const redisReply *r)
 {
-	struct slice text, line;
+	struct slice text, version;
 
 	if (r->type != REDIS_REPLY_STRING)
 		return;
 	text = slice_of(r->str, (size_t)r->len);
-	while (slice_cut(&text, '\n', &line)) {
-		struct slice name, value = line;
-		if (!slice_cut(&value, ':', &name))
-			continue;
-		if (value.n && value.p[value.n - 1] == '\r')
-			value.n--;
-		if (slice_eq(name, SLICE_LIT("redis_version")))
-			note_version(c, value);
-		else if (slice_eq(name, SLICE_LIT("redis_mode")) ||
-		         slice_eq(name, SLICE_LIT("server_mode")))
-			note_mode(c, value);
-	}
+	version = info_field(text, "redis_version");
+	if (version.n)
+		note_version(c, version);
+	note_mode(c, info_field(text, "redis_mode"));
+	note_mode(c, info_field(text, "server_mode"));
 }
 
 static void server_on_reply(void *arg, size_t i, const redisReply *r)
