@@ -56,8 +56,6 @@ struct process {
 	double drain_at; /* clock_now() at which lame_duck ends; 0: lame_duck has not begun */
 	struct upgrade upgrade;
 	struct supervision supervision;
-	struct worker *workers[LISTENERS_WORKERS_MAX];
-	size_t nworkers;
 	struct worker_shared shared;
 	struct http http;
 	struct password_renewal renewal;
@@ -131,13 +129,12 @@ static struct config *main_load_again(const struct cmdline *cmdline, struct buf 
 static void main_log_restart(const struct config *first, const struct config *next)
 {
 	struct buf restart = BUF_INIT;
-	char *save = NULL, *line;
+	struct slice rest, line;
 
 	config_needs_restart(first, next, &restart);
-	buf_append(&restart, slice_of("", 1));
-	for (line = strtok_r(buf_head(&restart), "\n", &save); line;
-	     line = strtok_r(NULL, "\n", &save))
-		log_warning("restart_needed reason=\"%s\"", line);
+	rest = buf_slice(&restart);
+	while (slice_cut(&rest, '\n', &line))
+		log_warning("restart_needed reason=\"%.*s\"", (int)line.n, line.p);
 	buf_release(&restart);
 }
 
@@ -157,7 +154,7 @@ static bool main_needs_restart(const struct process *p, const struct config *nex
 		buf_puts(why, "adding or removing 'cluster' in [upstream] needs a restart");
 		return true;
 	}
-	if (next->discover && p->nworkers > 1) {
+	if (next->discover && p->shared.nworkers > 1) {
 		buf_puts(why, "adding [discover] needs a restart with workers = 1");
 		return true;
 	}
@@ -183,8 +180,8 @@ static void main_use_discover(struct process *p, const struct config *next)
 /* Puts `next` in force, and takes over the caller's reference. */
 static void main_use_config(struct process *p, struct config *next)
 {
-	for (size_t i = 0; i < p->nworkers; i++)
-		worker_reload(p->workers[i], next);
+	for (size_t i = 0; i < p->shared.nworkers; i++)
+		worker_reload(p->shared.workers[i], next);
 	workers_reload_watcher(&p->shared, next);
 	http_reload(&p->http, next);
 	config_unref(p->config);
@@ -279,8 +276,9 @@ static void main_leave(struct process *p, int sig, bool at_once)
 	supervision_leaves(&p->supervision);
 	log_info("shutting_down signal=%d how=%s", sig, at_once ? "\"at once\"" : "draining");
 	listeners_unlink(&p->listeners);
-	for (size_t i = 0; i < p->nworkers; i++)
-		at_once ? worker_stop(p->workers[i]) : worker_drain(p->workers[i]);
+	for (size_t i = 0; i < p->shared.nworkers; i++)
+		at_once ? worker_stop(p->shared.workers[i])
+			: worker_drain(p->shared.workers[i]);
 }
 
 /* Begins lame_duck: hasp serves, but /readyz fails. Returns false if hasp must drain at once
@@ -310,7 +308,7 @@ static bool main_has_obeyed(const struct process *p, bool leaving)
 static void main_hand_over(struct process *p)
 {
 	int channels[LISTENERS_WORKERS_MAX];
-	bool given = upgrade_give_channels(&p->upgrade, channels, p->nworkers);
+	bool given = upgrade_give_channels(&p->upgrade, channels, p->shared.nworkers);
 
 	log_info("upgraded pid=%ld effect=\"the old process drains\"", (long)p->upgrade.pid);
 	supervision_is_handing_over(&p->supervision, p->upgrade.pid);
@@ -319,10 +317,10 @@ static void main_hand_over(struct process *p)
 	listeners_leave(&p->pages);
 	if (p->admin)
 		admin_leave(p->admin);
-	for (size_t i = 0; i < p->nworkers; i++) {
+	for (size_t i = 0; i < p->shared.nworkers; i++) {
 		if (given)
-			worker_hand_over(p->workers[i], channels[i]);
-		worker_drain(p->workers[i]);
+			worker_hand_over(p->shared.workers[i], channels[i]);
+		worker_drain(p->shared.workers[i]);
 	}
 	http_leave(&p->http);
 }
@@ -334,7 +332,7 @@ static void main_take_over(struct process *p)
 	size_t n = upgrade_take_channels(&p->upgrade, channels);
 
 	for (size_t i = 0; i < n; i++)
-		worker_take_over(p->workers[i % p->nworkers], channels[i]);
+		worker_take_over(p->shared.workers[i % p->shared.nworkers], channels[i]);
 	if (!upgrade_awaits_channels(&p->upgrade))
 		atomic_fetch_sub(&p->shared.arriving, 1);
 }
@@ -568,14 +566,12 @@ static int main_start(struct process *p)
 		return -1;
 	for (size_t i = 0; i < l->nworkers; i++) {
 		const struct listeners_worker *from = &l->workers[i];
-		p->workers[i] = worker_new((int)i, p->config, from->fds, from->entries, from->n,
-		                           &p->shared);
-		rc = worker_start(p->workers[i]);
+		rc = worker_start(worker_new((int)i, p->config, from->fds, from->entries,
+		                             from->n, &p->shared));
 		if (rc != 0) {
 			log_error("thread_failed thread=worker reason=\"%s\"", strerror(rc));
 			return -1;
 		}
-		p->nworkers++;
 	}
 	rc = workers_watch(&p->shared, config);
 	if (rc != 0)
@@ -599,7 +595,7 @@ static int main_run(struct process *p, sigset_t *signals)
 	if (main_start(p) == 0) {
 		log_info("started version=%s workers=%zu upstream=%s rules=%zu guards=%zu "
 		         "verbs=%s",
-		         PACKAGE_VERSION, p->nworkers,
+		         PACKAGE_VERSION, p->shared.nworkers,
 		         p->config->master ? p->config->master : p->config->address,
 		         p->config->nrules, p->config->nguards,
 		         main_on_off(p->config->verbs.enabled));
@@ -611,8 +607,8 @@ static int main_run(struct process *p, sigset_t *signals)
 		if (p->admin)
 			admin_stop(p->admin);
 		workers_end_watch(&p->shared);
-		for (size_t i = 0; i < p->nworkers; i++)
-			worker_join(p->workers[i]);
+		for (size_t i = 0; i < p->shared.nworkers; i++)
+			worker_join(p->shared.workers[i]);
 		if (p->admin)
 			admin_free(p->admin);
 		if (p->shared.handed_over)
