@@ -239,10 +239,8 @@ static void await(struct fixture *f, const volatile unsigned *n, unsigned before
 /* --- set up and tear down ----------------------------------------------------------------- */
 
 /* hasp has the map of the first server, which has all slots. */
-static int set_up(void **state)
+static void set_up(struct fixture *f)
 {
-	struct fixture *f = calloc(1, sizeof(*f));
-
 	log_fixture_open();
 	surroundings_init(&f->at, 4096);
 	use_test_clock(&f->at.env);
@@ -253,25 +251,19 @@ static int set_up(void **state)
 	use(f, &f->servers[0]);
 	await(f, &f->nchanged, 0);
 	await(f, &f->servers[0].nended, 0);
-	*state = f;
-	return 0;
 }
 
-static int tear_down(void **state)
+static void tear_down(struct fixture *f)
 {
-	struct fixture *f = *state;
-
 	topology_stop(f->topology);
 	topology_free(f->topology);
 	for (size_t i = 0; i < NSERVERS; i++)
 		server_fini(&f->servers[i]);
 	surroundings_fini(&f->at);
 	log_fixture_close();
-	free(f);
-	return 0;
 }
 
-FIXTURE(set_up, tear_down);
+STRUCT_FIXTURE(set_up, tear_down);
 
 static struct node *node(struct fixture *f)
 {

@@ -24,10 +24,8 @@ struct fixture {
 	int fds[CONSOLES]; /* the clients' ends of the connections */
 };
 
-static int setup(void **state)
+static void setup(struct fixture *f)
 {
-	struct fixture *f = calloc(1, sizeof(*f));
-
 	workers_start(&f->workers);
 	f->admin = admin_new(f->workers.config, NULL, 0, &f->workers.shared, NULL, NULL);
 	for (size_t i = 0; i < CONSOLES; i++) {
@@ -39,24 +37,18 @@ static int setup(void **state)
 	}
 	assert_int_equal(admin_start(f->admin), 0);
 	workers_stop_one(&f->workers);
-	*state = f;
-	return 0;
 }
 
-static int teardown(void **state)
+static void teardown(struct fixture *f)
 {
-	struct fixture *f = *state;
-
 	admin_stop(f->admin);
 	workers_end(&f->workers);
 	admin_free(f->admin);
 	for (size_t i = 0; i < CONSOLES; i++)
 		close(f->fds[i]);
-	free(f);
-	return 0;
 }
 
-FIXTURE(setup, teardown);
+STRUCT_FIXTURE(setup, teardown);
 
 static void send_line(const struct fixture *f, size_t console, const char *line)
 {

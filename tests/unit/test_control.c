@@ -81,10 +81,8 @@ static size_t on_commands(void *arg, const redisReply *reply)
 	return 1;
 }
 
-static int set_up(void **state)
+static void set_up(struct fixture *f)
 {
-	struct fixture *f = calloc(1, sizeof(*f));
-
 	log_set_level(LOG_SEV_ERROR);
 	surroundings_init(&f->at, 4096);
 	use_test_clock(&f->at.env);
@@ -96,24 +94,18 @@ static int set_up(void **state)
 		.on_role = on_role,
 		.arg = f,
 	});
-	*state = f;
-	return 0;
 }
 
-static int tear_down(void **state)
+static void tear_down(struct fixture *f)
 {
-	struct fixture *f = *state;
-
 	control_free(f->control);
 	played_server_fini(&f->server);
 	surroundings_fini(&f->at);
 	buf_release(&f->replies);
 	buf_release(&f->roles);
-	free(f);
-	return 0;
 }
 
-FIXTURE(set_up, tear_down);
+STRUCT_FIXTURE(set_up, tear_down);
 
 static void come_up(struct fixture *f)
 {

@@ -24,10 +24,9 @@ struct fixture {
 	char *report;
 };
 
-static int set_up(void **state)
+static void set_up(struct fixture *f)
 {
 	static const uint8_t secret[SIPHASH_SECRET_SIZE] = { 7 };
-	struct fixture *f = xcalloc(1, sizeof(*f));
 
 	f->now = 100;
 	f->result.listen = "127.0.0.1:6380";
@@ -37,8 +36,6 @@ static int set_up(void **state)
 	/* The last client is on another machine. */
 	for (uint64_t i = 0; i < CLIENTS; i++)
 		f->clients[i] = tracker_client_new(f->tracker, i < CLIENTS - 1 ? 1 : 3);
-	*state = f;
-	return 0;
 }
 
 static void close_client(struct fixture *f, size_t i)
@@ -48,19 +45,15 @@ static void close_client(struct fixture *f, size_t i)
 	f->clients[i] = NULL;
 }
 
-static int tear_down(void **state)
+static void tear_down(struct fixture *f)
 {
-	struct fixture *f = *state;
-
 	for (size_t i = 0; i < CLIENTS; i++)
 		close_client(f, i);
 	tracker_free(f->tracker);
 	free(f->report);
-	free(f);
-	return 0;
 }
 
-FIXTURE(set_up, tear_down);
+STRUCT_FIXTURE(set_up, tear_down);
 
 /* Returns the act of client `i` on the key, 10 ms later. */
 static const struct tracker_act *by(struct fixture *f, size_t i, const char *key)

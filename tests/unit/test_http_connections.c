@@ -112,30 +112,22 @@ static void open_listener(struct fixture *f)
 	assert_int_equal(listen(f->listener, PEERS), 0);
 }
 
-static int set_up(void **state)
+static void set_up(struct fixture *f)
 {
-	struct fixture *f = calloc(1, sizeof(*f));
-
 	server.n = 0;
 	open_listener(f);
 	f->connections = http_connections_new(&f->full);
 	assert_int_equal(http_connections_start(f->connections, &server, &f->listener, 1), 0);
-	*state = f;
-	return 0;
 }
 
-static int tear_down(void **state)
+static void tear_down(struct fixture *f)
 {
-	struct fixture *f = *state;
-
 	http_connections_stop(f->connections);
 	http_connections_free(f->connections);
 	for (size_t i = 0; i < f->n; i++) {
 		close(f->fds[i]);
 		close(server.connections[i].fd.connect_fd);
 	}
-	free(f);
-	return 0;
 }
 
 static void turn_loop(struct fixture *f)
@@ -168,7 +160,7 @@ static void assert_shut(struct fixture *f, const bool *is_shut)
 		assert_int_equal(recv(f->fds[i], &byte, 1, MSG_DONTWAIT), is_shut[i] ? 0 : -1);
 }
 
-FIXTURE(set_up, tear_down);
+STRUCT_FIXTURE(set_up, tear_down);
 
 TEST(peer_that_sends_no_request_for_ten_seconds_is_closed)
 {

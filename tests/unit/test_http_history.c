@@ -35,31 +35,23 @@ struct fixture {
 	struct buf out;
 };
 
-static int set_up(void **state)
+static void set_up(struct fixture *f)
 {
-	struct fixture *f = calloc(1, sizeof(*f));
-
 	counts = (struct worker_counts){ 0 };
 	f->shared.stats = stats_new(1);
 	f->lock = stats_section(f->shared.stats, STATS_LOCK, "carts", 0);
 	f->guard = stats_section(f->shared.stats, STATS_GUARD, "stock", 0);
 	f->history = http_history_new(&f->shared);
-	*state = f;
-	return 0;
 }
 
-static int tear_down(void **state)
+static void tear_down(struct fixture *f)
 {
-	struct fixture *f = *state;
-
 	http_history_free(f->history);
 	stats_free(f->shared.stats);
 	buf_release(&f->out);
-	free(f);
-	return 0;
 }
 
-FIXTURE(set_up, tear_down);
+STRUCT_FIXTURE(set_up, tear_down);
 
 static const char *written(struct fixture *f, double now)
 {

@@ -58,31 +58,23 @@ struct fixture {
 	struct buf out;
 };
 
-static int set_up(void **state)
+static void set_up(struct fixture *f)
 {
-	struct fixture *f = calloc(1, sizeof(*f));
-
 	f->shared.stats = stats_new(2);
 	counts = (struct worker_counts){ 0 };
 	gauges = (struct worker_gauges){ .asked = 2, .answered = 2, .nodes = f->nodes };
 	for (size_t i = 0; i < 3; i++) {
 		strcpy(f->nodes[i].name, (const char *[]){ "a:1", "b:2", "c:3" }[i]);
 	}
-	*state = f;
-	return 0;
 }
 
-static int tear_down(void **state)
+static void tear_down(struct fixture *f)
 {
-	struct fixture *f = *state;
-
 	stats_free(f->shared.stats);
 	buf_release(&f->out);
-	free(f);
-	return 0;
 }
 
-FIXTURE(set_up, tear_down);
+STRUCT_FIXTURE(set_up, tear_down);
 
 static struct section_stats *section(struct fixture *f, enum stats_kind kind, const char *name)
 {

@@ -115,10 +115,8 @@ struct fixture {
 	struct buf out;
 };
 
-static int set_up(void **state)
+static void set_up(struct fixture *f)
 {
-	struct fixture *f = calloc(1, sizeof(*f));
-
 	f->shared.stats = stats_new(1);
 	f->shared.nworkers = 4;
 	f->history = http_history_new(&f->shared);
@@ -130,22 +128,16 @@ static int set_up(void **state)
 	locks = (struct live){ .whole = true, .rows = f->held };
 	waiters = (struct live){ .whole = true, .rows = f->waiting };
 	ncontended = 0;
-	*state = f;
-	return 0;
 }
 
-static int tear_down(void **state)
+static void tear_down(struct fixture *f)
 {
-	struct fixture *f = *state;
-
 	http_history_free(f->history);
 	stats_free(f->shared.stats);
 	buf_release(&f->out);
-	free(f);
-	return 0;
 }
 
-FIXTURE(set_up, tear_down);
+STRUCT_FIXTURE(set_up, tear_down);
 
 /* Returns the status under this configuration. */
 static const char *status_of(struct fixture *f, const char *ini)

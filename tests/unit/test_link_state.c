@@ -55,14 +55,10 @@ static const struct link_ops ops = {
 
 /* --- set up --------------------------------------------------------------------- */
 
-static int set_up(void **state)
+static void set_up(struct fixture *f)
 {
-	struct fixture *f = calloc(1, sizeof(*f));
-
 	surroundings_init(&f->at, 4096);
 	played_server_init(&f->server, &f->at);
-	*state = f;
-	return 0;
 }
 
 /* A closed link stays readable until it is reaped. */
@@ -76,18 +72,14 @@ static void free_link(struct fixture *f)
 	buf_clear(&f->bytes);
 }
 
-static int tear_down(void **state)
+static void tear_down(struct fixture *f)
 {
-	struct fixture *f = *state;
-
 	free_link(f);
 	surroundings_fini(&f->at);
 	buf_release(&f->bytes);
-	free(f);
-	return 0;
 }
 
-FIXTURE(set_up, tear_down);
+STRUCT_FIXTURE(set_up, tear_down);
 
 /* This login takes two commands: AUTH and SELECT. */
 static const struct link_login two_commands = { .proto = 2, .password = "pw", .db = 1 };

@@ -70,9 +70,8 @@ static const struct node_ops ops = {
 	.on_changed = on_changed,
 };
 
-static int set_up(void **state)
+static void set_up(struct fixture *f)
 {
-	struct fixture *f = calloc(1, sizeof(*f));
 	char address[300];
 
 	log_set_level(LOG_SEV_ERROR);
@@ -85,23 +84,17 @@ static int set_up(void **state)
 	         &(struct node_settings){ .connect_timeout_ms = 10000, .links_per_login = 1 });
 	snprintf(address, sizeof(address), "unix:%s", f->at.env.address.host);
 	node_move(f->node, address, NULL);
-	*state = f;
-	return 0;
 }
 
-static int tear_down(void **state)
+static void tear_down(struct fixture *f)
 {
-	struct fixture *f = *state;
-
 	node_stop(f->node);
 	node_free(f->node);
 	played_server_fini(&f->server);
 	surroundings_fini(&f->at);
-	free(f);
-	return 0;
 }
 
-FIXTURE(set_up, tear_down);
+STRUCT_FIXTURE(set_up, tear_down);
 
 /* The server accepts the connection, and answers `info` to INFO replication. */
 static void come_up(struct fixture *f, const char *info)

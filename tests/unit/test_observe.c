@@ -56,22 +56,12 @@ static void restart(struct fixture *f, size_t memory)
 	begin(f, memory);
 }
 
-static int set_up(void **state)
+static void set_up(struct fixture *f)
 {
-	static struct fixture f;
-
-	begin(&f, ROOMY);
-	*state = &f;
-	return 0;
+	begin(f, ROOMY);
 }
 
-static int tear_down(void **state)
-{
-	end(*state);
-	return 0;
-}
-
-FIXTURE(set_up, tear_down);
+STRUCT_FIXTURE(set_up, end);
 
 /* Returns an act of the client 'A' to 'D'. */
 static struct tracker_act act_on(struct fixture *f, enum observed_kind kind, char client_label,

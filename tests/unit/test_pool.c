@@ -71,10 +71,8 @@ static void on_failed(struct pool_waiter *w, enum link_end end, const char *reas
 
 static const struct pool_ops pool_ops = { on_ready, on_failed };
 
-static int set_up(void **state)
+static void set_up(struct fixture *f)
 {
-	struct fixture *f = calloc(1, sizeof(*f));
-
 	surroundings_init(&f->at, 4096);
 	use_test_clock(&f->at.env);
 	link_note_login(&f->at.env, false, now_s);
@@ -85,23 +83,17 @@ static int set_up(void **state)
 		link_user_init(&f->users[i], &ops, f);
 		pool_waiter_init(&f->waiters[i], now_s);
 	}
-	*state = f;
-	return 0;
 }
 
-static int tear_down(void **state)
+static void tear_down(struct fixture *f)
 {
-	struct fixture *f = *state;
-
 	for (size_t i = 0; i < NUSERS; i++)
 		pool_waiter_end(&f->waiters[i]);
 	pool_free(f->pool);
 	surroundings_fini(&f->at);
-	free(f);
-	return 0;
 }
 
-FIXTURE(set_up, tear_down);
+STRUCT_FIXTURE(set_up, tear_down);
 
 /* Accepts the open links, and answers their login. The connections stay open until the test
  * ends. */

@@ -27,24 +27,18 @@ static struct subscriber *subscriber_b(struct fixture *t)
 	return t->c.b->node.subscriber;
 }
 
-static int set_up(void **state)
+static void set_up(struct fixture *t)
 {
-	struct fixture *t = calloc(1, sizeof(*t));
-
 	fake_redis_init(&t->f.redis);
 	fake_cluster_init(&t->c, &t->f.redis);
 	t->f.all = waiters_new(&t->f.redis.timers, &t->c.topology, t->f.redis.script_jobs,
 	                       &t->f.board);
 	fake_redis_subscriber_up(subscriber_a(t));
 	fake_redis_subscriber_up(subscriber_b(t));
-	*state = t;
-	return 0;
 }
 
-static int tear_down(void **state)
+static void tear_down(struct fixture *t)
 {
-	struct fixture *t = *state;
-
 	script_jobs_stop(t->f.redis.script_jobs);
 	fake_redis_break(&t->f.redis);
 	fake_redis_break(t->c.b);
@@ -52,11 +46,9 @@ static int tear_down(void **state)
 	waiters_free(t->f.all);
 	fake_cluster_fini(&t->c);
 	fake_redis_fini(&t->f.redis);
-	free(t);
-	return 0;
 }
 
-FIXTURE(set_up, tear_down);
+STRUCT_FIXTURE(set_up, tear_down);
 
 /* Node b's next call is a probe for `c`; the node answers. */
 static void b_answers(struct fixture *t, const char *reply)

@@ -41,24 +41,18 @@ struct fixture {
 	struct section_stats *section;
 };
 
-static int set_up(void **state)
+static void set_up(struct fixture *f)
 {
-	struct fixture *f = calloc(1, sizeof(*f));
-
 	fake_redis_init(&f->redis);
 	f->holds = holds_new(&f->redis.timers, f->redis.script_jobs);
 	hold_owner_init(&f->owner);
 	hold_owner_init(&f->other);
 	f->stats = stats_new(1);
 	f->section = stats_section(f->stats, STATS_LOCK, "rule", 0);
-	*state = f;
-	return 0;
 }
 
-static int tear_down(void **state)
+static void tear_down(struct fixture *f)
 {
-	struct fixture *f = *state;
-
 	script_jobs_stop(f->redis.script_jobs);
 	fake_redis_break(&f->redis);
 	hold_owner_end(&f->owner, true);
@@ -66,11 +60,9 @@ static int tear_down(void **state)
 	holds_free(f->holds);
 	stats_free(f->stats);
 	fake_redis_fini(&f->redis);
-	free(f);
-	return 0;
 }
 
-FIXTURE(set_up, tear_down);
+STRUCT_FIXTURE(set_up, tear_down);
 
 /* Returns the request of a command on `key` that was sent; it succeeds if the reply is :1. */
 static struct lock_request *sent(struct fixture *f, const struct rule *rule, const char *key,

@@ -131,11 +131,10 @@ static double clock_of(void *arg)
 	return ((struct fixture *)arg)->now;
 }
 
-static int set_up(void **state)
+static void set_up(struct fixture *f)
 {
 	static const struct topology_ops ops = { .node = node_of,
 		                                 .redirected = note_redirection };
-	struct fixture *f = calloc(1, sizeof(*f));
 
 	f->now = 1000;
 	f->timers = (struct timers){ .clock = clock_of, .arg = f };
@@ -149,14 +148,10 @@ static int set_up(void **state)
 	f->all = replica_acks_new(&f->timers, &f->topology, NULL);
 	fake_jobs_answer(NULL);
 	log_fixture_open();
-	*state = f;
-	return 0;
 }
 
-static int tear_down(void **state)
+static void tear_down(struct fixture *f)
 {
-	struct fixture *f = *state;
-
 	for (size_t i = 0; i < 2; i++)
 		go_down(&f->acks[i]);
 	replica_acks_free(f->all);
@@ -166,11 +161,9 @@ static int tear_down(void **state)
 		buf_release(&f->acks[i].words);
 	fake_jobs_clear();
 	log_fixture_close();
-	free(f);
-	return 0;
 }
 
-FIXTURE(set_up, tear_down);
+STRUCT_FIXTURE(set_up, tear_down);
 
 /* Runs the timers that become due, each at its time. */
 static void time_passes(struct fixture *f, double seconds)

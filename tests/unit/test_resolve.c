@@ -44,29 +44,21 @@ struct fixture {
 	int fd; /* the connection of the dial that has succeeded */
 };
 
-static int set_up(void **state)
+static void set_up(struct fixture *f)
 {
-	struct fixture *f = calloc(1, sizeof(*f));
-
 	f->loop = watch_loop_new(EVFLAG_AUTO);
 	mailbox_init(&f->mailbox, f->loop);
 	f->resolver = resolver_new(&f->mailbox);
-	*state = f;
-	return 0;
 }
 
-static int tear_down(void **state)
+static void tear_down(struct fixture *f)
 {
-	struct fixture *f = *state;
-
 	resolver_free(f->resolver);
 	mailbox_fini(&f->mailbox);
 	watch_loop_free(f->loop);
-	free(f);
-	return 0;
 }
 
-FIXTURE(set_up, tear_down);
+STRUCT_FIXTURE(set_up, tear_down);
 
 static void on_done(void *arg, struct addrinfo *ai, int error)
 {

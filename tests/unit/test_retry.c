@@ -29,29 +29,20 @@ static void on_try(void *arg)
 	f->ntries++;
 }
 
-static int setup(void **state)
+static void setup(struct fixture *f)
 {
-	struct fixture *f = calloc(1, sizeof(*f));
-
-	assert_non_null(f);
 	f->env.dialer.loop = ev_loop_new(EVFLAG_AUTO);
 	use_test_clock(&f->env);
 	retry_init(&f->retry, &f->env, SOON, on_try, f);
-	*state = f;
-	return 0;
 }
 
-static int teardown(void **state)
+static void teardown(struct fixture *f)
 {
-	struct fixture *f = *state;
-
 	retry_stop(&f->retry);
 	ev_loop_destroy(f->env.dialer.loop);
-	free(f);
-	return 0;
 }
 
-FIXTURE(setup, teardown);
+STRUCT_FIXTURE(setup, teardown);
 
 static void assert_next_in(struct fixture *f, double seconds)
 {

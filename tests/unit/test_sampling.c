@@ -22,31 +22,24 @@ struct fixture {
 	double now;
 };
 
-static int set_up(void **state)
+static void set_up(struct fixture *f)
 {
 	static const uint8_t secret[SIPHASH_SECRET_SIZE] = { 7 };
-	struct fixture *f = xcalloc(1, sizeof(*f));
 
 	f->tracker = tracker_new(secret, MEMORY, 0);
 	f->sampling = tracker_sampling(f->tracker);
 	f->one = tracker_client_new(f->tracker, 1);
 	f->other = tracker_client_new(f->tracker, 1);
-	*state = f;
-	return 0;
 }
 
-static int tear_down(void **state)
+static void tear_down(struct fixture *f)
 {
-	struct fixture *f = *state;
-
 	tracker_client_free(f->tracker, f->one, f->now);
 	tracker_client_free(f->tracker, f->other, f->now);
 	tracker_free(f->tracker);
-	free(f);
-	return 0;
 }
 
-FIXTURE(set_up, tear_down);
+STRUCT_FIXTURE(set_up, tear_down);
 
 /* Asks about `n` commands. Returns how many of them hasp wants to watch. */
 static uint64_t ask(struct fixture *f, uint64_t n, const char *key)

@@ -60,10 +60,8 @@ static void assert_heard(struct fixture *f, const char *expected)
 		         buf_head(&f->heard), expected);
 }
 
-static int set_up(void **state)
+static void set_up(struct fixture *f)
 {
-	struct fixture *f = calloc(1, sizeof(*f));
-
 	log_set_level(LOG_SEV_ERROR);
 	surroundings_init(&f->at, 4096);
 	use_test_clock(&f->at.env);
@@ -77,23 +75,17 @@ static int set_up(void **state)
 		.on_message = on_message,
 		.arg = f,
 	});
-	*state = f;
-	return 0;
 }
 
-static int tear_down(void **state)
+static void tear_down(struct fixture *f)
 {
-	struct fixture *f = *state;
-
 	subscriber_free(f->subscriber);
 	played_server_fini(&f->server);
 	surroundings_fini(&f->at);
 	buf_release(&f->heard);
-	free(f);
-	return 0;
 }
 
-FIXTURE(set_up, tear_down);
+STRUCT_FIXTURE(set_up, tear_down);
 
 static void begin(struct fixture *f)
 {

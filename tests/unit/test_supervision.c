@@ -58,10 +58,8 @@ static void begin(struct fixture *f, const char *watchdog_usec)
 	supervision_init(&f->s);
 }
 
-static int set_up(void **state)
+static void set_up(struct fixture *f)
 {
-	struct fixture *f = calloc(1, sizeof(*f));
-
 	strcpy(f->dir, "/tmp/hasp-unit-XXXXXX");
 	assert_non_null(mkdtemp(f->dir));
 	f->fd = -1;
@@ -73,13 +71,10 @@ static int set_up(void **state)
 	not_ready = "no server is reachable";
 	unsetenv("NOTIFY_SOCKET");
 	log_fixture_open();
-	*state = f;
-	return 0;
 }
 
-static int tear_down(void **state)
+static void tear_down(struct fixture *f)
 {
-	struct fixture *f = *state;
 	char path[64];
 
 	snprintf(path, sizeof(path), "%s/notify", f->dir);
@@ -88,11 +83,9 @@ static int tear_down(void **state)
 	unlink(path);
 	rmdir(f->dir);
 	log_fixture_close();
-	free(f);
-	return 0;
 }
 
-FIXTURE(set_up, tear_down);
+STRUCT_FIXTURE(set_up, tear_down);
 
 /* Returns the next message to the manager; "" if there is none. */
 static const char *next(const struct fixture *f)

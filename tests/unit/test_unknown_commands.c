@@ -16,26 +16,18 @@ struct fixture {
 	struct commands *commands;
 };
 
-static int set_up(void **state)
+static void set_up(struct fixture *f)
 {
-	struct fixture *f = calloc(1, sizeof(*f));
-
 	log_set_level(LOG_SEV_ERROR);
 	f->commands = commands_new();
-	*state = f;
-	return 0;
 }
 
-static int tear_down(void **state)
+static void tear_down(struct fixture *f)
 {
-	struct fixture *f = *state;
-
 	commands_free(f->commands);
-	free(f);
-	return 0;
 }
 
-FIXTURE(set_up, tear_down);
+STRUCT_FIXTURE(set_up, tear_down);
 
 static void note(struct fixture *f, const char *name)
 {

@@ -126,21 +126,15 @@ struct fixture {
 	char inherited_fds[64];
 };
 
-static int set_up(void **state)
+static void set_up(struct fixture *f)
 {
-	struct fixture *f = calloc(1, sizeof(*f));
-
 	log_fixture_open();
 	assert_int_equal(pipe2(f->life, O_CLOEXEC), 0);
 	snprintf(f->inherited_fds, sizeof(f->inherited_fds), HANDED "=%d", f->life[0]);
-	*state = f;
-	return 0;
 }
 
-static int tear_down(void **state)
+static void tear_down(struct fixture *f)
 {
-	struct fixture *f = *state;
-
 	close(f->life[1]);
 	close(f->life[0]);
 	if (f->u.new_fd >= 0)
@@ -148,11 +142,9 @@ static int tear_down(void **state)
 	while (f->u.pid && waitpid(f->u.pid, NULL, 0) < 0 && errno == EINTR)
 		;
 	log_fixture_close();
-	free(f);
-	return 0;
 }
 
-FIXTURE(set_up, tear_down);
+STRUCT_FIXTURE(set_up, tear_down);
 
 static void start(struct fixture *f, const char *binary, const char *what)
 {

@@ -41,10 +41,8 @@ static void on_ready(struct watch *w, int events)
 		(void)!recv(watch_fd(w), &byte, 1, MSG_DONTWAIT);
 }
 
-static int setup(void **state)
+static void setup(struct fixture *f)
 {
-	struct fixture *f = calloc(1, sizeof(*f));
-
 	f->loop = watch_loop_new(EVBACKEND_EPOLL);
 	assert_non_null(f->loop);
 	for (size_t i = 0; i < MANY; i++) {
@@ -57,14 +55,10 @@ static int setup(void **state)
 	}
 	ev_run(f->loop, EVRUN_NOWAIT);
 	assert_int_equal(f->nserved, 0);
-	*state = f;
-	return 0;
 }
 
-static int teardown(void **state)
+static void teardown(struct fixture *f)
 {
-	struct fixture *f = *state;
-
 	for (size_t i = 0; i < MANY; i++) {
 		int fd = watch_stop(f->loop, &f->ones[i].watch);
 		if (fd >= 0)
@@ -72,11 +66,9 @@ static int teardown(void **state)
 		close(f->ones[i].peer);
 	}
 	watch_loop_free(f->loop);
-	free(f);
-	return 0;
 }
 
-FIXTURE(setup, teardown);
+STRUCT_FIXTURE(setup, teardown);
 
 /* 7 and MANY have no common divisor, so this gives each index once, in an order that no loop
  * would have. */

@@ -64,32 +64,24 @@ static bool begins(const char *told, const char *with)
 	return strncmp(told, with, strlen(with)) == 0;
 }
 
-static int set_up(void **state)
+static void set_up(struct fixture *f)
 {
-	struct fixture *f = calloc(1, sizeof(*f));
-
 	log_set_level(LOG_SEV_ERROR);
 	pthread_mutex_init(&f->lock, NULL);
 	sem_init(&f->new, 0, 0);
 	f->watcher = watcher_new(on_primary, f);
 	assert_int_equal(watcher_start(f->watcher), 0);
-	*state = f;
-	return 0;
 }
 
-static int tear_down(void **state)
+static void tear_down(struct fixture *f)
 {
-	struct fixture *f = *state;
-
 	watcher_stop(f->watcher);
 	watcher_free(f->watcher);
 	sem_destroy(&f->new);
 	pthread_mutex_destroy(&f->lock);
-	free(f);
-	return 0;
 }
 
-FIXTURE(set_up, tear_down);
+STRUCT_FIXTURE(set_up, tear_down);
 
 static void use_sentinel(struct fixture *f, const char *master, const char *address)
 {

@@ -21,6 +21,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 
 #include <cmocka.h>
 
@@ -42,6 +43,24 @@ static CMFixtureFunction test_set_up __attribute__((unused));
 static CMFixtureFunction test_tear_down __attribute__((unused));
 #define FIXTURE(set_up, tear_down)                                                             \
 	static CMFixtureFunction test_set_up = set_up, test_tear_down = tear_down
+
+/* As FIXTURE(), for a struct fixture of this file: set_up(f) gets it filled with zeros, and
+ * tear_down(f) need not free it. */
+#define STRUCT_FIXTURE(set_up, tear_down)                                                      \
+	static int make_fixture(void **state)                                                  \
+	{                                                                                      \
+		*state = calloc(1, sizeof(struct fixture));                                    \
+		assert_non_null(*state);                                                       \
+		set_up(*state);                                                                \
+		return 0;                                                                      \
+	}                                                                                      \
+	static int free_fixture(void **state)                                                  \
+	{                                                                                      \
+		tear_down(*state);                                                             \
+		free(*state);                                                                  \
+		return 0;                                                                      \
+	}                                                                                      \
+	FIXTURE(make_fixture, free_fixture)
 
 /* Has cmocka call functions before the first test of this file and after the last one; each may
  * be NULL. */
