@@ -106,17 +106,16 @@ def test_incr_of_redis_py_takes_the_lock_as_incr_does(share_hasp, redis_server):
         assert (holder.delete("lock:n"), loser.incr("lock:n")) == (1, 1)
 
 
-def test_losers_of_incr_are_counted_and_take_nothing_from_the_holder(share_hasp):
-    hasp = share_hasp(lock_rule())
-    with hasp.connect() as holder, hasp.connect() as loser:
-        assert holder.call("INCR", "lock:n") == b":1\r\n"
-        assert holder.call("EXPIRE", "lock:n", 10) == b":1\r\n"
-        assert loser.call("INCR", "lock:n") == b":2\r\n"
-        assert loser.call("EXPIRE", "lock:n", 100) == b":0\r\n"
-        assert loser.call("DEL", "lock:n") == b":0\r\n"
-        assert 0 < int(holder.call("TTL", "lock:n")[1:]) <= 10
-        assert holder.call("DEL", "lock:n") == b":1\r\n"
-        assert loser.call("INCR", "lock:n") == b":1\r\n"
+def test_losers_of_incr_are_counted_and_take_nothing_from_the_holder(clients):
+    holder, loser = clients(2, lock_rule())
+    assert holder.call("INCR", "lock:n") == b":1\r\n"
+    assert holder.call("EXPIRE", "lock:n", 10) == b":1\r\n"
+    assert loser.call("INCR", "lock:n") == b":2\r\n"
+    assert loser.call("EXPIRE", "lock:n", 100) == b":0\r\n"
+    assert loser.call("DEL", "lock:n") == b":0\r\n"
+    assert 0 < int(holder.call("TTL", "lock:n")[1:]) <= 10
+    assert holder.call("DEL", "lock:n") == b":1\r\n"
+    assert loser.call("INCR", "lock:n") == b":1\r\n"
 
 
 # --- gozero.py: go-zero's scripts, sent by the application itself
@@ -146,29 +145,26 @@ def test_holders_over_one_connection_exclude_each_other(start_hasp, owner, clien
     assert result["reentered"] == 0
 
 
-def test_value_owner_s_late_del_spares_the_next_holder_s_lock(redis_server, share_hasp):
-    hasp = share_hasp(lock_rule(owner="value"))
-    with hasp.connect() as late, hasp.connect() as holder:
-        assert late.call("SET", "lock:n", "late", "PX", 1000, "NX") == b"+OK\r\n"
-        until(lambda: not redis_server.client().exists("lock:n"), "the lock to expire")
-        assert holder.call("SET", "lock:n", "holder", "PX", 10000, "NX") == b"+OK\r\n"
-        assert late.call("DEL", "lock:n") == b":0\r\n"
-        assert redis_server.client().get("lock:n") == "holder"
+def test_value_owner_s_late_del_spares_the_next_holder_s_lock(redis_server, clients):
+    late, holder = clients(2, lock_rule(owner="value"))
+    assert late.call("SET", "lock:n", "late", "PX", 1000, "NX") == b"+OK\r\n"
+    until(lambda: not redis_server.client().exists("lock:n"), "the lock to expire")
+    assert holder.call("SET", "lock:n", "holder", "PX", 10000, "NX") == b"+OK\r\n"
+    assert late.call("DEL", "lock:n") == b":0\r\n"
+    assert redis_server.client().get("lock:n") == "holder"
 
 
-def test_value_owner_s_del_from_a_connection_that_stored_nothing_may_be_redis_own(share_hasp):
-    hasp = share_hasp(lock_rule(owner="value", foreign_del="allow"))
-    with hasp.connect() as holder, hasp.connect() as other:
-        assert holder.call("SET", "lock:n", "holder", "PX", 10000, "NX") == b"+OK\r\n"
-        assert other.call("DEL", "lock:n") == b":1\r\n"
+def test_value_owner_s_del_from_a_connection_that_stored_nothing_may_be_redis_own(clients):
+    holder, other = clients(2, lock_rule(owner="value", foreign_del="allow"))
+    assert holder.call("SET", "lock:n", "holder", "PX", 10000, "NX") == b"+OK\r\n"
+    assert other.call("DEL", "lock:n") == b":1\r\n"
 
 
-def test_value_owner_s_refused_set_is_not_what_a_del_is_compared_with(share_hasp):
-    hasp = share_hasp(lock_rule(owner="value"))
-    with hasp.connect() as node:
-        assert node.call("SET", "lock:n", "first", "PX", 10000, "NX") == b"+OK\r\n"
-        assert node.call("SET", "lock:n", "second", "PX", 10000, "NX") == b"$-1\r\n"
-        assert node.call("DEL", "lock:n") == b":1\r\n"
+def test_value_owner_s_refused_set_is_not_what_a_del_is_compared_with(clients):
+    node, = clients(1, lock_rule(owner="value"))
+    assert node.call("SET", "lock:n", "first", "PX", 10000, "NX") == b"+OK\r\n"
+    assert node.call("SET", "lock:n", "second", "PX", 10000, "NX") == b"$-1\r\n"
+    assert node.call("DEL", "lock:n") == b":1\r\n"
 
 
 # --- pooled.py: takes a lock on one connection of a pool, and releases it on another

@@ -148,19 +148,18 @@ def test_error_names_the_holder_as_the_log_does(hasp, parties, plain):
 
 
 @covers("deadlock")
-def test_error_names_no_key_and_no_holder_that_the_clients_user_may_not_see(share_hasp, plain):
+def test_error_names_no_key_and_no_holder_that_the_clients_user_may_not_see(clients, plain):
     for user, keys in ("app", ["~a*", "~hasp:*"]), ("other", ["~*"]):
         plain.execute_command("ACL", "SETUSER", user, "on", ">pw", *keys, "&*", "+@all")
-    hasp = share_hasp(SECTIONS)
-    with hasp.connect() as one, hasp.connect() as two, hasp.connect() as three:
-        for connection, user, key in (one, "app", "a1"), (two, "other", "secret:2"), (three, "other", "a3"):
-            assert connection.call("AUTH", user, "pw") == OK
-            assert connection.call("LOCK", key) == FENCE
-        stand(plain, two, "LOCK", "a1", "WAIT", WAIT)
-        stand(plain, three, "LOCK", "secret:2", "WAIT", WAIT)
-        error = closing(one, [two, three], "LOCK", "a3", "WAIT", WAIT).decode()
-        assert error == (f"-DEADLOCK 'a3' is held by {name_of(three)}, who waits for another key, "
-                         "held by another owner, who waits for 'a1'\r\n")
+    one, two, three = clients(3, SECTIONS)
+    for connection, user, key in (one, "app", "a1"), (two, "other", "secret:2"), (three, "other", "a3"):
+        assert connection.call("AUTH", user, "pw") == OK
+        assert connection.call("LOCK", key) == FENCE
+    stand(plain, two, "LOCK", "a1", "WAIT", WAIT)
+    stand(plain, three, "LOCK", "secret:2", "WAIT", WAIT)
+    error = closing(one, [two, three], "LOCK", "a3", "WAIT", WAIT).decode()
+    assert error == (f"-DEADLOCK 'a3' is held by {name_of(three)}, who waits for another key, "
+                     "held by another owner, who waits for 'a1'\r\n")
 
 
 def test_names_behind_as_are_owners_of_several_connections(parties, plain):

@@ -317,16 +317,15 @@ def test_commands_behind_a_script_know_its_lock(share_hasp, plain):
         assert held(one) == {KEY: "third"}
 
 
-def test_waiter_gets_what_a_script_took_and_released(share_hasp, plain, pool):
-    hasp = share_hasp(by_value(wait="20s"))
-    with hasp.connect() as one, hasp.connect() as other:
-        assert one.call("EVAL", TAKE, 1, KEY, "mine", LEASE_MS) == OK
-        waiting = pool.submit(other.call, "SETNX", KEY, "yours")
-        until(lambda: plain.exists(f"hasp:queue:{{{KEY}}}"), "the waiter to enter the queue")
-        assert rises(plain, 2, KEY)
-        assert one.call("EVAL", RELEASE, 1, KEY, "mine") == ONE
-        assert waiting.result() == ONE
-        assert held(one) == {KEY: "yours"}
+def test_waiter_gets_what_a_script_took_and_released(clients, plain, pool):
+    one, other = clients(2, by_value(wait="20s"))
+    assert one.call("EVAL", TAKE, 1, KEY, "mine", LEASE_MS) == OK
+    waiting = pool.submit(other.call, "SETNX", KEY, "yours")
+    until(lambda: plain.exists(f"hasp:queue:{{{KEY}}}"), "the waiter to enter the queue")
+    assert rises(plain, 2, KEY)
+    assert one.call("EVAL", RELEASE, 1, KEY, "mine") == ONE
+    assert waiting.result() == ONE
+    assert held(one) == {KEY: "yours"}
 
 
 # --- replies that the client gets -----------------------------------------------------------
@@ -471,16 +470,15 @@ def test_commands_that_end_replies_come_behind_hasp_s_reads(redis_server, start_
     assert through == converse(redis_server)
 
 
-def test_messages_come_between_the_replies_of_a_resp3_client(share_hasp):
-    hasp = share_hasp(by_value())
-    with hasp.connect() as one, hasp.connect() as other:
-        one.call("HELLO", 3)
-        assert one.call("SUBSCRIBE", "news")[:1] == b">"
-        publish = "redis.call('set', KEYS[1], ARGV[1], 'px', ARGV[2]) return redis.call('publish', 'news', 'x')"
-        one.send(encode("EVAL", publish, 1, KEY, "mine", LEASE_MS))
-        assert sorted([one.read(), one.read()]) == sorted(
-            [ONE, b">3\r\n" + bulk("message") + bulk("news") + bulk("x")])
-        until(lambda: held(other) == {KEY: "mine"}, "LOCK.LIST to show the lock")
+def test_messages_come_between_the_replies_of_a_resp3_client(clients):
+    one, other = clients(2, by_value())
+    one.call("HELLO", 3)
+    assert one.call("SUBSCRIBE", "news")[:1] == b">"
+    publish = "redis.call('set', KEYS[1], ARGV[1], 'px', ARGV[2]) return redis.call('publish', 'news', 'x')"
+    one.send(encode("EVAL", publish, 1, KEY, "mine", LEASE_MS))
+    assert sorted([one.read(), one.read()]) == sorted(
+        [ONE, b">3\r\n" + bulk("message") + bulk("news") + bulk("x")])
+    until(lambda: held(other) == {KEY: "mine"}, "LOCK.LIST to show the lock")
 
 
 @pytest.mark.parametrize("may", ["+eval", "+eval +set +get", "+eval +set +pttl"])

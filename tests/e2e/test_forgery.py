@@ -43,23 +43,22 @@ def test_a_published_message_grants_no_lock(share_hasp, plain, take, give):
 
 
 @TAKES
-def test_a_forged_entry_writes_nothing(share_hasp, plain, take, give):
+def test_a_forged_entry_writes_nothing(clients, plain, take, give):
     """The entry's values are written neither with hasp's permissions nor with the releasing
     client's."""
-    hasp = share_hasp(RULE + VERBS)
-    with hasp.connect() as one, hasp.connect() as other:
-        assert one.call(*take) in TAKEN
-        stand(plain, other, *take)
-        [ticket] = entries(plain, take[1])
-        kind = "h" if take[0] == "LOCK" else "r"
-        worker = ticket.split("-")[0]
-        plain.zadd(queue_of(take[1]), {f"{worker}-ffff {'0' * 40} 0 {LATER} {kind} 3600000 0 evil evil": 1})
-        assert one.call(*give) == ONE
-        # The script waits some time for the forged entry's client, then serves the next waiter.
-        assert other.read() in TAKEN
-        assert b"evil" not in (plain.dump(take[1]) or b"")
-        assert other.call(*give) == ONE
-        nobody_waits(plain, take[1])
+    one, other = clients(2, RULE + VERBS)
+    assert one.call(*take) in TAKEN
+    stand(plain, other, *take)
+    [ticket] = entries(plain, take[1])
+    kind = "h" if take[0] == "LOCK" else "r"
+    worker = ticket.split("-")[0]
+    plain.zadd(queue_of(take[1]), {f"{worker}-ffff {'0' * 40} 0 {LATER} {kind} 3600000 0 evil evil": 1})
+    assert one.call(*give) == ONE
+    # The script waits some time for the forged entry's client, then serves the next waiter.
+    assert other.read() in TAKEN
+    assert b"evil" not in (plain.dump(take[1]) or b"")
+    assert other.call(*give) == ONE
+    nobody_waits(plain, take[1])
 
 
 def test_an_entry_of_another_lock_is_worth_nothing(share_hasp, plain):
@@ -133,19 +132,18 @@ def test_of_one_owner_at_two_hasps_both_have_the_lock(share_hasp, plain):
 
 @pytest.mark.parametrize("command", [("DEL", LOCK), ("RPUSH", LOCK, "x"), ("EVAL", "return 1", 1, LOCK)])
 @pytest.mark.parametrize("block", [False, True], ids=["alone", "in MULTI"])
-def test_what_redis_refuses_makes_hasp_ask_nothing(share_hasp, plain, command, block):
+def test_what_redis_refuses_makes_hasp_ask_nothing(clients, plain, command, block):
     """The client may not read these keys, but hasp may."""
     plain.execute_command("ACL", "SETUSER", "weak", "on", ">p", "~other", "&*", "+@all")
-    hasp = share_hasp(rule(wait="60s", pattern="ruled:*") + VERBS)
-    with hasp.connect() as one, hasp.connect() as other, hasp.connect() as weak:
-        assert one.call("LOCK", LOCK, "PX", 3600000) == FENCE
-        stand(plain, other, "LOCK", LOCK, "WAIT", 60000)
-        assert weak.call("AUTH", "weak", "p") == OK
-        before = polls(plain)
-        for _ in range(40):
-            weak.send(b"".join(encode(*c) for c in ([("MULTI",), command, ("EXEC",)] if block else [command])))
-            for _ in range(3 if block else 1):
-                reply = weak.read()
-            assert reply.startswith(b"-EXECABORT" if block else b"-NOPERM")
-        # hasp also polls each second.
-        assert polls(plain) - before < 20
+    one, other, weak = clients(3, rule(wait="60s", pattern="ruled:*") + VERBS)
+    assert one.call("LOCK", LOCK, "PX", 3600000) == FENCE
+    stand(plain, other, "LOCK", LOCK, "WAIT", 60000)
+    assert weak.call("AUTH", "weak", "p") == OK
+    before = polls(plain)
+    for _ in range(40):
+        weak.send(b"".join(encode(*c) for c in ([("MULTI",), command, ("EXEC",)] if block else [command])))
+        for _ in range(3 if block else 1):
+            reply = weak.read()
+        assert reply.startswith(b"-EXECABORT" if block else b"-NOPERM")
+    # hasp also polls each second.
+    assert polls(plain) - before < 20

@@ -414,14 +414,13 @@ def test_transaction_that_does_not_watch_what_it_read_is_refused(one, plain, com
     assert not plain.exists(KEY)
 
 
-def test_transaction_with_guards_of_both_strategies_is_refused(share_hasp, plain):
-    hasp = share_hasp(check() + guard().replace("guard stock", "guard lock").replace("stock:*", "lock:*"))
-    with hasp.connect() as one:
-        one.call("GET", KEY)
-        assert b"strategies" in one.call("MSET", KEY, 1, "lock:1", 1)
-        assert b"different strategies" in transact(one, ("SET", KEY, 1), ("SET", "lock:1", 1))[-1]
-        assert not plain.exists(KEY, "lock:1")
-        assert one.call("SET", KEY, 1) == OK
+def test_transaction_with_guards_of_both_strategies_is_refused(clients, plain):
+    one, = clients(1, check() + guard().replace("guard stock", "guard lock").replace("stock:*", "lock:*"))
+    one.call("GET", KEY)
+    assert b"strategies" in one.call("MSET", KEY, 1, "lock:1", 1)
+    assert b"different strategies" in transact(one, ("SET", KEY, 1), ("SET", "lock:1", 1))[-1]
+    assert not plain.exists(KEY, "lock:1")
+    assert one.call("SET", KEY, 1) == OK
 
 
 # --- other states and topologies ---
@@ -480,13 +479,12 @@ def test_nothing_is_refused_where_it_is_only_observed(start_hasp):
         assert observed(hasp, "guard=stock")["lost_updates"] == 1
 
 
-def test_reads_of_clients_that_are_excepted_are_not_kept(share_hasp, plain):
-    hasp = share_hasp(check(**{"except": "name:report-*"}))
-    with hasp.connect() as one:
-        one.call("CLIENT", "SETNAME", "report-1")
-        one.call("GET", KEY)
-        plain.set(KEY, "other")
-        assert one.call("SET", KEY, 1) == OK
+def test_reads_of_clients_that_are_excepted_are_not_kept(clients, plain):
+    one, = clients(1, check(**{"except": "name:report-*"}))
+    one.call("CLIENT", "SETNAME", "report-1")
+    one.call("GET", KEY)
+    plain.set(KEY, "other")
+    assert one.call("SET", KEY, 1) == OK
 
 
 @pytest.mark.parametrize("before, after", [("lock", "check"), ("check", "lock")])

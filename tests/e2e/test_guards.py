@@ -36,37 +36,34 @@ def test_refused_read_counts_for_the_guard_that_refused_it(start_hasp):
         assert [totals(hasp, f"guard={name}")["refused"] for name in ("other", "stock")] == [0, 1]
 
 
-def test_writer_that_was_paused_past_its_lease_is_refused(share_hasp, plain):
-    hasp = share_hasp(guard(lease="3s"))
-    with hasp.connect() as one, hasp.connect() as other:
-        assert one.call("GET", KEY) == NIL
-        until(lambda: not plain.exists(GUARD), "the lease to end")
-        assert other.call("GET", KEY) == NIL
-        assert other.call("SET", KEY, "other") == OK
-        assert is_lost(one.call("SET", KEY, "one"))
-        assert plain.get(KEY) == "other"
-        # After the error, the client reads again and may write.
-        assert one.call("GET", KEY) == bulk("other")
-        assert one.call("SET", KEY, "one") == OK
+def test_writer_that_was_paused_past_its_lease_is_refused(clients, plain):
+    one, other = clients(2, guard(lease="3s"))
+    assert one.call("GET", KEY) == NIL
+    until(lambda: not plain.exists(GUARD), "the lease to end")
+    assert other.call("GET", KEY) == NIL
+    assert other.call("SET", KEY, "other") == OK
+    assert is_lost(one.call("SET", KEY, "one"))
+    assert plain.get(KEY) == "other"
+    # After the error, the client reads again and may write.
+    assert one.call("GET", KEY) == bulk("other")
+    assert one.call("SET", KEY, "one") == OK
 
 
-def test_writer_is_refused_also_when_nobody_else_wrote(share_hasp, plain):
+def test_writer_is_refused_also_when_nobody_else_wrote(clients, plain):
     """hasp refuses a write after the lease, without checking whether another client wrote."""
-    hasp = share_hasp(guard(lease="2s"))
-    with hasp.connect() as one:
-        assert one.call("GET", KEY) == NIL
-        until(lambda: not plain.exists(GUARD), "the lease to end")
-        assert is_lost(one.call("SET", KEY, 1))
-        assert one.call("SET", KEY, 1) == OK  # the client has read nothing since the error
+    one, = clients(1, guard(lease="2s"))
+    assert one.call("GET", KEY) == NIL
+    until(lambda: not plain.exists(GUARD), "the lease to end")
+    assert is_lost(one.call("SET", KEY, 1))
+    assert one.call("SET", KEY, 1) == OK  # the client has read nothing since the error
 
 
-def test_reading_again_refreshes(share_hasp, plain):
-    hasp = share_hasp(guard(lease="60s"))
-    with hasp.connect() as one:
-        one.call("GET", KEY)
-        plain.pexpire(GUARD, 1000)
-        one.call("GET", KEY)
-        assert plain.pttl(GUARD) > 50_000
+def test_reading_again_refreshes(clients, plain):
+    one, = clients(1, guard(lease="60s"))
+    one.call("GET", KEY)
+    plain.pexpire(GUARD, 1000)
+    one.call("GET", KEY)
+    assert plain.pttl(GUARD) > 50_000
 
 
 def test_blind_write_waits_for_the_reader(share_hasp, plain):
@@ -112,22 +109,20 @@ def test_reply_to_a_read_that_waited_is_the_one_behind_the_guard(share_hasp, pla
 
 
 @pytest.mark.parametrize("command", [("GET", KEY), ("SET", KEY, 1), ("ZSCORE", KEY, "m")])
-def test_wait_that_is_too_long_is_an_error_and_nothing_is_run(share_hasp, plain, command):
-    hasp = share_hasp(guard(wait="50ms"))
-    with hasp.connect() as one, hasp.connect() as other:
-        assert one.call("GET", KEY) == NIL
-        assert is_locked(other.call(*command))
-        assert one.call("SET", KEY, "one") == OK
-        assert other.call("GET", KEY) == bulk("one")
+def test_wait_that_is_too_long_is_an_error_and_nothing_is_run(clients, plain, command):
+    one, other = clients(2, guard(wait="50ms"))
+    assert one.call("GET", KEY) == NIL
+    assert is_locked(other.call(*command))
+    assert one.call("SET", KEY, "one") == OK
+    assert other.call("GET", KEY) == bulk("one")
 
 
 @pytest.mark.parametrize("command", [("GET", KEY), ("SET", KEY, 1)])
-def test_nobody_waits_with_wait_0(share_hasp, plain, command):
-    hasp = share_hasp(guard(wait="0"))
-    with hasp.connect() as one, hasp.connect() as other:
-        one.call("GET", KEY)
-        assert is_locked(other.call(*command))
-        assert not plain.exists(f"hasp:queue:{GUARD}:")
+def test_nobody_waits_with_wait_0(clients, plain, command):
+    one, other = clients(2, guard(wait="0"))
+    one.call("GET", KEY)
+    assert is_locked(other.call(*command))
+    assert not plain.exists(f"hasp:queue:{GUARD}:")
 
 
 def test_hanging_up_frees_the_guard_at_once(share_hasp, plain):
@@ -196,14 +191,13 @@ def test_client_caching_speaks_of_the_guarded_read_behind_it(start_hasp, plain, 
 
 
 @covers("release_on")
-def test_write_that_does_not_release_keeps_the_guard(share_hasp, plain):
-    hasp = share_hasp(guard(release_on="HSET"))
-    with hasp.connect() as one:
-        one.call("HGETALL", KEY)
-        assert one.call("HDEL", KEY, "f") == ZERO
-        assert plain.exists(GUARD)
-        assert one.call("HSET", KEY, "f", 1) == ONE
-        assert not plain.exists(GUARD)
+def test_write_that_does_not_release_keeps_the_guard(clients, plain):
+    one, = clients(1, guard(release_on="HSET"))
+    one.call("HGETALL", KEY)
+    assert one.call("HDEL", KEY, "f") == ZERO
+    assert plain.exists(GUARD)
+    assert one.call("HSET", KEY, "f", 1) == ONE
+    assert not plain.exists(GUARD)
 
 
 def test_keys_of_several_are_taken_together(share_hasp, plain):
@@ -238,14 +232,13 @@ def test_command_that_waits_for_several_guards_gets_them_all(share_hasp, plain):
     assert plain.keys() == ["stock:1"]
 
 
-def test_lost_key_among_several_is_named(share_hasp, plain):
-    hasp = share_hasp(guard())
-    with hasp.connect() as one:
-        one.call("MGET", "stock:1", "stock:2")
-        plain.delete("hasp:guard:{stock:2}")
-        assert is_lost(one.call("MSET", "stock:1", 1, "stock:2", 2), "stock:2")
-        assert plain.exists("stock:1", "stock:2") == 0
-        assert one.call("MSET", "stock:1", 1, "stock:2", 2) == OK
+def test_lost_key_among_several_is_named(clients, plain):
+    one, = clients(1, guard())
+    one.call("MGET", "stock:1", "stock:2")
+    plain.delete("hasp:guard:{stock:2}")
+    assert is_lost(one.call("MSET", "stock:1", 1, "stock:2", 2), "stock:2")
+    assert plain.exists("stock:1", "stock:2") == 0
+    assert one.call("MSET", "stock:1", 1, "stock:2", 2) == OK
 
 
 def test_reply_that_lua_cannot_hold_is_redis_own(share_hasp, plain):
@@ -259,25 +252,23 @@ def test_reply_that_lua_cannot_hold_is_redis_own(share_hasp, plain):
         assert other.read() == NIL
 
 
-def test_pipelined_commands_come_in_order(share_hasp, plain):
-    hasp = share_hasp(guard())
-    with hasp.connect() as one:
-        one.send(b"".join(encode(*c) for c in [
-            ("GET", KEY), ("SET", KEY, 1), ("PING",), ("GET", KEY), ("GET", "other"), ("SET", KEY, 2),
-            ("GET", KEY)]))
-        expected = [NIL, OK, b"+PONG\r\n", bulk("1"), NIL, OK, bulk("2")]
-        assert [one.read() for _ in expected] == expected
+def test_pipelined_commands_come_in_order(clients, plain):
+    one, = clients(1, guard())
+    one.send(b"".join(encode(*c) for c in [
+        ("GET", KEY), ("SET", KEY, 1), ("PING",), ("GET", KEY), ("GET", "other"), ("SET", KEY, 2),
+        ("GET", KEY)]))
+    expected = [NIL, OK, b"+PONG\r\n", bulk("1"), NIL, OK, bulk("2")]
+    assert [one.read() for _ in expected] == expected
 
 
-def test_missing_scripts_are_made_good(share_hasp, plain):
-    hasp = share_hasp(guard())
-    with hasp.connect() as one, hasp.connect() as other:
-        plain.script_flush()
-        one.call("GET", KEY)
-        stands(plain, other, "GET", KEY)
-        plain.script_flush()
-        assert one.call("SET", KEY, 1) == OK
-        assert other.read() == bulk("1")
+def test_missing_scripts_are_made_good(clients, plain):
+    one, other = clients(2, guard())
+    plain.script_flush()
+    one.call("GET", KEY)
+    stands(plain, other, "GET", KEY)
+    plain.script_flush()
+    assert one.call("SET", KEY, 1) == OK
+    assert other.read() == bulk("1")
 
 
 def test_connections_of_one_name_are_guarded_from_each_other(share_hasp, plain):
@@ -287,13 +278,12 @@ def test_connections_of_one_name_are_guarded_from_each_other(share_hasp, plain):
         stands(plain, two, "SET", KEY, 2)
 
 
-def test_rules_keys_are_not_guarded(share_hasp, plain):
-    hasp = share_hasp("[lock l]\npattern = stock:lock\n" + guard())
-    with hasp.connect() as one, hasp.connect() as other:
-        assert one.call("GET", "stock:lock") == NIL
-        assert other.call("SET", "stock:lock", 1, "NX") == OK
-        assert not plain.exists("hasp:guard:{stock:lock}")
-        assert other.call("MSET", "stock:lock", 1, "stock:1", 1).startswith(b"-ERR hasp: ")
+def test_rules_keys_are_not_guarded(clients, plain):
+    one, other = clients(2, "[lock l]\npattern = stock:lock\n" + guard())
+    assert one.call("GET", "stock:lock") == NIL
+    assert other.call("SET", "stock:lock", 1, "NX") == OK
+    assert not plain.exists("hasp:guard:{stock:lock}")
+    assert other.call("MSET", "stock:lock", 1, "stock:1", 1).startswith(b"-ERR hasp: ")
 
 
 def test_client_that_hangs_up_while_its_read_is_under_way_leaves_no_guard(start_hasp, plain, redis_server):
@@ -309,12 +299,11 @@ def test_client_that_hangs_up_while_its_read_is_under_way_leaves_no_guard(start_
     until(lambda: not plain.exists(GUARD), "the guard to be released")
 
 
-def test_other_databases_keys_are_others(share_hasp, plain):
-    hasp = share_hasp(guard(wait="0"))
-    with hasp.connect() as one, hasp.connect() as other:
-        one.call("GET", KEY)
-        other.call("SELECT", 1)
-        assert other.call("SET", KEY, 1) == OK
+def test_other_databases_keys_are_others(clients, plain):
+    one, other = clients(2, guard(wait="0"))
+    one.call("GET", KEY)
+    other.call("SELECT", 1)
+    assert other.call("SET", KEY, 1) == OK
 
 
 @pytest.mark.parametrize("which, how", [("name", ("CLIENT", "SETNAME", "reporting-1")),
@@ -404,18 +393,17 @@ def test_error_of_an_unusual_write_is_its_own(share_hasp, plain):
 
 # --- MULTI ---
 
-def test_transaction_is_fenced_as_a_whole(share_hasp, plain):
-    hasp = share_hasp(guard())
-    with hasp.connect() as one:
-        one.call("MGET", KEY, "stock:2")
-        assert transact(one, ("SET", KEY, 1), ("SET", "other", 1), ("SET", "stock:2", 1)) == [
-            OK, QUEUED, QUEUED, QUEUED, b"*3\r\n" + 3 * OK]
-        until(lambda: plain.keys("hasp:*") == [], "both guards to be released")
-        one.call("MGET", KEY, "stock:2")
-        plain.delete("hasp:guard:{stock:2}")
-        assert is_lost(transact(one, ("SET", KEY, 2), ("SET", "other", 2), ("SET", "stock:2", 2))[-1], "stock:2")
-        assert plain.mget(KEY, "other", "stock:2") == ["1", "1", "1"]
-        assert one.call("GET", "other") == bulk("1")
+def test_transaction_is_fenced_as_a_whole(clients, plain):
+    one, = clients(1, guard())
+    one.call("MGET", KEY, "stock:2")
+    assert transact(one, ("SET", KEY, 1), ("SET", "other", 1), ("SET", "stock:2", 1)) == [
+        OK, QUEUED, QUEUED, QUEUED, b"*3\r\n" + 3 * OK]
+    until(lambda: plain.keys("hasp:*") == [], "both guards to be released")
+    one.call("MGET", KEY, "stock:2")
+    plain.delete("hasp:guard:{stock:2}")
+    assert is_lost(transact(one, ("SET", KEY, 2), ("SET", "other", 2), ("SET", "stock:2", 2))[-1], "stock:2")
+    assert plain.mget(KEY, "other", "stock:2") == ["1", "1", "1"]
+    assert one.call("GET", "other") == bulk("1")
 
 
 def test_blind_transaction_waits_for_the_reader(share_hasp, plain):
@@ -441,15 +429,14 @@ def test_transaction_that_waits_too_long_is_not_carried_out(share_hasp, plain):
         assert one.call("SET", KEY, 1) == OK
 
 
-def test_reading_in_a_transaction_takes_the_guard(share_hasp, plain):
-    hasp = share_hasp(guard())
-    with hasp.connect() as one, hasp.connect() as other:
-        assert transact(one, ("GET", KEY), ("GET", "stock:2"))[-1] == b"*2\r\n" + 2 * NIL
-        stands(plain, other, "GET", KEY)
-        assert one.call("SET", KEY, 1) == OK
-        assert other.read() == bulk("1")
-        plain.delete("hasp:guard:{stock:2}")
-        assert is_lost(one.call("SET", "stock:2", 1), "stock:2")
+def test_reading_in_a_transaction_takes_the_guard(clients, plain):
+    one, other = clients(2, guard())
+    assert transact(one, ("GET", KEY), ("GET", "stock:2"))[-1] == b"*2\r\n" + 2 * NIL
+    stands(plain, other, "GET", KEY)
+    assert one.call("SET", KEY, 1) == OK
+    assert other.read() == bulk("1")
+    plain.delete("hasp:guard:{stock:2}")
+    assert is_lost(one.call("SET", "stock:2", 1), "stock:2")
 
 
 def test_transaction_without_guarded_keys_has_nobody_listen(start_hasp, plain):
@@ -479,33 +466,32 @@ def test_discarded_transaction_keeps_the_guard(share_hasp, plain):
         assert one.call("SET", KEY, 1) == OK
 
 
-def test_application_that_watches_is_fenced_too(share_hasp, plain):
-    hasp = share_hasp(guard())
-    with hasp.connect() as one:
-        def begin():
-            assert one.call("WATCH", KEY) == OK
-            one.call("GET", KEY)
-
-        begin()
-        assert transact(one, ("SET", KEY, 1))[-1] == b"*1\r\n+OK\r\n"
-        until(lambda: plain.keys("hasp:*") == [], "the guard to be released")
-        begin()
-        plain.delete(GUARD)
-        assert transact(one, ("SET", KEY, 2))[-1].startswith(b"-LOCKLOST ")
-        assert plain.get(KEY) == "1"
-        begin()
-        assert one.call("MULTI") == OK
-        plain.delete(GUARD)
-        assert one.call("SET", KEY, 2) == QUEUED
-        assert one.call("EXEC") == b"*-1\r\n"
-        begin()
-        plain.set(KEY, "past")  # a write directly in Redis
-        assert transact(one, ("SET", KEY, 2))[-1] == b"*-1\r\n"
-        assert plain.get(KEY) == "past"
+def test_application_that_watches_is_fenced_too(clients, plain):
+    one, = clients(1, guard())
+    def begin():
         assert one.call("WATCH", KEY) == OK
-        assert transact(one, ("SET", "stock:9", 2))[-1].startswith(b"-LOCKED ")
-        assert not plain.exists("stock:9")
-        assert transact(one, ("SET", KEY, 3))[-1] == b"*1\r\n+OK\r\n"
+        one.call("GET", KEY)
+
+    begin()
+    assert transact(one, ("SET", KEY, 1))[-1] == b"*1\r\n+OK\r\n"
+    until(lambda: plain.keys("hasp:*") == [], "the guard to be released")
+    begin()
+    plain.delete(GUARD)
+    assert transact(one, ("SET", KEY, 2))[-1].startswith(b"-LOCKLOST ")
+    assert plain.get(KEY) == "1"
+    begin()
+    assert one.call("MULTI") == OK
+    plain.delete(GUARD)
+    assert one.call("SET", KEY, 2) == QUEUED
+    assert one.call("EXEC") == b"*-1\r\n"
+    begin()
+    plain.set(KEY, "past")  # a write directly in Redis
+    assert transact(one, ("SET", KEY, 2))[-1] == b"*-1\r\n"
+    assert plain.get(KEY) == "past"
+    assert one.call("WATCH", KEY) == OK
+    assert transact(one, ("SET", "stock:9", 2))[-1].startswith(b"-LOCKED ")
+    assert not plain.exists("stock:9")
+    assert transact(one, ("SET", KEY, 3))[-1] == b"*1\r\n+OK\r\n"
 
 
 def test_missing_scripts_are_made_good_in_transactions(share_hasp, plain):
@@ -518,18 +504,16 @@ def test_missing_scripts_are_made_good_in_transactions(share_hasp, plain):
     assert plain.get(KEY) == "2"
 
 
-def test_transaction_behind_select_is_refused(share_hasp, plain):
-    hasp = share_hasp(guard())
-    with hasp.connect() as one:
-        assert transact(one, ("SELECT", 1), ("SET", KEY, 1))[-1].startswith(b"-ERR hasp: ")
-        assert one.call("GET", KEY) == NIL
+def test_transaction_behind_select_is_refused(clients, plain):
+    one, = clients(1, guard())
+    assert transact(one, ("SELECT", 1), ("SET", KEY, 1))[-1].startswith(b"-ERR hasp: ")
+    assert one.call("GET", KEY) == NIL
 
 
 @covers("acquire_on")
-def test_store_frees_only_what_it_wrote(share_hasp, plain):
-    hasp = share_hasp(guard(acquire_on="SMEMBERS"))
-    with hasp.connect() as one:
-        one.call("SMEMBERS", "stock:1")
-        one.call("SMEMBERS", "stock:2")
-        one.call("SUNIONSTORE", "stock:2", "stock:1")
-        assert plain.keys("hasp:*") == [GUARD]
+def test_store_frees_only_what_it_wrote(clients, plain):
+    one, = clients(1, guard(acquire_on="SMEMBERS"))
+    one.call("SMEMBERS", "stock:1")
+    one.call("SMEMBERS", "stock:2")
+    one.call("SUNIONSTORE", "stock:2", "stock:1")
+    assert plain.keys("hasp:*") == [GUARD]

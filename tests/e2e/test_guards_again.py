@@ -13,41 +13,38 @@ from harness.replies import EXECABORT, NIL, OK, ONE, PONG, WRONGTYPE, bulk
 SECOND = "stock:2"
 
 
-def test_key_that_was_lost_is_not_had_again_by_waiting_for_another(share_hasp, plain):
-    hasp = share_hasp(guard(wait="50ms", lease="60s"))
-    with hasp.connect() as one, hasp.connect() as other, hasp.connect() as third:
-        assert one.call("GET", KEY) == NIL
-        plain.delete(GUARD)
-        assert other.call("GET", KEY) == NIL
-        assert other.call("SET", KEY, "other") == OK
-        assert third.call("GET", SECOND) == NIL
-        assert is_locked(one.call("MGET", KEY, SECOND), SECOND)
-        assert is_lost(one.call("SET", KEY, "one"))
-        assert plain.get(KEY) == "other"
+def test_key_that_was_lost_is_not_had_again_by_waiting_for_another(clients, plain):
+    one, other, third = clients(3, guard(wait="50ms", lease="60s"))
+    assert one.call("GET", KEY) == NIL
+    plain.delete(GUARD)
+    assert other.call("GET", KEY) == NIL
+    assert other.call("SET", KEY, "other") == OK
+    assert third.call("GET", SECOND) == NIL
+    assert is_locked(one.call("MGET", KEY, SECOND), SECOND)
+    assert is_lost(one.call("SET", KEY, "one"))
+    assert plain.get(KEY) == "other"
 
 
-def test_guard_that_comes_when_nobody_waits_any_more_makes_nothing_good(share_hasp, plain):
+def test_guard_that_comes_when_nobody_waits_any_more_makes_nothing_good(clients, plain):
     """Redis grants the guard after the client's wait; hasp must not count that as a read."""
-    hasp = share_hasp(guard(wait="200ms", lease="60s"))
-    with hasp.connect() as one, hasp.connect() as other:
-        assert one.call("GET", KEY) == NIL
-        overtake(plain)
-        assert other.call("GET", KEY) == bulk("other")
-        stands(plain, one, "GET", KEY)
-        token = plain.zrange(QUEUE, 0, 0)[0].split(" ")[-1]
-        assert is_locked(one.read())
-        plain.set(GUARD, token)
-        assert is_lost(one.call("SET", KEY, "one"))
-        assert plain.get(KEY) == "other"
+    one, other = clients(2, guard(wait="200ms", lease="60s"))
+    assert one.call("GET", KEY) == NIL
+    overtake(plain)
+    assert other.call("GET", KEY) == bulk("other")
+    stands(plain, one, "GET", KEY)
+    token = plain.zrange(QUEUE, 0, 0)[0].split(" ")[-1]
+    assert is_locked(one.read())
+    plain.set(GUARD, token)
+    assert is_lost(one.call("SET", KEY, "one"))
+    assert plain.get(KEY) == "other"
 
 
-def test_wait_in_vain_for_a_second_key_keeps_the_first(share_hasp, plain):
-    hasp = share_hasp(guard(wait="50ms", lease="60s"))
-    with hasp.connect() as one, hasp.connect() as other:
-        assert one.call("GET", KEY) == NIL
-        assert other.call("GET", SECOND) == NIL
-        assert is_locked(one.call("MGET", KEY, SECOND), SECOND)
-        assert one.call("SET", KEY, "one") == OK
+def test_wait_in_vain_for_a_second_key_keeps_the_first(clients, plain):
+    one, other = clients(2, guard(wait="50ms", lease="60s"))
+    assert one.call("GET", KEY) == NIL
+    assert other.call("GET", SECOND) == NIL
+    assert is_locked(one.call("MGET", KEY, SECOND), SECOND)
+    assert one.call("SET", KEY, "one") == OK
 
 
 def test_outcome_that_is_not_known_is_told_though_more_is_on_its_way(start_hasp, plain, redis_server):
@@ -70,15 +67,14 @@ def test_outcome_that_is_not_known_is_told_though_more_is_on_its_way(start_hasp,
             relay.holds_back = None
 
 
-def test_read_in_a_transaction_that_is_refused_makes_nothing_good(share_hasp, plain):
-    hasp = share_hasp(guard(lease="60s"))
-    with hasp.connect() as one:
-        assert one.call("GET", KEY) == NIL
-        overtake(plain)
-        assert transact(one, ("GET", KEY), ("NOSUCH",))[-1] == EXECABORT
-        assert is_lost(one.call("SET", KEY, "one"))
-        assert plain.get(KEY) == "other"
-        assert not plain.exists(GUARD)
+def test_read_in_a_transaction_that_is_refused_makes_nothing_good(clients, plain):
+    one, = clients(1, guard(lease="60s"))
+    assert one.call("GET", KEY) == NIL
+    overtake(plain)
+    assert transact(one, ("GET", KEY), ("NOSUCH",))[-1] == EXECABORT
+    assert is_lost(one.call("SET", KEY, "one"))
+    assert plain.get(KEY) == "other"
+    assert not plain.exists(GUARD)
 
 
 FAILING = pytest.mark.parametrize("command", [("HGET", KEY, "f"), ("XRANGE", KEY, "-", "+")])
@@ -100,14 +96,13 @@ def test_read_that_fails_makes_nothing_good(share_hasp, plain, command):
 
 
 @FAILING
-def test_read_that_fails_at_once_makes_nothing_good(share_hasp, plain, command):
-    hasp = share_hasp(guard(acquire_on="GET HGET XRANGE", lease="60s"))
-    with hasp.connect() as one:
-        assert one.call("GET", KEY) == NIL
-        overtake(plain)
-        assert one.call(*command) == WRONGTYPE
-        assert is_lost(one.call("SET", KEY, "one"))
-        assert plain.get(KEY) == "other"
+def test_read_that_fails_at_once_makes_nothing_good(clients, plain, command):
+    one, = clients(1, guard(acquire_on="GET HGET XRANGE", lease="60s"))
+    assert one.call("GET", KEY) == NIL
+    overtake(plain)
+    assert one.call(*command) == WRONGTYPE
+    assert is_lost(one.call("SET", KEY, "one"))
+    assert plain.get(KEY) == "other"
 
 
 @pytest.mark.parametrize("allowed, answer", [("+", WRONGTYPE), ("-", b"-NOPERM ")])
@@ -123,21 +118,20 @@ def test_write_that_reads_and_fails_is_answered_in_redis_words(share_hasp, plain
 
 
 @pytest.mark.parametrize("command", [("XRANGE", KEY, "-", "+"), ("MULTI",)])
-def test_guard_that_nobody_came_for_makes_nothing_good(share_hasp, plain, command):
+def test_guard_that_nobody_came_for_makes_nothing_good(clients, plain, command):
     """An earlier attempt of the client got the guard after hasp had given it up. Then a read
     fails."""
-    hasp = share_hasp(guard(acquire_on="GET XRANGE", lease="60s"))
-    with hasp.connect() as one:
-        assert one.call("GET", KEY) == NIL
-        token = plain.get(GUARD)
-        plain.set(KEY, "other")
-        plain.set(GUARD, f"{token} 1-1")
-        if command == ("MULTI",):
-            assert transact(one, ("GET", KEY), ("NOSUCH",))[-1] == EXECABORT
-        else:
-            assert one.call(*command) == WRONGTYPE
-        assert is_lost(one.call("SET", KEY, "one"))
-        assert plain.get(KEY) == "other"
+    one, = clients(1, guard(acquire_on="GET XRANGE", lease="60s"))
+    assert one.call("GET", KEY) == NIL
+    token = plain.get(GUARD)
+    plain.set(KEY, "other")
+    plain.set(GUARD, f"{token} 1-1")
+    if command == ("MULTI",):
+        assert transact(one, ("GET", KEY), ("NOSUCH",))[-1] == EXECABORT
+    else:
+        assert one.call(*command) == WRONGTYPE
+    assert is_lost(one.call("SET", KEY, "one"))
+    assert plain.get(KEY) == "other"
 
 
 def test_guard_is_released_by_a_command_that_waited_and_failed(share_hasp, plain):
@@ -151,12 +145,11 @@ def test_guard_is_released_by_a_command_that_waited_and_failed(share_hasp, plain
         until(lambda: not plain.exists(GUARD), "the guard to be released")
 
 
-def test_client_that_gave_up_waiting_for_a_second_key_keeps_no_guard(share_hasp, plain):
-    hasp = share_hasp(guard(wait="50ms", lease="60s"))
-    with hasp.connect() as one, hasp.connect() as other:
-        assert other.call("GET", SECOND) == NIL
-        assert is_locked(one.call("MGET", KEY, SECOND), SECOND)
-        assert other.call("GET", KEY) == NIL
+def test_client_that_gave_up_waiting_for_a_second_key_keeps_no_guard(clients, plain):
+    one, other = clients(2, guard(wait="50ms", lease="60s"))
+    assert other.call("GET", SECOND) == NIL
+    assert is_locked(one.call("MGET", KEY, SECOND), SECOND)
+    assert other.call("GET", KEY) == NIL
 
 
 @pytest.mark.parametrize("command", [("HGETALL", KEY), ("ZSCORE", KEY, "m")])
@@ -169,15 +162,14 @@ def test_read_that_fails_behind_its_guard_leaves_none(share_hasp, plain, command
         nothing_left(plain)
 
 
-def test_read_that_fails_behind_its_guard_does_not_make_good_what_was_lost(share_hasp, plain):
-    hasp = share_hasp(guard(lease="60s"))
-    with hasp.connect() as one:
-        one.call("HELLO", 3)
-        assert one.call("HGETALL", KEY) == b"%0\r\n"
-        overtake(plain)
-        assert one.call("HGETALL", KEY) == WRONGTYPE
-        assert is_lost(one.call("SET", KEY, "one"))
-        assert plain.get(KEY) == "other"
+def test_read_that_fails_behind_its_guard_does_not_make_good_what_was_lost(clients, plain):
+    one, = clients(1, guard(lease="60s"))
+    one.call("HELLO", 3)
+    assert one.call("HGETALL", KEY) == b"%0\r\n"
+    overtake(plain)
+    assert one.call("HGETALL", KEY) == WRONGTYPE
+    assert is_lost(one.call("SET", KEY, "one"))
+    assert plain.get(KEY) == "other"
 
 
 def test_read_that_fails_behind_its_guard_keeps_what_was_not_lost(share_hasp, plain):

@@ -16,38 +16,35 @@ SECOND = "stock:2"
 # --- many keys, strange keys -----------------------------------------------------
 
 
-def test_keys_beyond_what_is_remembered(share_hasp, plain):
-    hasp = share_hasp(guard())
-    with hasp.connect() as one:
-        for n in range(1024):
-            assert one.call("GET", f"stock:{n + 1000}") == NIL
-        # hasp forgets stock:1000, the oldest key, for stock:0; the MGET reads both.
-        assert one.call("MGET", "stock:0", "stock:1000") == b"*2\r\n" + 2 * NIL
-        assert one.call("SET", "stock:1000", 1) == OK
-        overtake(plain, "stock:0")
-        assert is_lost(one.call("SET", "stock:0", 1), "stock:0")
+def test_keys_beyond_what_is_remembered(clients, plain):
+    one, = clients(1, guard())
+    for n in range(1024):
+        assert one.call("GET", f"stock:{n + 1000}") == NIL
+    # hasp forgets stock:1000, the oldest key, for stock:0; the MGET reads both.
+    assert one.call("MGET", "stock:0", "stock:1000") == b"*2\r\n" + 2 * NIL
+    assert one.call("SET", "stock:1000", 1) == OK
+    overtake(plain, "stock:0")
+    assert is_lost(one.call("SET", "stock:0", 1), "stock:0")
 
 
-def test_client_that_has_read_too_many_keys_to_remember_is_told_once(share_hasp):
+def test_client_that_has_read_too_many_keys_to_remember_is_told_once(clients):
     """hasp no longer knows whether the client has read the key, so it refuses the first write."""
-    hasp = share_hasp(guard())
-    with hasp.connect() as one:
-        for n in range(1030):
-            assert one.call("GET", f"stock:{n + 1000}") == NIL
-        assert is_lost(one.call("SET", KEY, 1))
-        assert [one.call("SET", KEY, n) for n in range(3)] == 3 * [OK]
+    one, = clients(1, guard())
+    for n in range(1030):
+        assert one.call("GET", f"stock:{n + 1000}") == NIL
+    assert is_lost(one.call("SET", KEY, 1))
+    assert [one.call("SET", KEY, n) for n in range(3)] == 3 * [OK]
 
 
-def test_names_that_look_the_same_are_told_apart(share_hasp, plain):
+def test_names_that_look_the_same_are_told_apart(clients, plain):
     """The errors show only the beginnings of the two names."""
     first, second = "stock:" + 150 * "x" + "1", "stock:" + 150 * "x" + "2"
-    hasp = share_hasp(guard())
-    with hasp.connect() as one:
-        assert one.call("MGET", first, second) == b"*2\r\n" + 2 * NIL
-        overtake(plain, second)
-        assert one.call("MSET", first, 1, second, 1).startswith(b"-LOCKLOST ")
-        overtake(plain, first)
-        assert one.call("SET", first, 1).startswith(b"-LOCKLOST ")
+    one, = clients(1, guard())
+    assert one.call("MGET", first, second) == b"*2\r\n" + 2 * NIL
+    overtake(plain, second)
+    assert one.call("MSET", first, 1, second, 1).startswith(b"-LOCKLOST ")
+    overtake(plain, first)
+    assert one.call("SET", first, 1).startswith(b"-LOCKLOST ")
 
 
 @pytest.mark.parametrize("command", [("SINTERSTORE", KEY, KEY, "free"), ("SUNIONSTORE", KEY, "free", KEY),
@@ -96,14 +93,13 @@ def test_strange_keys(share_hasp, plain, key):
 # --- replies that are not followed -----------------------------------------------
 
 
-def test_second_write_behind_client_reply_off_is_carried_out(share_hasp, plain):
-    hasp = share_hasp(guard())
-    with hasp.connect() as one:
-        one.send(b"".join(encode(*c) for c in [
-            ("CLIENT", "REPLY", "OFF"), ("GET", KEY), ("SET", KEY, 1), ("SET", KEY, 2), ("CLIENT", "REPLY", "ON")]))
-        assert one.read() == OK
-        assert plain.get(KEY) == "2"
-        nothing_left(plain)
+def test_second_write_behind_client_reply_off_is_carried_out(clients, plain):
+    one, = clients(1, guard())
+    one.send(b"".join(encode(*c) for c in [
+        ("CLIENT", "REPLY", "OFF"), ("GET", KEY), ("SET", KEY, 1), ("SET", KEY, 2), ("CLIENT", "REPLY", "ON")]))
+    assert one.read() == OK
+    assert plain.get(KEY) == "2"
+    nothing_left(plain)
 
 
 def test_lost_update_behind_client_reply_off_is_refused(share_hasp, plain):
@@ -119,24 +115,22 @@ def test_lost_update_behind_client_reply_off_is_refused(share_hasp, plain):
     (("HSET", KEY, "f", 1), ("HGETALL", KEY), b"%1\r\n$1\r\nf\r\n$1\r\n1\r\n"),
     (("SADD", KEY, "a"), ("SMEMBERS", KEY), b"~1\r\n$1\r\na\r\n"),
     (("ZADD", KEY, 1, "m"), ("ZSCORE", KEY, "m"), b",1\r\n"), (("ZADD", KEY, 1, "m"), ("ZSCORE", KEY, "n"), b"_\r\n")])
-def test_read_behind_client_reply_has_the_type_of_its_protocol(share_hasp, plain, write, read, reply):
+def test_read_behind_client_reply_has_the_type_of_its_protocol(clients, plain, write, read, reply):
     plain.execute_command(*write)
-    hasp = share_hasp(guard(acquire_on=read[0]))
-    with hasp.connect() as one:
-        assert one.call("HELLO", 3).startswith(b"%")
-        one.send(encode("CLIENT", "REPLY", "SKIP") + encode("PING") + encode(*read))
-        assert one.read() == reply
-        assert plain.exists(GUARD)
+    one, = clients(1, guard(acquire_on=read[0]))
+    assert one.call("HELLO", 3).startswith(b"%")
+    one.send(encode("CLIENT", "REPLY", "SKIP") + encode("PING") + encode(*read))
+    assert one.read() == reply
+    assert plain.exists(GUARD)
 
 
 @pytest.mark.parametrize("command", [("EVAL", "return redis.call('SET', KEYS[1], 'v')", 1, KEY),
                                      ("RPUSH", KEY, *range(8000))])
-def test_what_no_script_can_do_is_done_behind_client_reply(share_hasp, plain, command):
-    hasp = share_hasp(guard())
-    with hasp.connect() as one:
-        one.send(encode("CLIENT", "REPLY", "SKIP") + encode(*command) + encode("PING"))
-        assert one.read() == b"+PONG\r\n"
-        assert plain.exists(KEY)
+def test_what_no_script_can_do_is_done_behind_client_reply(clients, plain, command):
+    one, = clients(1, guard())
+    one.send(encode("CLIENT", "REPLY", "SKIP") + encode(*command) + encode("PING"))
+    assert one.read() == b"+PONG\r\n"
+    assert plain.exists(KEY)
 
 
 # --- waiting ---------------------------------------------------------------------

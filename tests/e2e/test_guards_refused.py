@@ -133,44 +133,40 @@ def test_key_that_a_refused_transaction_would_only_write_is_not_marked(share_has
 
 
 @pytest.mark.parametrize("command", [("GET", KEY), ("ZSCORE", KEY, "m")])
-def test_error_of_redis_counts_as_a_refusal(share_hasp, plain, command):
+def test_error_of_redis_counts_as_a_refusal(clients, plain, command):
     plain.execute_command("ACL", "SETUSER", "reader", "on", "nopass", "~*", "&*", "+@all")
-    hasp = share_hasp(guard(lease="60s"))
-    with hasp.connect() as one:
-        assert one.call("AUTH", "reader", "x") == OK
-        plain.execute_command("ACL", "SETUSER", "reader", f"-{command[0]}")
-        assert one.call(*command).startswith(b"-")
-        overtake(plain)
-        assert is_lost(one.call("SET", KEY, "one"))
-        assert plain.get(KEY) == "other"
+    one, = clients(1, guard(lease="60s"))
+    assert one.call("AUTH", "reader", "x") == OK
+    plain.execute_command("ACL", "SETUSER", "reader", f"-{command[0]}")
+    assert one.call(*command).startswith(b"-")
+    overtake(plain)
+    assert is_lost(one.call("SET", KEY, "one"))
+    assert plain.get(KEY) == "other"
 
 
-def test_wrong_type_is_an_answer(share_hasp, plain):
+def test_wrong_type_is_an_answer(clients, plain):
     plain.rpush(KEY, "x")
-    hasp = share_hasp(guard(lease="60s"))
-    with hasp.connect() as one:
-        for command in (("GET", KEY), ("HGETALL", KEY)):
-            assert one.call(*command) == WRONGTYPE
-            assert one.call("RPUSH", KEY, "x").startswith(b":")
+    one, = clients(1, guard(lease="60s"))
+    for command in (("GET", KEY), ("HGETALL", KEY)):
+        assert one.call(*command) == WRONGTYPE
+        assert one.call("RPUSH", KEY, "x").startswith(b":")
 
 
-def test_transaction_that_redis_refused_has_read_nothing(share_hasp, plain):
-    hasp = share_hasp(guard(lease="60s"))
-    with hasp.connect() as one:
-        assert transact(one, ("GET", KEY), ("NOSUCH",))[-1] == EXECABORT
-        overtake(plain)
-        assert is_lost(one.call("SET", KEY, "one"))
+def test_transaction_that_redis_refused_has_read_nothing(clients, plain):
+    one, = clients(1, guard(lease="60s"))
+    assert transact(one, ("GET", KEY), ("NOSUCH",))[-1] == EXECABORT
+    overtake(plain)
+    assert is_lost(one.call("SET", KEY, "one"))
 
 
-def test_read_that_reads_and_writes_can_be_tried_again(share_hasp, plain):
+def test_read_that_reads_and_writes_can_be_tried_again(clients, plain):
     """GETEX changes no value: the first attempt is refused, and the second reads."""
-    hasp = share_hasp(guard(acquire_on="GETEX", release_on="SET", wait="0", lease="60s"))
-    with hasp.connect() as other, hasp.connect() as one:
-        assert other.call("GETEX", KEY) == NIL
-        assert is_locked(one.call("GETEX", KEY))
-        assert other.call("SET", KEY, "other") == OK
-        assert one.call("GETEX", KEY) == bulk("other")
-        assert one.call("SET", KEY, "one") == OK
+    other, one = clients(2, guard(acquire_on="GETEX", release_on="SET", wait="0", lease="60s"))
+    assert other.call("GETEX", KEY) == NIL
+    assert is_locked(one.call("GETEX", KEY))
+    assert other.call("SET", KEY, "other") == OK
+    assert one.call("GETEX", KEY) == bulk("other")
+    assert one.call("SET", KEY, "one") == OK
 
 
 def test_mark_of_a_key_does_not_concern_transactions_on_others(share_hasp, plain):
@@ -183,41 +179,38 @@ def test_mark_of_a_key_does_not_concern_transactions_on_others(share_hasp, plain
         assert is_lost(one.call("SET", KEY, "one"))
 
 
-def test_read_that_was_lost_stays_so_through_a_transaction_on_another_key(share_hasp, plain):
-    hasp = share_hasp(guard(wait="0", lease="60s"))
-    with hasp.connect() as one:
-        assert one.call("GET", KEY) == NIL
-        overtake(plain)
-        assert one.call("WATCH", SECOND) == OK
-        assert one.call("GET", SECOND) == NIL
-        assert is_lost_somewhere(transact(one, ("SET", SECOND, "one"))[-1])
-        assert is_lost(one.call("SET", KEY, "one"))
-        assert plain.get(KEY) == "other"
+def test_read_that_was_lost_stays_so_through_a_transaction_on_another_key(clients, plain):
+    one, = clients(1, guard(wait="0", lease="60s"))
+    assert one.call("GET", KEY) == NIL
+    overtake(plain)
+    assert one.call("WATCH", SECOND) == OK
+    assert one.call("GET", SECOND) == NIL
+    assert is_lost_somewhere(transact(one, ("SET", SECOND, "one"))[-1])
+    assert is_lost(one.call("SET", KEY, "one"))
+    assert plain.get(KEY) == "other"
 
 
 def is_lost_somewhere(reply):
     return reply.startswith(b"-LOCKLOST a key was read under a guard that has ended")
 
 
-def test_marks_of_more_keys_than_are_remembered_are_not_lost(share_hasp, plain):
+def test_marks_of_more_keys_than_are_remembered_are_not_lost(clients, plain):
     """hasp forgets the oldest keys; it then treats an unknown key like one whose read failed."""
-    hasp = share_hasp(guard(wait="0", lease="60s"))
-    with hasp.connect() as other, hasp.connect() as one:
-        assert other.call("GET", KEY) == NIL
-        assert is_locked(one.call("GET", KEY))
-        assert other.call("SET", KEY, "other") == OK
-        for n in range(1024):
-            assert one.call("GET", f"stock:x{n}") == NIL
-        assert is_lost(one.call("SET", KEY, "one"))
+    other, one = clients(2, guard(wait="0", lease="60s"))
+    assert other.call("GET", KEY) == NIL
+    assert is_locked(one.call("GET", KEY))
+    assert other.call("SET", KEY, "other") == OK
+    for n in range(1024):
+        assert one.call("GET", f"stock:x{n}") == NIL
+    assert is_lost(one.call("SET", KEY, "one"))
 
 
 @pytest.mark.parametrize("command", [("MGET", *(f"stock:{n}" for n in range(1100)))])
-def test_read_that_hasp_refuses_itself_counts(share_hasp, plain, command):
-    hasp = share_hasp(guard(wait="0", lease="60s"))
-    with hasp.connect() as one:
-        assert one.call(*command).startswith(b"-ERR hasp: the command names too many")
-        assert is_lost(one.call("SET", KEY, "one"))
-        assert one.call("SET", KEY, "one") == OK
+def test_read_that_hasp_refuses_itself_counts(clients, plain, command):
+    one, = clients(1, guard(wait="0", lease="60s"))
+    assert one.call(*command).startswith(b"-ERR hasp: the command names too many")
+    assert is_lost(one.call("SET", KEY, "one"))
+    assert one.call("SET", KEY, "one") == OK
 
 
 def test_read_of_a_key_that_is_not_remembered_counts_when_its_write_is_decided_anew(start_hasp, gates, plain):
@@ -271,15 +264,14 @@ def out_of_memory(plain, _redis_server):
 
 @pytest.mark.parametrize("refusing", [busy, out_of_memory])
 @pytest.mark.parametrize("read", [[("GET", KEY)], [("MULTI",), ("GET", KEY), ("EXEC",)]])
-def test_read_that_redis_itself_refused_counts(share_hasp, plain, redis_server, refusing, read):
-    hasp = share_hasp(guard(lease="60s"))
-    with hasp.connect() as one:
-        with refusing(plain, redis_server):
-            for command in read:
-                reply = one.call(*command)
-            assert reply.startswith((b"-BUSY", b"-OOM", b"-EXECABORT"))
-        overtake(plain)
-        assert is_lost(one.call("SET", KEY, "one"))
-        assert plain.get(KEY) == "other"
+def test_read_that_redis_itself_refused_counts(clients, plain, redis_server, refusing, read):
+    one, = clients(1, guard(lease="60s"))
+    with refusing(plain, redis_server):
+        for command in read:
+            reply = one.call(*command)
+        assert reply.startswith((b"-BUSY", b"-OOM", b"-EXECABORT"))
+    overtake(plain)
+    assert is_lost(one.call("SET", KEY, "one"))
+    assert plain.get(KEY) == "other"
 
 

@@ -15,13 +15,12 @@ from harness.wait import until
 
 
 @pytest.mark.parametrize("command", [("get", "other"), ("IncrbY", "other", 1), ("srem", "other", 1)])
-def test_exec_is_not_mistaken_for_a_command_of_its_block(share_hasp, command):
+def test_exec_is_not_mistaken_for_a_command_of_its_block(clients, command):
     """hasp must not take the name of a queued command for EXEC's."""
-    hasp = share_hasp(guard(acquire_on="GET"))
-    with hasp.connect() as one:
-        assert transact(one, command, ("SET", "other", 1))[-1].startswith(b"*2\r\n")
-        assert transact(one, command, ("SET", KEY, 1))[-1].startswith(b"*2\r\n")
-        assert one.call("PING") == b"+PONG\r\n"
+    one, = clients(1, guard(acquire_on="GET"))
+    assert transact(one, command, ("SET", "other", 1))[-1].startswith(b"*2\r\n")
+    assert transact(one, command, ("SET", KEY, 1))[-1].startswith(b"*2\r\n")
+    assert one.call("PING") == b"+PONG\r\n"
 
 
 def test_write_that_failed_in_a_transaction_keeps_its_guard(share_hasp, plain):
@@ -110,19 +109,17 @@ def test_refusal_in_a_discarded_transaction_is_forgotten(share_hasp, plain):
     nothing_left(plain)
 
 
-def test_transaction_that_is_refused_leaves_no_guard(share_hasp, plain):
-    hasp = share_hasp(guard(lease="60s"))
-    with hasp.connect() as one:
-        assert transact(one, ("SET", KEY, 1), ("NOSUCH",))[-1] == EXECABORT
-        nothing_left(plain)
+def test_transaction_that_is_refused_leaves_no_guard(clients, plain):
+    one, = clients(1, guard(lease="60s"))
+    assert transact(one, ("SET", KEY, 1), ("NOSUCH",))[-1] == EXECABORT
+    nothing_left(plain)
 
 
 @pytest.mark.parametrize("command", [("EVAL", "return 1", 1, KEY), ("HDEL", KEY, "f")])
-def test_transaction_that_does_not_release_leaves_no_guard_that_nobody_has_read_under(share_hasp, plain, command):
-    hasp = share_hasp(guard(lease="60s", release_on="HSET"))
-    with hasp.connect() as one:
-        assert transact(one, command)[-1].startswith(b"*1\r\n:")
-        nothing_left(plain)
+def test_transaction_that_does_not_release_leaves_no_guard_that_nobody_has_read_under(clients, plain, command):
+    one, = clients(1, guard(lease="60s", release_on="HSET"))
+    assert transact(one, command)[-1].startswith(b"*1\r\n:")
+    nothing_left(plain)
 
 
 def test_multi_that_redis_refuses_guards_what_follows(share_hasp, plain):
@@ -135,15 +132,14 @@ def test_multi_that_redis_refuses_guards_what_follows(share_hasp, plain):
         assert not plain.exists(KEY)
 
 
-def test_transaction_that_redis_refused_is_not_carried_out_with_the_next(share_hasp, plain):
+def test_transaction_that_redis_refused_is_not_carried_out_with_the_next(clients, plain):
     plain.execute_command("ACL", "SETUSER", "default", "-multi")
-    hasp = share_hasp(guard())
-    with hasp.connect() as one:
-        one.send(encode("MULTI") + encode("INCR", "free"))
-        assert one.read().startswith(b"-NOPERM") and one.read() == ONE
-        plain.execute_command("ACL", "SETUSER", "default", "+multi")
-        assert transact(one, ("SET", KEY, 1))[-1] == b"*1\r\n" + OK
-        assert plain.get("free") == "1"
+    one, = clients(1, guard())
+    one.send(encode("MULTI") + encode("INCR", "free"))
+    assert one.read().startswith(b"-NOPERM") and one.read() == ONE
+    plain.execute_command("ACL", "SETUSER", "default", "+multi")
+    assert transact(one, ("SET", KEY, 1))[-1] == b"*1\r\n" + OK
+    assert plain.get("free") == "1"
 
 
 @pytest.mark.parametrize("rules", [guard(), rule(), ""], ids=["guard", "lock", "none"])
@@ -175,28 +171,26 @@ def test_refused_multi_does_not_end_the_transaction_that_was_sent_after_it(share
 
 
 @pytest.mark.parametrize("command", [("INCR", KEY), ("EVAL", "return 1", 1, KEY)])
-def test_watch_is_not_ended_by_a_fenced_command(share_hasp, plain, command):
-    hasp = share_hasp(guard())
-    with hasp.connect() as one:
-        assert one.call("WATCH", "mine") == OK
-        reply = one.call(*command)
-        plain.set("mine", "changed")
-        if not reply.startswith(b"-ERR hasp: "):
-            assert reply == ONE
-        assert transact(one, ("SET", "free", 1))[-1] == b"*-1\r\n"
-        assert not plain.exists("free")
-        assert one.call(*command) == ONE
+def test_watch_is_not_ended_by_a_fenced_command(clients, plain, command):
+    one, = clients(1, guard())
+    assert one.call("WATCH", "mine") == OK
+    reply = one.call(*command)
+    plain.set("mine", "changed")
+    if not reply.startswith(b"-ERR hasp: "):
+        assert reply == ONE
+    assert transact(one, ("SET", "free", 1))[-1] == b"*-1\r\n"
+    assert not plain.exists("free")
+    assert one.call(*command) == ONE
 
 
-def test_unwatch_that_redis_refuses_watches_on(share_hasp, plain):
-    hasp = share_hasp(guard())
-    with hasp.connect() as one:
-        assert one.call("WATCH", KEY) == OK
-        assert one.call("GET", KEY) == NIL
-        assert one.call("UNWATCH", "x").startswith(b"-ERR wrong number")
-        plain.set(KEY, "changed")
-        assert transact(one, ("SET", KEY, 1))[-1] == b"*-1\r\n"
-        assert plain.get(KEY) == "changed"
+def test_unwatch_that_redis_refuses_watches_on(clients, plain):
+    one, = clients(1, guard())
+    assert one.call("WATCH", KEY) == OK
+    assert one.call("GET", KEY) == NIL
+    assert one.call("UNWATCH", "x").startswith(b"-ERR wrong number")
+    plain.set(KEY, "changed")
+    assert transact(one, ("SET", KEY, 1))[-1] == b"*-1\r\n"
+    assert plain.get(KEY) == "changed"
 
 
 class Queueing(Relay):

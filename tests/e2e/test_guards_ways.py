@@ -98,21 +98,20 @@ def test_transaction_takes_all_or_none(share_hasp, plain):
 
 
 @EACH_WAY
-def test_guard_that_is_lost_refuses_the_write(share_hasp, plain, way):
-    hasp = share_hasp(any_guard(lease="60s"))
-    with hasp.connect() as one:
-        commands = WAYS[way]
-        reads = 3 if way == "transaction that reads" else 2 if way == "transaction under WATCH" else 1
-        for command in commands[:reads]:
-            one.call(*command)
-        plain.delete(GUARD)
-        before = plain.keys("stock:*")
-        for command in commands[reads:]:
-            reply = one.call(*command)
-            if reply not in (OK, QUEUED):
-                break
-        assert is_lost(reply) or way == "transaction under WATCH" and reply.startswith(b"-LOCKLOST ")
-        assert plain.keys("stock:*") == before == []
+def test_guard_that_is_lost_refuses_the_write(clients, plain, way):
+    one, = clients(1, any_guard(lease="60s"))
+    commands = WAYS[way]
+    reads = 3 if way == "transaction that reads" else 2 if way == "transaction under WATCH" else 1
+    for command in commands[:reads]:
+        one.call(*command)
+    plain.delete(GUARD)
+    before = plain.keys("stock:*")
+    for command in commands[reads:]:
+        reply = one.call(*command)
+        if reply not in (OK, QUEUED):
+            break
+    assert is_lost(reply) or way == "transaction under WATCH" and reply.startswith(b"-LOCKLOST ")
+    assert plain.keys("stock:*") == before == []
 
 
 # --- missing scripts, and lost connections ---

@@ -165,16 +165,15 @@ def test_shorter_lease_does_not_cut_a_partners(partners, plain, where):
     assert plain.pttl(KEY) > 80000
 
 
-def test_shorter_lease_does_not_cut_ones_own(share_hasp, plain):
-    hasp = share_hasp(verbs(lease=LEASE))
-    with hasp.connect() as one:
-        assert one.call("LOCK", KEY) == FENCE
-        end = plain.pexpiretime(KEY)
-        assert one.call("LOCK", KEY, "PX", LEASE_MS - 1000) == FENCE
-        assert plain.pexpiretime(KEY) >= end
-        assert is_renewed(plain, KEY)
-        assert one.call("UNLOCK", KEY) == one.call("UNLOCK", KEY) == ONE
-        assert not plain.exists(KEY)
+def test_shorter_lease_does_not_cut_ones_own(clients, plain):
+    one, = clients(1, verbs(lease=LEASE))
+    assert one.call("LOCK", KEY) == FENCE
+    end = plain.pexpiretime(KEY)
+    assert one.call("LOCK", KEY, "PX", LEASE_MS - 1000) == FENCE
+    assert plain.pexpiretime(KEY) >= end
+    assert is_renewed(plain, KEY)
+    assert one.call("UNLOCK", KEY) == one.call("UNLOCK", KEY) == ONE
+    assert not plain.exists(KEY)
 
 
 # --- partners that wait ----------------------------------------------------------
@@ -294,17 +293,16 @@ def test_lease_that_redis_could_not_set_stands_in_no_line(share_hasp, redis_serv
 @pytest.mark.parametrize("take, give, ms", [
     (("SET", LOCK, "v", "NX"), ("DEL", LOCK), LONGEST_MS), (("LOCK", KEY, "WAIT", 60000), ("UNLOCK", KEY), 10**15)],
     ids=["SET", "LOCK"])
-def test_longest_lease_is_waited_for_like_any_other(share_hasp, plain, take, give, ms):
-    hasp = share_hasp(rule(wait="60s") + verbs())
-    with hasp.connect() as one, hasp.connect() as other, hasp.connect() as third:
-        assert one.call(*take, "PX", ms) in TAKEN
-        stand(plain, other, *take, "PX", ms)
-        stand(plain, third, *take)
-        assert one.call(*give) == ONE
-        assert other.read() in TAKEN
-        assert plain.pttl(take[1]) > ms - 10**6
-        assert other.call(*give) == ONE
-        assert third.read() in TAKEN
+def test_longest_lease_is_waited_for_like_any_other(clients, plain, take, give, ms):
+    one, other, third = clients(3, rule(wait="60s") + verbs())
+    assert one.call(*take, "PX", ms) in TAKEN
+    stand(plain, other, *take, "PX", ms)
+    stand(plain, third, *take)
+    assert one.call(*give) == ONE
+    assert other.read() in TAKEN
+    assert plain.pttl(take[1]) > ms - 10**6
+    assert other.call(*give) == ONE
+    assert third.read() in TAKEN
 
 
 @pytest.mark.parametrize("spoil", [lambda plain, key: plain.set(key, "x"), lambda plain, key: plain.rpush(key, "x")],

@@ -25,38 +25,35 @@ KEY, LOCK = "k", "lock:1"
 
 
 @pytest.mark.parametrize("owner", ["connection", "name"])
-def test_del_of_several_keys_ends_the_renewal_of_none_that_stays(share_hasp, plain, owner):
-    hasp = share_hasp(rule(lease=LEASE, owner=owner))
-    with hasp.connect() as one, hasp.connect() as other:
-        for n, connection in enumerate((one, other)):
-            assert connection.call("CLIENT", "SETNAME", f"name{n}") == OK
-            assert connection.call("SETNX", f"lock:{n}", f"v{n}") == ONE
-        assert other.call("DEL", "lock:1", "lock:0") == ONE
-        assert not plain.exists("lock:1")
-        assert is_renewed(plain, "lock:0")
+def test_del_of_several_keys_ends_the_renewal_of_none_that_stays(clients, plain, owner):
+    one, other = clients(2, rule(lease=LEASE, owner=owner))
+    for n, connection in enumerate((one, other)):
+        assert connection.call("CLIENT", "SETNAME", f"name{n}") == OK
+        assert connection.call("SETNX", f"lock:{n}", f"v{n}") == ONE
+    assert other.call("DEL", "lock:1", "lock:0") == ONE
+    assert not plain.exists("lock:1")
+    assert is_renewed(plain, "lock:0")
 
 
-def test_key_that_del_names_twice_is_released_once(share_hasp, plain):
-    hasp = share_hasp(rule(wait="5s"))
-    with hasp.connect() as one, hasp.connect() as second, hasp.connect() as third:
-        assert one.call("SETNX", LOCK, "v") == ONE
-        stand(plain, second, "SETNX", LOCK, "w")
-        stand(plain, third, "SETNX", LOCK, "x")
-        assert one.call("DEL", LOCK, LOCK) == ONE
-        assert second.read() == ONE
-        assert plain.get(LOCK) == "w" and plain.zcard(queue_of(LOCK)) == 1
+def test_key_that_del_names_twice_is_released_once(clients, plain):
+    one, second, third = clients(3, rule(wait="5s"))
+    assert one.call("SETNX", LOCK, "v") == ONE
+    stand(plain, second, "SETNX", LOCK, "w")
+    stand(plain, third, "SETNX", LOCK, "x")
+    assert one.call("DEL", LOCK, LOCK) == ONE
+    assert second.read() == ONE
+    assert plain.get(LOCK) == "w" and plain.zcard(queue_of(LOCK)) == 1
 
 
-def test_late_del_of_a_client_that_lost_its_lock_leaves_the_next_holders(share_hasp, plain):
+def test_late_del_of_a_client_that_lost_its_lock_leaves_the_next_holders(clients, plain):
     """With owner = value, hasp compares the lock with the value that this connection stored."""
-    hasp = share_hasp(rule(lease=LEASE, owner="value"))
-    with hasp.connect() as one, hasp.connect() as other:
-        assert one.call("SETNX", LOCK, "mine") == one.call("SETNX", "lock:2", "mine") == ONE
-        plain.delete(LOCK)
-        assert other.call("SET", LOCK, "yours", "NX", "PX", 60000) == OK
-        assert rises(plain, 3, "lock:2")  # three renewals, in which hasp has also tried to renew LOCK
-        assert one.call("DEL", LOCK) == ZERO
-        assert plain.get(LOCK) == "yours"
+    one, other = clients(2, rule(lease=LEASE, owner="value"))
+    assert one.call("SETNX", LOCK, "mine") == one.call("SETNX", "lock:2", "mine") == ONE
+    plain.delete(LOCK)
+    assert other.call("SET", LOCK, "yours", "NX", "PX", 60000) == OK
+    assert rises(plain, 3, "lock:2")  # three renewals, in which hasp has also tried to renew LOCK
+    assert one.call("DEL", LOCK) == ZERO
+    assert plain.get(LOCK) == "yours"
 
 
 def test_lock_taken_in_another_database_of_a_transaction_that_was_never_answered_is_undone(

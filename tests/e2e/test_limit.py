@@ -25,18 +25,17 @@ def owners(plain, key=KEY):
 # --- places ----------------------------------------------------------------------
 
 
-def test_as_many_owners_have_a_place_as_the_limit_says(share_hasp, plain):
-    hasp = share_hasp(VERBS)
-    with hasp.connect() as one, hasp.connect() as two, hasp.connect() as three:
-        assert one.call("LOCK", KEY, "LIMIT", 2, "PX", 60000) == FENCE
-        assert two.call("LOCK", KEY, "limit", 2) == FENCE
-        assert three.call("LOCK", KEY, "LIMIT", 2) == NIL
-        assert three.call("UNLOCK", KEY) == ZERO
-        assert one.call("UNLOCK", KEY) == ONE
-        assert one.call("UNLOCK", KEY) == ZERO
-        assert three.call("LOCK", KEY, "LIMIT", 2) == FENCE
-        assert two.call("UNLOCK", KEY) == three.call("UNLOCK", KEY) == ONE
-        assert plain.keys() == ["hasp:fence"]
+def test_as_many_owners_have_a_place_as_the_limit_says(clients, plain):
+    one, two, three = clients(3, VERBS)
+    assert one.call("LOCK", KEY, "LIMIT", 2, "PX", 60000) == FENCE
+    assert two.call("LOCK", KEY, "limit", 2) == FENCE
+    assert three.call("LOCK", KEY, "LIMIT", 2) == NIL
+    assert three.call("UNLOCK", KEY) == ZERO
+    assert one.call("UNLOCK", KEY) == ONE
+    assert one.call("UNLOCK", KEY) == ZERO
+    assert three.call("LOCK", KEY, "LIMIT", 2) == FENCE
+    assert two.call("UNLOCK", KEY) == three.call("UNLOCK", KEY) == ONE
+    assert plain.keys() == ["hasp:fence"]
 
 
 def test_each_place_has_a_fencing_token_of_its_own_and_they_rise(clients):
@@ -113,13 +112,12 @@ def test_extend_is_the_owners_and_concerns_its_place_only(clients, plain):
     assert plain.pttl(KEY) <= 60000
 
 
-def test_a_transaction_takes_a_place_and_does_not_wait(share_hasp):
-    hasp = share_hasp(VERBS)
-    with hasp.connect() as one, hasp.connect() as two:
-        for each, answer in ((one, b"*1\r\n:"), (two, b"*1\r\n$-1")):
-            assert each.call("MULTI") == OK
-            assert each.call("LOCK", KEY, "LIMIT", 1, "WAIT", 60000) == b"+QUEUED\r\n"
-            assert each.call("EXEC").startswith(answer)
+def test_a_transaction_takes_a_place_and_does_not_wait(clients):
+    one, two = clients(2, VERBS)
+    for each, answer in ((one, b"*1\r\n:"), (two, b"*1\r\n$-1")):
+        assert each.call("MULTI") == OK
+        assert each.call("LOCK", KEY, "LIMIT", 1, "WAIT", 60000) == b"+QUEUED\r\n"
+        assert each.call("EXEC").startswith(answer)
 
 
 # --- waiting ---------------------------------------------------------------------
@@ -248,16 +246,15 @@ def test_waiters_keep_their_places_when_the_queue_is_lost(clients, plain):
 # --- renewal and release ---------------------------------------------------------
 
 
-def test_places_are_renewed_each_on_its_own(share_hasp, plain):
-    hasp = share_hasp(short_verbs())
-    with hasp.connect() as one, hasp.connect() as two:
-        assert one.call("LOCK", KEY, "LIMIT", 2) == FENCE
-        two.call("LOCK", KEY, "LIMIT", 2)
-        assert is_renewed(plain, KEY)
-        assert owners(plain) == 2
-        assert one.call("UNLOCK", KEY) == ONE
-        assert is_renewed(plain, KEY)
-        assert two.call("UNLOCK", KEY) == ONE
+def test_places_are_renewed_each_on_its_own(clients, plain):
+    one, two = clients(2, short_verbs())
+    assert one.call("LOCK", KEY, "LIMIT", 2) == FENCE
+    two.call("LOCK", KEY, "LIMIT", 2)
+    assert is_renewed(plain, KEY)
+    assert owners(plain) == 2
+    assert one.call("UNLOCK", KEY) == ONE
+    assert is_renewed(plain, KEY)
+    assert two.call("UNLOCK", KEY) == ONE
 
 
 @pytest.mark.parametrize("on_disconnect", ["release", "expire"])

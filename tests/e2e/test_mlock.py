@@ -28,34 +28,32 @@ def nothing_is_left(plain):
 
 @covers("MLOCK", "MUNLOCK")
 @LAYOUTS
-def test_all_are_taken_under_one_token_and_released(share_hasp, plain, reentrant):
-    hasp = share_hasp(verbs(reentrant=reentrant))
-    with hasp.connect() as one, hasp.connect() as two:
-        token = fence(one.call("MLOCK", 3, "c", "a", "b", "PX", 60000))
-        assert [told(two, key)["fence"] for key in "abc"] == [token] * 3
-        assert all(50000 < plain.pttl(key) <= 60000 for key in "abc")
-        assert two.call("LOCK", "b") == NIL
-        assert two.call("MUNLOCK", 3, "a", "b", "c") == ZERO
-        assert one.call("MUNLOCK", 3, "a", "b", "c") == b":3\r\n"
-        assert one.call("MUNLOCK", 3, "a", "b", "c") == ZERO
-        assert plain.keys() == ["hasp:fence"]
+def test_all_are_taken_under_one_token_and_released(clients, plain, reentrant):
+    one, two = clients(2, verbs(reentrant=reentrant))
+    token = fence(one.call("MLOCK", 3, "c", "a", "b", "PX", 60000))
+    assert [told(two, key)["fence"] for key in "abc"] == [token] * 3
+    assert all(50000 < plain.pttl(key) <= 60000 for key in "abc")
+    assert two.call("LOCK", "b") == NIL
+    assert two.call("MUNLOCK", 3, "a", "b", "c") == ZERO
+    assert one.call("MUNLOCK", 3, "a", "b", "c") == b":3\r\n"
+    assert one.call("MUNLOCK", 3, "a", "b", "c") == ZERO
+    assert plain.keys() == ["hasp:fence"]
 
 
 @LAYOUTS
-def test_none_is_taken_when_one_is_anothers(share_hasp, plain, reentrant):
-    hasp = share_hasp(verbs(reentrant=reentrant))
-    with hasp.connect() as one, hasp.connect() as two:
-        for held in "abc":
-            assert one.call("LOCK", held) == FENCE
-            assert two.call("MLOCK", 3, "a", "b", "c") == NIL
-            assert two.call("MLOCK", 3, "a", "b", "c", "WAIT", 30) == NIL
-            assert plain.exists("a", "b", "c") == 1
-            assert one.call("UNLOCK", held) == ONE
-        assert two.call("HELLO", 3)[:1] == b"%"
-        assert one.call("LOCK", "c") == FENCE
-        assert two.call("MLOCK", 2, "a", "c") == NIL3
-        assert one.call("UNLOCK", "c") == ONE
-        nothing_is_left(plain)
+def test_none_is_taken_when_one_is_anothers(clients, plain, reentrant):
+    one, two = clients(2, verbs(reentrant=reentrant))
+    for held in "abc":
+        assert one.call("LOCK", held) == FENCE
+        assert two.call("MLOCK", 3, "a", "b", "c") == NIL
+        assert two.call("MLOCK", 3, "a", "b", "c", "WAIT", 30) == NIL
+        assert plain.exists("a", "b", "c") == 1
+        assert one.call("UNLOCK", held) == ONE
+    assert two.call("HELLO", 3)[:1] == b"%"
+    assert one.call("LOCK", "c") == FENCE
+    assert two.call("MLOCK", 2, "a", "c") == NIL3
+    assert one.call("UNLOCK", "c") == ONE
+    nothing_is_left(plain)
 
 
 def test_token_is_greater_than_any_of_its_keys_before_and_they_rise_after(clients):
@@ -176,18 +174,17 @@ def test_the_names_are_settings(clients):
     assert one.call("MLOCK", 1, "a").startswith(b"-ERR unknown command")
 
 
-def test_a_transaction_takes_all_or_none_and_does_not_wait(share_hasp, plain):
-    hasp = share_hasp(VERBS)
-    with hasp.connect() as one, hasp.connect() as two:
-        assert two.call("LOCK", "b") == FENCE
-        for answer in (b"*2\r\n$-1\r\n:0\r\n", b"*2\r\n:1"):
-            assert one.call("MULTI") == OK
-            assert one.call("MLOCK", 2, "a", "b", *LONG) == QUEUED
-            assert one.call("MUNLOCK", 1, "c") == QUEUED
-            assert one.call("EXEC").startswith(answer)
-            assert plain.exists("a") == (answer != b"*2\r\n$-1\r\n:0\r\n")
-            two.call("UNLOCK", "b")
-        assert one.call("MUNLOCK", 2, "a", "b") == b":2\r\n"
+def test_a_transaction_takes_all_or_none_and_does_not_wait(clients, plain):
+    one, two = clients(2, VERBS)
+    assert two.call("LOCK", "b") == FENCE
+    for answer in (b"*2\r\n$-1\r\n:0\r\n", b"*2\r\n:1"):
+        assert one.call("MULTI") == OK
+        assert one.call("MLOCK", 2, "a", "b", *LONG) == QUEUED
+        assert one.call("MUNLOCK", 1, "c") == QUEUED
+        assert one.call("EXEC").startswith(answer)
+        assert plain.exists("a") == (answer != b"*2\r\n$-1\r\n:0\r\n")
+        two.call("UNLOCK", "b")
+    assert one.call("MUNLOCK", 2, "a", "b") == b":2\r\n"
 
 
 # --- waiting ---------------------------------------------------------------------
@@ -532,11 +529,10 @@ def test_success_that_comes_when_the_leases_are_over_is_told_only_if_all_can_be_
                 assert fence(answer) > first
 
 
-def test_replicas_must_have_all_of_them(share_hasp, plain):
-    hasp = share_hasp(verbs(replicas_ack=1, replicas_ack_timeout="50ms"))
-    with hasp.connect() as one:
-        assert one.call("MLOCK", 3, "a", "b", "c", "PX", 60000) == NOREPLICAS
-        until(lambda: not plain.exists("a", "b", "c"), "all locks to be released")
+def test_replicas_must_have_all_of_them(clients, plain):
+    one, = clients(1, verbs(replicas_ack=1, replicas_ack_timeout="50ms"))
+    assert one.call("MLOCK", 3, "a", "b", "c", "PX", 60000) == NOREPLICAS
+    until(lambda: not plain.exists("a", "b", "c"), "all locks to be released")
 
 
 def test_two_hasps_share_the_lines(share_hasp, plain):

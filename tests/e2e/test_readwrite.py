@@ -49,21 +49,20 @@ def assert_free(plain):
 
 
 @LAYOUTS
-def test_readers_are_together_and_a_writer_is_alone(share_hasp, plain, reentrant):
-    hasp = share_hasp(verbs(reentrant=reentrant))
-    with hasp.connect() as one, hasp.connect() as two, hasp.connect() as three:
-        assert [shared(one), shared(two, "PX", 60000)] == [FENCE] * 2
-        assert exclusive(three) == NIL
-        assert three.call("UNLOCK", KEY) == ZERO
-        assert one.call("UNLOCK", KEY) == ONE
-        assert exclusive(three) == NIL
-        assert two.call("UNLOCK", KEY) == ONE
-        assert exclusive(three) == FENCE
-        assert shared(one) == exclusive(two) == NIL
-        assert one.call("UNLOCK", KEY) == ZERO
-        assert three.call("UNLOCK", KEY) == ONE
-        assert three.call("UNLOCK", KEY) == ZERO
-        assert_free(plain)
+def test_readers_are_together_and_a_writer_is_alone(clients, plain, reentrant):
+    one, two, three = clients(3, verbs(reentrant=reentrant))
+    assert [shared(one), shared(two, "PX", 60000)] == [FENCE] * 2
+    assert exclusive(three) == NIL
+    assert three.call("UNLOCK", KEY) == ZERO
+    assert one.call("UNLOCK", KEY) == ONE
+    assert exclusive(three) == NIL
+    assert two.call("UNLOCK", KEY) == ONE
+    assert exclusive(three) == FENCE
+    assert shared(one) == exclusive(two) == NIL
+    assert one.call("UNLOCK", KEY) == ZERO
+    assert three.call("UNLOCK", KEY) == ONE
+    assert three.call("UNLOCK", KEY) == ZERO
+    assert_free(plain)
 
 
 def test_fencing_tokens_rise_with_each_owner(clients):
@@ -268,13 +267,12 @@ def test_extend_concerns_one_reader_only(clients, plain):
     assert 1000 < plain.pttl(KEY) <= 60000
 
 
-def test_transaction_takes_a_side_and_does_not_wait(share_hasp):
-    hasp = share_hasp(VERBS)
-    with hasp.connect() as one, hasp.connect() as two:
-        for each, side, answer in ((one, "SHARED", b"*1\r\n:"), (two, "EXCLUSIVE", b"*1\r\n$-1")):
-            assert each.call("MULTI") == OK
-            assert each.call("LOCK", KEY, side, "WAIT", 60000) == b"+QUEUED\r\n"
-            assert each.call("EXEC").startswith(answer)
+def test_transaction_takes_a_side_and_does_not_wait(clients):
+    one, two = clients(2, VERBS)
+    for each, side, answer in ((one, "SHARED", b"*1\r\n:"), (two, "EXCLUSIVE", b"*1\r\n$-1")):
+        assert each.call("MULTI") == OK
+        assert each.call("LOCK", KEY, side, "WAIT", 60000) == b"+QUEUED\r\n"
+        assert each.call("EXEC").startswith(answer)
 
 
 @pytest.mark.parametrize("key", ["k", "a{k}b", "{k}", "k{", "}k"])
@@ -454,27 +452,25 @@ def test_scripts_that_redis_forgets_are_sent_again(clients, plain):
 # --- renewal and release ---------------------------------------------------------
 
 
-def test_readers_are_renewed_each_on_its_own(share_hasp, plain):
-    hasp = share_hasp(short_verbs())
-    with hasp.connect() as one, hasp.connect() as two:
-        assert [shared(one, "AS", "a"), shared(two, "AS", "b"), shared(two, "AS", "b")] == [FENCE] * 3
-        assert is_renewed(plain, KEY, "{k}:a:rwlock_timeout:1", "{k}:b:rwlock_timeout:1", "{k}:b:rwlock_timeout:2")
-        assert one.call("UNLOCK", KEY, "AS", "a") == ONE
-        assert is_renewed(plain, KEY)
-        assert two.call("UNLOCK", KEY, "AS", "b") == two.call("UNLOCK", KEY, "AS", "b") == ONE
-        assert_free(plain)
+def test_readers_are_renewed_each_on_its_own(clients, plain):
+    one, two = clients(2, short_verbs())
+    assert [shared(one, "AS", "a"), shared(two, "AS", "b"), shared(two, "AS", "b")] == [FENCE] * 3
+    assert is_renewed(plain, KEY, "{k}:a:rwlock_timeout:1", "{k}:b:rwlock_timeout:1", "{k}:b:rwlock_timeout:2")
+    assert one.call("UNLOCK", KEY, "AS", "a") == ONE
+    assert is_renewed(plain, KEY)
+    assert two.call("UNLOCK", KEY, "AS", "b") == two.call("UNLOCK", KEY, "AS", "b") == ONE
+    assert_free(plain)
 
 
-def test_writer_is_renewed_and_what_it_stays_is(share_hasp, plain):
-    hasp = share_hasp(short_verbs())
-    with hasp.connect() as one:
-        assert exclusive(one) == FENCE
-        assert is_renewed(plain, KEY)
-        assert shared(one) == FENCE
-        assert one.call("UNLOCK", KEY) == ONE
-        assert plain.hget(KEY, "mode") == "read"
-        assert is_renewed(plain, KEY, timeouts(plain)[0])
-        assert one.call("UNLOCK", KEY) == ONE
+def test_writer_is_renewed_and_what_it_stays_is(clients, plain):
+    one, = clients(1, short_verbs())
+    assert exclusive(one) == FENCE
+    assert is_renewed(plain, KEY)
+    assert shared(one) == FENCE
+    assert one.call("UNLOCK", KEY) == ONE
+    assert plain.hget(KEY, "mode") == "read"
+    assert is_renewed(plain, KEY, timeouts(plain)[0])
+    assert one.call("UNLOCK", KEY) == ONE
 
 
 def test_extend_ends_renewal_of_both_sides(clients, plain):

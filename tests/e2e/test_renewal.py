@@ -150,15 +150,14 @@ def test_deleted_lock_does_not_come_back(share_hasp, plain, past_hasp):
 
 
 @pytest.mark.parametrize("owner", ["connection", "value"])
-def test_renewal_never_prolongs_anothers_lock(share_hasp, plain, owner):
+def test_renewal_never_prolongs_anothers_lock(clients, plain, owner):
     """The first owner's lock was deleted directly in Redis; the next owner has a short lease."""
-    hasp = share_hasp(rule(owner=owner))
-    with hasp.connect() as one, hasp.connect() as other:
-        one.call("SETNX", KEY, "v")
-        assert rises(plain, 1, KEY)
-        plain.delete(KEY)
-        assert other.call("SET", KEY, "w", "NX", "PX", LEASE_MS) == OK
-        assert runs_out(plain, KEY)
+    one, other = clients(2, rule(owner=owner))
+    one.call("SETNX", KEY, "v")
+    assert rises(plain, 1, KEY)
+    plain.delete(KEY)
+    assert other.call("SET", KEY, "w", "NX", "PX", LEASE_MS) == OK
+    assert runs_out(plain, KEY)
 
 
 def test_lock_taken_in_a_transaction_is_renewed(share_hasp, plain):
@@ -321,24 +320,22 @@ def test_lock_by_verb_is_renewed_unless_it_has_a_lease(share_hasp, plain, reentr
         assert runs_out(plain, "leased")
 
 
-def test_lock_by_verb_for_a_named_owner_is_renewed_until_anybody_unlocks_it(share_hasp, plain):
-    hasp = share_hasp(verbs())
-    with hasp.connect() as one, hasp.connect() as other:
-        one.call("LOCK", "k", "AS", "bob")
-        assert is_renewed(plain, "k")
-        assert other.call("UNLOCK", "k", "AS", "bob") == ONE
-        assert other.call("LOCK", "k", "AS", "bob", "PX", LEASE_MS) != NIL
-        assert runs_out(plain, "k")
+def test_lock_by_verb_for_a_named_owner_is_renewed_until_anybody_unlocks_it(clients, plain):
+    one, other = clients(2, verbs())
+    one.call("LOCK", "k", "AS", "bob")
+    assert is_renewed(plain, "k")
+    assert other.call("UNLOCK", "k", "AS", "bob") == ONE
+    assert other.call("LOCK", "k", "AS", "bob", "PX", LEASE_MS) != NIL
+    assert runs_out(plain, "k")
 
 
-def test_counted_lock_is_renewed_until_the_last_unlock(share_hasp, plain):
-    hasp = share_hasp(verbs())
-    with hasp.connect() as one, hasp.connect() as other:
-        assert [one.call("LOCK", "k"), one.call("LOCK", "k"), one.call("UNLOCK", "k")] == [FENCE, FENCE, ONE]
-        assert is_renewed(plain, "k")
-        assert one.call("UNLOCK", "k") == ONE
-        assert other.call("LOCK", "k", "PX", LEASE_MS) == FENCE
-        assert runs_out(plain, "k")
+def test_counted_lock_is_renewed_until_the_last_unlock(clients, plain):
+    one, other = clients(2, verbs())
+    assert [one.call("LOCK", "k"), one.call("LOCK", "k"), one.call("UNLOCK", "k")] == [FENCE, FENCE, ONE]
+    assert is_renewed(plain, "k")
+    assert one.call("UNLOCK", "k") == ONE
+    assert other.call("LOCK", "k", "PX", LEASE_MS) == FENCE
+    assert runs_out(plain, "k")
 
 
 def test_what_counted_locks_are_released_by_is_renewed_with_them(share_hasp, plain):

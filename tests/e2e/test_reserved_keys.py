@@ -39,16 +39,15 @@ def test_writes_of_them_are_refused(share_hasp, plain, sections):
 
 
 @SECTIONS
-def test_nothing_else_of_a_transaction_is_refused(share_hasp, plain, sections):
-    hasp = share_hasp(sections)
-    with hasp.connect() as one:
-        for command in WRITES[:5]:
-            assert one.call("MULTI") == OK
-            assert one.call("SET", "a", 1) == QUEUED
-            assert one.call(*command) == QUEUED
-            assert one.call("SET", "b", 1) == QUEUED
-            assert one.call("EXEC") == b"*3\r\n+OK\r\n" + REFUSED + b"+OK\r\n"
-        assert sorted(plain.keys()) == ["a", "b"]
+def test_nothing_else_of_a_transaction_is_refused(clients, plain, sections):
+    one, = clients(1, sections)
+    for command in WRITES[:5]:
+        assert one.call("MULTI") == OK
+        assert one.call("SET", "a", 1) == QUEUED
+        assert one.call(*command) == QUEUED
+        assert one.call("SET", "b", 1) == QUEUED
+        assert one.call("EXEC") == b"*3\r\n+OK\r\n" + REFUSED + b"+OK\r\n"
+    assert sorted(plain.keys()) == ["a", "b"]
 
 
 @SECTIONS
@@ -74,14 +73,13 @@ def test_reads_of_them_pass(share_hasp, plain, sections):
         assert one.call("FLUSHALL") == OK
 
 
-def test_verbs_do_not_lock_them(share_hasp, plain):
-    hasp = share_hasp(VERBS)
-    with hasp.connect() as one:
-        assert one.call("LOCK", OWN) == REFUSED
-        assert one.call("UNLOCK", "hasp:guard:{a}") == REFUSED
-        assert one.call("LOCK.EXTEND", OWN, "PX", 1) == REFUSED
-        assert one.call("LOCK.INFO", "hasp:queue:{a}") == NIL
-        assert one.call("LOCK", "hasp") == b":%s\r\n" % plain.get(OWN).encode()
+def test_verbs_do_not_lock_them(clients, plain):
+    one, = clients(1, VERBS)
+    assert one.call("LOCK", OWN) == REFUSED
+    assert one.call("UNLOCK", "hasp:guard:{a}") == REFUSED
+    assert one.call("LOCK.EXTEND", OWN, "PX", 1) == REFUSED
+    assert one.call("LOCK.INFO", "hasp:queue:{a}") == NIL
+    assert one.call("LOCK", "hasp") == b":%s\r\n" % plain.get(OWN).encode()
 
 
 def test_no_request_is_too_long_to_be_refused(share_hasp, plain):
@@ -111,12 +109,11 @@ def test_the_operator_may_allow_it(start_hasp, plain):
 
 
 @pytest.mark.parametrize("sections", ["", rule(mode="observe"), guard(mode="observe")], ids=["none", "rule", "guard"])
-def test_where_hasp_keeps_no_locks_they_are_the_application_s(share_hasp, plain, sections):
-    hasp = share_hasp(sections)
-    with hasp.connect() as one:
-        assert one.call("SET", "hasp:mine", 1) == OK
-        assert one.call("DEL", "hasp:mine", "x") == ONE
-        assert one.call("EVAL", SETS, 1, OWN) == NIL
+def test_where_hasp_keeps_no_locks_they_are_the_application_s(clients, plain, sections):
+    one, = clients(1, sections)
+    assert one.call("SET", "hasp:mine", 1) == OK
+    assert one.call("DEL", "hasp:mine", "x") == ONE
+    assert one.call("EVAL", SETS, 1, OWN) == NIL
 
 
 def test_replies_keep_their_order(share_hasp):

@@ -178,13 +178,12 @@ def test_commands_of_vector_sets_answer_booleans_in_resp3(start_hasp, redis_serv
     (rule(owner="user"), ("SETNX", "lock:a", 1), ("DEL", "lock:a")),
     (verbs(owner="user"), ("LOCK", "lock:a"), ("UNLOCK", "lock:a")),
 ])
-def test_failed_login_does_not_make_its_user_the_owner(share_hasp, plain, login, sections, take, release):
-    hasp = share_hasp(sections)
-    with hasp.connect() as holder, hasp.connect() as thief:
-        assert pipeline(holder, ("AUTH", "u2", "two"), take)[0] == OK
-        replies = pipeline(thief, ("AUTH", "u1", "right"), ("PING",), login, ("PING",), release)
-        assert replies[:4] == [OK, PONG, WRONGPASS, PONG]
-        assert plain.exists("lock:a")
+def test_failed_login_does_not_make_its_user_the_owner(clients, plain, login, sections, take, release):
+    holder, thief = clients(2, sections)
+    assert pipeline(holder, ("AUTH", "u2", "two"), take)[0] == OK
+    replies = pipeline(thief, ("AUTH", "u1", "right"), ("PING",), login, ("PING",), release)
+    assert replies[:4] == [OK, PONG, WRONGPASS, PONG]
+    assert plain.exists("lock:a")
 
 
 def test_failed_login_in_a_transaction_does_not_make_its_user_the_owner(start_hasp, redis_server, plain):

@@ -134,18 +134,17 @@ def test_a_client_that_leaves_behind_its_release_has_released(share_hasp, plain,
         assert other.read() == taken
 
 
-def test_an_inner_unlock_gives_one_hold_back(share_hasp, plain):
+def test_an_inner_unlock_gives_one_hold_back(clients, plain):
     """The unlocking connection may have the hold itself, or be another one of the same owner."""
-    hasp = share_hasp(VERBS)
-    with hasp.connect() as one, hasp.connect() as other:
-        first = one.call("LOCK", "k", "AS", "us")
-        assert one.call("LOCK", "k", "AS", "us") == first
-        assert other.call("LOCK", "k", "AS", "us") == first
-        for left in (2, 1):
-            assert other.call("UNLOCK", "k", "AS", "us") == ONE
-            assert plain.hgetall("k") == {"us": str(left)}
-        assert one.call("UNLOCK", "k", "AS", "us") == ONE
-        assert not plain.keys("*{k}*")
+    one, other = clients(2, VERBS)
+    first = one.call("LOCK", "k", "AS", "us")
+    assert one.call("LOCK", "k", "AS", "us") == first
+    assert other.call("LOCK", "k", "AS", "us") == first
+    for left in (2, 1):
+        assert other.call("UNLOCK", "k", "AS", "us") == ONE
+        assert plain.hgetall("k") == {"us": str(left)}
+    assert one.call("UNLOCK", "k", "AS", "us") == ONE
+    assert not plain.keys("*{k}*")
 
 
 def test_a_newcomer_of_another_hasp_does_not_pass_a_queue(share_hasp, plain):
@@ -198,13 +197,12 @@ def test_a_transaction_has_full_calls(share_hasp, plain):
 
 
 @EACH_RELEASE
-def test_a_release_of_nothing_answers_zero(share_hasp, plain, rules, take, release, taken):
-    hasp = share_hasp(rules)
-    with hasp.connect() as one, hasp.connect() as other:
-        assert one.call(*release) == ZERO
-        assert other.call(*take) == taken
-        assert one.call(*release) == ZERO
-        assert plain.exists("lock:1")
+def test_a_release_of_nothing_answers_zero(clients, plain, rules, take, release, taken):
+    one, other = clients(2, rules)
+    assert one.call(*release) == ZERO
+    assert other.call(*take) == taken
+    assert one.call(*release) == ZERO
+    assert plain.exists("lock:1")
 
 
 def test_a_key_of_another_type_is_refused_as_before(share_hasp, plain):

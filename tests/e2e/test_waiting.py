@@ -28,16 +28,15 @@ def test_free_lock_is_got_at_once(share_hasp, plain, reentrant):
 
 
 @LAYOUTS
-def test_unlock_hands_off_to_the_next_one_with_a_new_fencing_token(share_hasp, plain, reentrant):
-    hasp = share_hasp(verbs(reentrant=reentrant))
-    with hasp.connect() as one, hasp.connect() as other:
-        assert one.call("LOCK", KEY) == FENCE
-        stand(plain, other, "LOCK", KEY, "WAIT", 60000)
-        assert one.call("UNLOCK", KEY) == ONE
-        assert soon(plain, other) == FENCE
-        assert one.call("LOCK", KEY) == NIL
-        assert other.call("UNLOCK", KEY) == ONE
-        assert not plain.exists(KEY, queue_of(KEY))
+def test_unlock_hands_off_to_the_next_one_with_a_new_fencing_token(clients, plain, reentrant):
+    one, other = clients(2, verbs(reentrant=reentrant))
+    assert one.call("LOCK", KEY) == FENCE
+    stand(plain, other, "LOCK", KEY, "WAIT", 60000)
+    assert one.call("UNLOCK", KEY) == ONE
+    assert soon(plain, other) == FENCE
+    assert one.call("LOCK", KEY) == NIL
+    assert other.call("UNLOCK", KEY) == ONE
+    assert not plain.exists(KEY, queue_of(KEY))
 
 
 def test_unlock_tells_the_first_waiter_and_nobody_else(start_hasp, plain):
@@ -124,76 +123,70 @@ def test_first_come_first_served_under_a_rule_by_two_hasps(share_hasp, plain):
 
 
 @pytest.mark.parametrize("take", [("LOCK", KEY), ("LOCK", KEY, "WAIT", 60000)])
-def test_newcomer_does_not_overtake_the_waiters(share_hasp, plain, take):
+def test_newcomer_does_not_overtake_the_waiters(clients, plain, take):
     """Only the newcomer's LOCK finds that the lock was deleted; the queue has a waiter."""
-    hasp = share_hasp(VERBS)
-    with hasp.connect() as one, hasp.connect() as other:
-        plain.hset(KEY, "somebody", 1)
-        stand(plain, one, "LOCK", KEY, "WAIT", 60000)
-        plain.delete(KEY)
-        other.send(encode(*take))
-        assert one.read() == FENCE
-        if len(take) == 2:
-            assert other.read() == NIL
-        else:
-            assert one.call("UNLOCK", KEY) == ONE
-            assert other.read() == FENCE
+    one, other = clients(2, VERBS)
+    plain.hset(KEY, "somebody", 1)
+    stand(plain, one, "LOCK", KEY, "WAIT", 60000)
+    plain.delete(KEY)
+    other.send(encode(*take))
+    assert one.read() == FENCE
+    if len(take) == 2:
+        assert other.read() == NIL
+    else:
+        assert one.call("UNLOCK", KEY) == ONE
+        assert other.read() == FENCE
 
 
-def test_several_locks_have_a_queue_each(share_hasp, plain):
-    hasp = share_hasp(VERBS)
-    with hasp.connect() as one, hasp.connect() as other, hasp.connect() as third:
-        one.call("LOCK", "a")
-        one.call("LOCK", "b")
-        stand(plain, other, "LOCK", "a", "WAIT", 60000)
-        stand(plain, third, "LOCK", "b", "WAIT", 60000)
-        assert one.call("UNLOCK", "b") == ONE
-        assert soon(plain, third) == FENCE
-        assert plain.zcard(queue_of("a")) == 1
+def test_several_locks_have_a_queue_each(clients, plain):
+    one, other, third = clients(3, VERBS)
+    one.call("LOCK", "a")
+    one.call("LOCK", "b")
+    stand(plain, other, "LOCK", "a", "WAIT", 60000)
+    stand(plain, third, "LOCK", "b", "WAIT", 60000)
+    assert one.call("UNLOCK", "b") == ONE
+    assert soon(plain, third) == FENCE
+    assert plain.zcard(queue_of("a")) == 1
 
 
 @pytest.mark.parametrize("proto, nil", [(2, NIL), (3, NIL3)])
-def test_time_out_is_nil_and_leaves_the_queue(share_hasp, plain, proto, nil):
-    hasp = share_hasp(VERBS)
-    with hasp.connect() as one, hasp.connect() as other:
-        one.call("LOCK", KEY)
-        other.call("HELLO", proto)
-        began = time.monotonic()
-        assert other.call("LOCK", KEY, "WAIT", 300) == nil
-        assert 0.3 <= time.monotonic() - began
-        nobody_waits(plain)
-        assert other.call("PING") == b"+PONG\r\n"
+def test_time_out_is_nil_and_leaves_the_queue(clients, plain, proto, nil):
+    one, other = clients(2, VERBS)
+    one.call("LOCK", KEY)
+    other.call("HELLO", proto)
+    began = time.monotonic()
+    assert other.call("LOCK", KEY, "WAIT", 300) == nil
+    assert 0.3 <= time.monotonic() - began
+    nobody_waits(plain)
+    assert other.call("PING") == b"+PONG\r\n"
 
 
 @pytest.mark.parametrize("take, failed", [(("SETNX", "lock:1", "w"), ZERO), (("SET", "lock:1", "w", "NX"), NIL)])
-def test_time_out_under_a_rule_is_what_redis_answers(share_hasp, plain, take, failed):
-    hasp = share_hasp(rule(wait="300ms"))
-    with hasp.connect() as one, hasp.connect() as other:
-        one.call("SETNX", "lock:1", "v")
-        began = time.monotonic()
-        assert other.call(*take) == failed
-        assert 0.3 <= time.monotonic() - began
-        nobody_waits(plain, "lock:1")
-        assert plain.get("lock:1") == "v"
+def test_time_out_under_a_rule_is_what_redis_answers(clients, plain, take, failed):
+    one, other = clients(2, rule(wait="300ms"))
+    one.call("SETNX", "lock:1", "v")
+    began = time.monotonic()
+    assert other.call(*take) == failed
+    assert 0.3 <= time.monotonic() - began
+    nobody_waits(plain, "lock:1")
+    assert plain.get("lock:1") == "v"
 
 
-def test_one_that_times_out_does_not_hold_up_those_behind_it(share_hasp, plain):
-    hasp = share_hasp(VERBS)
-    with hasp.connect() as one, hasp.connect() as other, hasp.connect() as third:
-        one.call("LOCK", KEY)
-        stand(plain, other, "LOCK", KEY, "WAIT", 800, briefly=True)
-        stand(plain, third, "LOCK", KEY, "WAIT", 60000)
-        assert other.read() == NIL
-        assert one.call("UNLOCK", KEY) == ONE
-        assert soon(plain, third, polled=True) == FENCE
+def test_one_that_times_out_does_not_hold_up_those_behind_it(clients, plain):
+    one, other, third = clients(3, VERBS)
+    one.call("LOCK", KEY)
+    stand(plain, other, "LOCK", KEY, "WAIT", 800, briefly=True)
+    stand(plain, third, "LOCK", KEY, "WAIT", 60000)
+    assert other.read() == NIL
+    assert one.call("UNLOCK", KEY) == ONE
+    assert soon(plain, third, polled=True) == FENCE
 
 
-def test_wait_0_does_not_wait(share_hasp, plain):
-    hasp = share_hasp(VERBS)
-    with hasp.connect() as one, hasp.connect() as other:
-        assert one.call("LOCK", KEY, "WAIT", 0) == FENCE
-        assert other.call("LOCK", KEY, "WAIT", 0) == NIL
-        assert not plain.exists(queue_of(KEY))
+def test_wait_0_does_not_wait(clients, plain):
+    one, other = clients(2, VERBS)
+    assert one.call("LOCK", KEY, "WAIT", 0) == FENCE
+    assert other.call("LOCK", KEY, "WAIT", 0) == NIL
+    assert not plain.exists(queue_of(KEY))
 
 
 @pytest.mark.parametrize("ms, error", [
@@ -215,48 +208,44 @@ def test_wait_that_is_no_option_is_a_syntax_error(share_hasp, options):
         assert one.call("LOCK", KEY, *options) == b"-ERR syntax error\r\n"
 
 
-def test_options_come_in_any_order_and_case(share_hasp, plain):
-    hasp = share_hasp(VERBS)
-    with hasp.connect() as one, hasp.connect() as other:
-        one.call("LOCK", KEY)
-        stand(plain, other, "lock", KEY, "wait", 9000, "As", "bob", "eX", 40)
-        one.call("UNLOCK", KEY)
-        assert other.read() == FENCE
-        assert plain.hgetall(KEY) == {"bob": "1"}
-        assert 30000 < plain.pttl(KEY) <= 40000
+def test_options_come_in_any_order_and_case(clients, plain):
+    one, other = clients(2, VERBS)
+    one.call("LOCK", KEY)
+    stand(plain, other, "lock", KEY, "wait", 9000, "As", "bob", "eX", 40)
+    one.call("UNLOCK", KEY)
+    assert other.read() == FENCE
+    assert plain.hgetall(KEY) == {"bob": "1"}
+    assert 30000 < plain.pttl(KEY) <= 40000
 
 
-def test_longest_wait_is_a_wait(share_hasp, plain):
-    hasp = share_hasp(VERBS)
-    with hasp.connect() as one, hasp.connect() as other:
-        one.call("LOCK", KEY)
-        stand(plain, other, "LOCK", KEY, "WAIT", (1 << 63) - 1 - (1 << 43))
-        one.call("UNLOCK", KEY)
-        assert soon(plain, other) == FENCE
+def test_longest_wait_is_a_wait(clients, plain):
+    one, other = clients(2, VERBS)
+    one.call("LOCK", KEY)
+    stand(plain, other, "LOCK", KEY, "WAIT", (1 << 63) - 1 - (1 << 43))
+    one.call("UNLOCK", KEY)
+    assert soon(plain, other) == FENCE
 
 
-def test_lock_info_tells_how_many_wait(share_hasp, plain):
-    hasp = share_hasp(VERBS)
-    with hasp.connect() as one, hasp.connect() as other, hasp.connect() as third:
-        one.call("LOCK", KEY)
-        assert told(one, KEY)["waiters"] == 0
-        stand(plain, other, "LOCK", KEY, "WAIT", 60000)
-        stand(plain, third, "LOCK", KEY, "WAIT", 60000)
-        assert told(one, KEY)["waiters"] == 2
+def test_lock_info_tells_how_many_wait(clients, plain):
+    one, other, third = clients(3, VERBS)
+    one.call("LOCK", KEY)
+    assert told(one, KEY)["waiters"] == 0
+    stand(plain, other, "LOCK", KEY, "WAIT", 60000)
+    stand(plain, third, "LOCK", KEY, "WAIT", 60000)
+    assert told(one, KEY)["waiters"] == 2
 
 
-def test_waiters_lock_is_renewed_unless_it_has_a_lease(share_hasp, plain):
-    hasp = share_hasp(verbs(lease=LEASE))
-    with hasp.connect() as one, hasp.connect() as other, hasp.connect() as third:
-        for key in ("a", "b"):
-            one.call("LOCK", key)
-        stand(plain, other, "LOCK", "a", "WAIT", 60000)
-        stand(plain, third, "LOCK", "b", "WAIT", 60000, "PX", LEASE_MS)
-        for key in ("a", "b"):
-            one.call("UNLOCK", key)
-        other.read(), third.read()
-        until(lambda: not plain.exists("b"), "the lease to end")
-        assert is_renewed(plain, "a")
+def test_waiters_lock_is_renewed_unless_it_has_a_lease(clients, plain):
+    one, other, third = clients(3, verbs(lease=LEASE))
+    for key in ("a", "b"):
+        one.call("LOCK", key)
+    stand(plain, other, "LOCK", "a", "WAIT", 60000)
+    stand(plain, third, "LOCK", "b", "WAIT", 60000, "PX", LEASE_MS)
+    for key in ("a", "b"):
+        one.call("UNLOCK", key)
+    other.read(), third.read()
+    until(lambda: not plain.exists("b"), "the lease to end")
+    assert is_renewed(plain, "a")
 
 
 def test_waiters_lock_is_released_at_disconnect_when_it_shall(share_hasp, plain):
@@ -321,16 +310,15 @@ def test_waiter_gets_the_lock_for_its_owner(share_hasp, plain, owner):
         assert other.call("UNLOCK", KEY) == ONE
 
 
-def test_address_that_holds_a_lock_gets_in_again_and_others_wait(share_hasp, plain):
-    hasp = share_hasp(verbs(owner="address"))
-    with hasp.connect() as one, hasp.connect() as same, hasp.connect() as other:
-        one.call("LOCK", KEY)
-        assert same.call("LOCK", KEY, "WAIT", 60000) == FENCE
-        stand(plain, other, "LOCK", KEY, "WAIT", 60000, "AS", "other")
-        assert same.call("UNLOCK", KEY) == ONE
-        assert len(entries(plain)) == 1
-        assert one.call("UNLOCK", KEY) == ONE
-        assert soon(plain, other) == FENCE
+def test_address_that_holds_a_lock_gets_in_again_and_others_wait(clients, plain):
+    one, same, other = clients(3, verbs(owner="address"))
+    one.call("LOCK", KEY)
+    assert same.call("LOCK", KEY, "WAIT", 60000) == FENCE
+    stand(plain, other, "LOCK", KEY, "WAIT", 60000, "AS", "other")
+    assert same.call("UNLOCK", KEY) == ONE
+    assert len(entries(plain)) == 1
+    assert one.call("UNLOCK", KEY) == ONE
+    assert soon(plain, other) == FENCE
 
 
 def test_named_owner_waits_and_another_connection_of_its_releases(share_hasp, plain):
@@ -374,21 +362,19 @@ def test_waiters_of_one_owner_all_get_in(share_hasp, plain):
         assert not plain.exists(KEY)
 
 
-def test_refreshing_owner_gets_in_again_and_others_wait(share_hasp, plain):
-    hasp = share_hasp(verbs(reentrant="refresh"))
-    with hasp.connect() as one, hasp.connect() as other:
-        assert one.call("LOCK", KEY, "PX", 20000) == FENCE
-        stand(plain, other, "LOCK", KEY, "WAIT", 60000)
-        assert one.call("LOCK", KEY, "PX", 60000, "WAIT", 60000) == FENCE
-        assert plain.pttl(KEY) > 50000
-        assert one.call("UNLOCK", KEY) == ONE
-        assert soon(plain, other) == FENCE
+def test_refreshing_owner_gets_in_again_and_others_wait(clients, plain):
+    one, other = clients(2, verbs(reentrant="refresh"))
+    assert one.call("LOCK", KEY, "PX", 20000) == FENCE
+    stand(plain, other, "LOCK", KEY, "WAIT", 60000)
+    assert one.call("LOCK", KEY, "PX", 60000, "WAIT", 60000) == FENCE
+    assert plain.pttl(KEY) > 50000
+    assert one.call("UNLOCK", KEY) == ONE
+    assert soon(plain, other) == FENCE
 
 
-def test_layout_no_makes_its_own_owner_wait(share_hasp, plain):
-    hasp = share_hasp(verbs(reentrant="no"))
-    with hasp.connect() as one, hasp.connect() as other:
-        assert one.call("LOCK", KEY, "AS", "bob") == FENCE
-        stand(plain, other, "LOCK", KEY, "WAIT", 60000, "AS", "bob")
-        assert one.call("UNLOCK", KEY, "AS", "bob") == ONE
-        assert soon(plain, other) == FENCE
+def test_layout_no_makes_its_own_owner_wait(clients, plain):
+    one, other = clients(2, verbs(reentrant="no"))
+    assert one.call("LOCK", KEY, "AS", "bob") == FENCE
+    stand(plain, other, "LOCK", KEY, "WAIT", 60000, "AS", "bob")
+    assert one.call("UNLOCK", KEY, "AS", "bob") == ONE
+    assert soon(plain, other) == FENCE

@@ -21,21 +21,20 @@ from harness.waiting import KEY, rule
 # --- permissions in Redis -----------------------------------------------------------
 
 
-def test_user_that_may_not_publish_releases_to_the_waiter_that_hasp_then_finds(share_hasp, plain):
+def test_user_that_may_not_publish_releases_to_the_waiter_that_hasp_then_finds(clients, plain):
     plain.execute_command("ACL", "SETUSER", "app", "on", "nopass", "~*", "resetchannels", "+@all")
-    hasp = share_hasp(rule() + VERBS)
-    with hasp.connect() as one, hasp.connect() as other, hasp.connect() as third:
-        for connection in (one, other, third):
-            assert connection.call("AUTH", "app", "x") == OK
-        one.call("LOCK", KEY)
-        one.call("SETNX", "lock:1", "v")
-        stand(plain, other, "LOCK", KEY, "WAIT", 60000)
-        stand(plain, third, "SETNX", "lock:1", "w")
-        assert one.call("UNLOCK", KEY) == ONE
-        assert one.call("DEL", "lock:1") == ONE
-        assert other.read().startswith(b":")
-        assert third.read() == ONE
-        nobody_waits(plain)
+    one, other, third = clients(3, rule() + VERBS)
+    for connection in (one, other, third):
+        assert connection.call("AUTH", "app", "x") == OK
+    one.call("LOCK", KEY)
+    one.call("SETNX", "lock:1", "v")
+    stand(plain, other, "LOCK", KEY, "WAIT", 60000)
+    stand(plain, third, "SETNX", "lock:1", "w")
+    assert one.call("UNLOCK", KEY) == ONE
+    assert one.call("DEL", "lock:1") == ONE
+    assert other.read().startswith(b":")
+    assert third.read() == ONE
+    nobody_waits(plain)
 
 
 @pytest.fixture

@@ -75,16 +75,15 @@ def test_lock_does_not_wait_for_another_owner_of_its_connection(share_hasp, plai
         assert one.call("LOCK", KEY, "WAIT", 60000, "AS", "r2") == FENCE
 
 
-def test_lock_waits_for_what_another_connection_took_by_the_same_owner_as_before(share_hasp, plain):
+def test_lock_waits_for_what_another_connection_took_by_the_same_owner_as_before(clients, plain):
     """The connection has released its lock, so it waits for a lock of the same owner elsewhere."""
-    hasp = share_hasp(VERBS)
-    with hasp.connect() as one, hasp.connect() as other:
-        assert one.call("LOCK", KEY, "AS", "r1") == FENCE
-        assert one.call("UNLOCK", KEY, "AS", "r1") == ONE
-        assert other.call("LOCK", KEY, "AS", "r1") == FENCE
-        stand(plain, one, "LOCK", KEY, "WAIT", 60000, "AS", "r2")
-        assert other.call("UNLOCK", KEY, "AS", "r1") == ONE
-        assert soon(plain, one) == FENCE
+    one, other = clients(2, VERBS)
+    assert one.call("LOCK", KEY, "AS", "r1") == FENCE
+    assert one.call("UNLOCK", KEY, "AS", "r1") == ONE
+    assert other.call("LOCK", KEY, "AS", "r1") == FENCE
+    stand(plain, one, "LOCK", KEY, "WAIT", 60000, "AS", "r2")
+    assert other.call("UNLOCK", KEY, "AS", "r1") == ONE
+    assert soon(plain, one) == FENCE
 
 
 @pytest.mark.parametrize("has, asks", [("EXCLUSIVE", "EXCLUSIVE"), ("EXCLUSIVE", "SHARED"), ("SHARED", "EXCLUSIVE")])
@@ -107,20 +106,19 @@ def test_place_of_a_semaphore_is_not_waited_for_beside_ones_own(share_hasp, plai
 
 
 @pytest.mark.parametrize("reentrant", ["count", "refresh", "no"])
-def test_mlock_does_not_wait_for_another_owner_of_its_connection(share_hasp, plain, reentrant):
+def test_mlock_does_not_wait_for_another_owner_of_its_connection(clients, plain, reentrant):
     """MLOCK can never get all of its locks, so it waits for none."""
-    hasp = share_hasp(verbs(reentrant=reentrant))
-    with hasp.connect() as one, hasp.connect() as other:
-        assert one.call("LOCK", "k:2", "AS", "r1") == FENCE
-        assert other.call("LOCK", "k:1") == FENCE
-        refused_at_once(plain, one, "MLOCK", 3, "k:1", "k:2", "k:3", "WAIT", 60000, "AS", "r2", key="k:2")
-        nobody_waits(plain, "k:1")
-        assert not plain.exists("k:3")
-        assert other.call("UNLOCK", "k:1") == ONE
-        refused_at_once(plain, one, "MLOCK", 3, "k:1", "k:2", "k:3", "WAIT", 60000, "AS", "r2", key="k:2")
-        assert not plain.exists("k:1")
-        assert one.call("UNLOCK", "k:2", "AS", "r1") == ONE
-        assert one.call("MLOCK", 3, "k:1", "k:2", "k:3", "WAIT", 60000, "AS", "r2") == FENCE
+    one, other = clients(2, verbs(reentrant=reentrant))
+    assert one.call("LOCK", "k:2", "AS", "r1") == FENCE
+    assert other.call("LOCK", "k:1") == FENCE
+    refused_at_once(plain, one, "MLOCK", 3, "k:1", "k:2", "k:3", "WAIT", 60000, "AS", "r2", key="k:2")
+    nobody_waits(plain, "k:1")
+    assert not plain.exists("k:3")
+    assert other.call("UNLOCK", "k:1") == ONE
+    refused_at_once(plain, one, "MLOCK", 3, "k:1", "k:2", "k:3", "WAIT", 60000, "AS", "r2", key="k:2")
+    assert not plain.exists("k:1")
+    assert one.call("UNLOCK", "k:2", "AS", "r1") == ONE
+    assert one.call("MLOCK", 3, "k:1", "k:2", "k:3", "WAIT", 60000, "AS", "r2") == FENCE
 
 
 @pytest.fixture

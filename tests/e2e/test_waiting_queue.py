@@ -40,27 +40,25 @@ def test_waiters_keep_their_order_through(share_hasp, plain, blow):
             other.close()
 
 
-def test_queue_outlives_its_longest_wait_and_not_much_more(share_hasp, plain):
+def test_queue_outlives_its_longest_wait_and_not_much_more(clients, plain):
     """Without an expiry, the queue of a killed hasp would stay for ever."""
-    hasp = share_hasp(VERBS)
-    with hasp.connect() as one, hasp.connect() as other, hasp.connect() as third:
-        one.call("LOCK", KEY)
-        stand(plain, other, "LOCK", KEY, "WAIT", 50000)
-        stand(plain, third, "LOCK", KEY, "WAIT", 10000)
-        assert 45000 < plain.pttl(queue_of(KEY)) <= 60000
+    one, other, third = clients(3, VERBS)
+    one.call("LOCK", KEY)
+    stand(plain, other, "LOCK", KEY, "WAIT", 50000)
+    stand(plain, third, "LOCK", KEY, "WAIT", 10000)
+    assert 45000 < plain.pttl(queue_of(KEY)) <= 60000
 
 
-def test_release_wakes_though_the_queue_was_deleted(share_hasp, plain):
-    hasp = share_hasp(VERBS)
-    with hasp.connect() as one, hasp.connect() as other, hasp.connect() as third:
-        one.call("LOCK", KEY)
-        stand(plain, other, "LOCK", KEY, "WAIT", 60000)
-        stand(plain, third, "LOCK", KEY, "WAIT", 60000)
-        plain.delete(queue_of(KEY))
-        assert one.call("UNLOCK", KEY) == ONE
-        assert other.read() == FENCE
-        assert other.call("UNLOCK", KEY) == ONE
-        assert third.read() == FENCE
+def test_release_wakes_though_the_queue_was_deleted(clients, plain):
+    one, other, third = clients(3, VERBS)
+    one.call("LOCK", KEY)
+    stand(plain, other, "LOCK", KEY, "WAIT", 60000)
+    stand(plain, third, "LOCK", KEY, "WAIT", 60000)
+    plain.delete(queue_of(KEY))
+    assert one.call("UNLOCK", KEY) == ONE
+    assert other.read() == FENCE
+    assert other.call("UNLOCK", KEY) == ONE
+    assert third.read() == FENCE
 
 
 @pytest.mark.parametrize("past_hasp", [False, True])
@@ -226,18 +224,17 @@ def test_client_that_only_half_closes_is_answered_when_hasp_is_ready_to_wait(sta
 
 @pytest.mark.parametrize("half", [False, True])
 @pytest.mark.parametrize("take", [("LOCK", KEY, "WAIT", 60000), ("SETNX", "lock:1", "w")])
-def test_client_that_hangs_up_leaves_the_queue(share_hasp, plain, half, take):
-    hasp = share_hasp(rule(wait="60s") + VERBS)
-    with hasp.connect() as one, hasp.connect() as other:
-        one.call("LOCK", KEY)
-        one.call("SETNX", "lock:1", "v")
-        stand(plain, other, *take)
-        if half:
-            other.sock.shutdown(socket.SHUT_WR)
-            assert other.at_end()
-        else:
-            other.close()
-        nobody_waits(plain, take[1])
+def test_client_that_hangs_up_leaves_the_queue(clients, plain, half, take):
+    one, other = clients(2, rule(wait="60s") + VERBS)
+    one.call("LOCK", KEY)
+    one.call("SETNX", "lock:1", "v")
+    stand(plain, other, *take)
+    if half:
+        other.sock.shutdown(socket.SHUT_WR)
+        assert other.at_end()
+    else:
+        other.close()
+    nobody_waits(plain, take[1])
 
 
 @contextlib.contextmanager

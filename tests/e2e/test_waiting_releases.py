@@ -15,27 +15,25 @@ from harness.waiting import KEY, rule
 COMPARE_AND_DELETE = "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0"
 
 
-def test_del_of_several_keys_hands_off_each_of_them(share_hasp, plain):
-    hasp = share_hasp(rule() + "[lock other]\npattern = other:*\n")
-    with hasp.connect() as one, hasp.connect() as other, hasp.connect() as third, hasp.connect() as none:
-        for key in ("lock:1", "lock:2", "lock:3", "other:1"):
-            assert one.call("SETNX", key, "v") == ONE
-        assert none.call("SETNX", "other:2", "v") == ONE
-        stand(plain, other, "SETNX", "lock:1", "w")
-        stand(plain, third, "SETNX", "lock:3", "w")
-        assert one.call("DEL", "lock:1", "other:1", "plain", "lock:2", "other:2", "lock:3") == b":4\r\n"
-        assert soon(plain, other) == soon(plain, third) == ONE
-        assert plain.exists("lock:1", "lock:3", "other:2") == 3 and not plain.exists("lock:2", "other:1")
+def test_del_of_several_keys_hands_off_each_of_them(clients, plain):
+    one, other, third, none = clients(4, rule() + "[lock other]\npattern = other:*\n")
+    for key in ("lock:1", "lock:2", "lock:3", "other:1"):
+        assert one.call("SETNX", key, "v") == ONE
+    assert none.call("SETNX", "other:2", "v") == ONE
+    stand(plain, other, "SETNX", "lock:1", "w")
+    stand(plain, third, "SETNX", "lock:3", "w")
+    assert one.call("DEL", "lock:1", "other:1", "plain", "lock:2", "other:2", "lock:3") == b":4\r\n"
+    assert soon(plain, other) == soon(plain, third) == ONE
+    assert plain.exists("lock:1", "lock:3", "other:2") == 3 and not plain.exists("lock:2", "other:1")
 
 
-def test_del_of_anothers_lock_hands_nothing_over(share_hasp, plain):
-    hasp = share_hasp(rule())
-    with hasp.connect() as one, hasp.connect() as other, hasp.connect() as third:
-        one.call("SETNX", "lock:1", "v")
-        stand(plain, other, "SETNX", "lock:1", "w")
-        assert third.call("DEL", "lock:1") == ZERO
-        assert len(entries(plain, "lock:1")) == 1
-        assert plain.get("lock:1") == "v"
+def test_del_of_anothers_lock_hands_nothing_over(clients, plain):
+    one, other, third = clients(3, rule())
+    one.call("SETNX", "lock:1", "v")
+    stand(plain, other, "SETNX", "lock:1", "w")
+    assert third.call("DEL", "lock:1") == ZERO
+    assert len(entries(plain, "lock:1")) == 1
+    assert plain.get("lock:1") == "v"
 
 
 def past_date():
@@ -73,15 +71,14 @@ def test_release_under_a_rule_wakes_the_waiter(share_hasp, plain, owner, release
         assert one.read() == (b"*1\r\n" + reply if multi else reply)
 
 
-def test_compare_and_delete_with_anothers_value_wakes_nobody(share_hasp, plain):
-    hasp = share_hasp(rule(owner="value"))
-    with hasp.connect() as one, hasp.connect() as other:
-        one.call("SET", "lock:1", "v", "NX", "EX", 30)
-        stand(plain, other, "SET", "lock:1", "w", "NX", "EX", 30)
-        assert one.call("EVAL", COMPARE_AND_DELETE, 1, "lock:1", "w") == ZERO
-        assert plain.get("lock:1") == "v" and len(entries(plain, "lock:1")) == 1
-        assert one.call("EVAL", COMPARE_AND_DELETE, 1, "lock:1", "v") == ONE
-        assert soon(plain, other, polled=True) == OK
+def test_compare_and_delete_with_anothers_value_wakes_nobody(clients, plain):
+    one, other = clients(2, rule(owner="value"))
+    one.call("SET", "lock:1", "v", "NX", "EX", 30)
+    stand(plain, other, "SET", "lock:1", "w", "NX", "EX", 30)
+    assert one.call("EVAL", COMPARE_AND_DELETE, 1, "lock:1", "w") == ZERO
+    assert plain.get("lock:1") == "v" and len(entries(plain, "lock:1")) == 1
+    assert one.call("EVAL", COMPARE_AND_DELETE, 1, "lock:1", "v") == ONE
+    assert soon(plain, other, polled=True) == OK
 
 
 def test_compare_and_delete_by_evalsha_wakes_the_waiter(start_hasp, plain):
@@ -161,36 +158,33 @@ def test_redissons_waiters_are_told_when_none_of_ours_is_left(start_hasp, plain)
         assert listener.get_message(timeout=0.01) is None
 
 
-def test_end_of_a_lease_hands_off(share_hasp, plain):
-    hasp = share_hasp(rule() + VERBS)
-    with hasp.connect() as one, hasp.connect() as other, hasp.connect() as third:
-        one.call("LOCK", KEY, "PX", 900)
-        one.call("SET", "lock:1", "v", "NX", "PX", 900)
-        stand(plain, other, "LOCK", KEY, "WAIT", 60000, briefly=True)
-        stand(plain, third, "SETNX", "lock:1", "w", briefly=True)
-        assert soon(plain, other, polled=True) == FENCE
-        assert soon(plain, third, polled=True) == ONE
+def test_end_of_a_lease_hands_off(clients, plain):
+    one, other, third = clients(3, rule() + VERBS)
+    one.call("LOCK", KEY, "PX", 900)
+    one.call("SET", "lock:1", "v", "NX", "PX", 900)
+    stand(plain, other, "LOCK", KEY, "WAIT", 60000, briefly=True)
+    stand(plain, third, "SETNX", "lock:1", "w", briefly=True)
+    assert soon(plain, other, polled=True) == FENCE
+    assert soon(plain, third, polled=True) == ONE
 
 
-def test_waiters_own_lease_ends_for_the_next_one(share_hasp, plain):
+def test_waiters_own_lease_ends_for_the_next_one(clients, plain):
     """No message announces that this lease has ended."""
-    hasp = share_hasp(VERBS)
-    with hasp.connect() as one, hasp.connect() as other, hasp.connect() as third:
-        one.call("LOCK", KEY)
-        stand(plain, other, "LOCK", KEY, "WAIT", 60000, "PX", 900)
-        stand(plain, third, "LOCK", KEY, "WAIT", 60000)
-        one.call("UNLOCK", KEY)
-        assert soon(plain, other) == FENCE
-        assert soon(plain, third, polled=True) == FENCE
+    one, other, third = clients(3, VERBS)
+    one.call("LOCK", KEY)
+    stand(plain, other, "LOCK", KEY, "WAIT", 60000, "PX", 900)
+    stand(plain, third, "LOCK", KEY, "WAIT", 60000)
+    one.call("UNLOCK", KEY)
+    assert soon(plain, other) == FENCE
+    assert soon(plain, third, polled=True) == FENCE
 
 
 @pytest.mark.parametrize("take", [("LOCK", KEY, "WAIT", 60000), ("SETNX", "lock:1", "w")])
-def test_lock_set_and_deleted_past_hasp_is_noticed_by_its_own_look(share_hasp, plain, take):
-    hasp = share_hasp(rule() + verbs(reentrant="no"))
-    with hasp.connect() as one:
-        plain.set(take[1], "somebody's")
-        stand(plain, one, *take)
-        before = rechecks(plain)
-        plain.delete(take[1])
-        assert one.read() in TAKEN
-        assert rechecks(plain) > before
+def test_lock_set_and_deleted_past_hasp_is_noticed_by_its_own_look(clients, plain, take):
+    one, = clients(1, rule() + verbs(reentrant="no"))
+    plain.set(take[1], "somebody's")
+    stand(plain, one, *take)
+    before = rechecks(plain)
+    plain.delete(take[1])
+    assert one.read() in TAKEN
+    assert rechecks(plain) > before

@@ -77,75 +77,68 @@ def test_rule_with_wait_for_every_owner(share_hasp, plain, owner):
         assert same.call("DEL", "lock:1") == (ZERO if owner == "address" else ONE)
 
 
-def test_rule_with_wait_and_refresh_lets_its_owner_in_again(share_hasp, plain):
-    hasp = share_hasp(rule(reentrant="refresh", lease="20s"))
-    with hasp.connect() as one, hasp.connect() as other:
-        assert one.call("SETNX", "lock:1", "v") == ONE
-        stand(plain, other, "SETNX", "lock:1", "w")
-        assert one.call("SET", "lock:1", "v", "NX", "EX", 60) == OK
-        assert plain.pttl("lock:1") > 50000
-        assert one.call("DEL", "lock:1") == ONE
-        assert soon(plain, other, polled=True) == ONE
+def test_rule_with_wait_and_refresh_lets_its_owner_in_again(clients, plain):
+    one, other = clients(2, rule(reentrant="refresh", lease="20s"))
+    assert one.call("SETNX", "lock:1", "v") == ONE
+    stand(plain, other, "SETNX", "lock:1", "w")
+    assert one.call("SET", "lock:1", "v", "NX", "EX", 60) == OK
+    assert plain.pttl("lock:1") > 50000
+    assert one.call("DEL", "lock:1") == ONE
+    assert soon(plain, other, polled=True) == ONE
 
 
-def test_set_nx_get_does_not_wait(share_hasp, plain):
+def test_set_nx_get_does_not_wait(clients, plain):
     """GET asks for the present value, which cannot wait."""
-    hasp = share_hasp(rule())
-    with hasp.connect() as one, hasp.connect() as other:
-        one.call("SETNX", "lock:1", "v")
-        assert other.call("SET", "lock:1", "w", "NX", "GET") == b"$1\r\nv\r\n"
-        assert not plain.exists(queue_of("lock:1"))
+    one, other = clients(2, rule())
+    one.call("SETNX", "lock:1", "v")
+    assert other.call("SET", "lock:1", "w", "NX", "GET") == b"$1\r\nv\r\n"
+    assert not plain.exists(queue_of("lock:1"))
 
 
-def test_other_writes_do_not_wait(share_hasp, plain):
-    hasp = share_hasp(rule())
-    with hasp.connect() as one, hasp.connect() as other:
-        one.call("SETNX", "lock:1", "v")
-        assert other.call("SET", "lock:1", "w").startswith(b"-LOCKED ")
-        assert other.call("SET", "lock:1", "w", "XX") == NIL
-        assert other.call("INCR", "lock:1").startswith(b"-")
-        assert not plain.exists(queue_of("lock:1"))
+def test_other_writes_do_not_wait(clients, plain):
+    one, other = clients(2, rule())
+    one.call("SETNX", "lock:1", "v")
+    assert other.call("SET", "lock:1", "w").startswith(b"-LOCKED ")
+    assert other.call("SET", "lock:1", "w", "XX") == NIL
+    assert other.call("INCR", "lock:1").startswith(b"-")
+    assert not plain.exists(queue_of("lock:1"))
 
 
-def test_rule_that_only_observes_makes_nobody_wait(share_hasp, plain):
-    hasp = share_hasp(rule(mode="observe"))
-    with hasp.connect() as one, hasp.connect() as other:
-        one.call("SETNX", "lock:1", "v")
-        assert other.call("SETNX", "lock:1", "w") == ZERO
-        assert not plain.exists(queue_of("lock:1"))
+def test_rule_that_only_observes_makes_nobody_wait(clients, plain):
+    one, other = clients(2, rule(mode="observe"))
+    one.call("SETNX", "lock:1", "v")
+    assert other.call("SETNX", "lock:1", "w") == ZERO
+    assert not plain.exists(queue_of("lock:1"))
 
 
 @pytest.mark.parametrize("take, failed", [(("LOCK", KEY, "WAIT", 60000), NIL), (("SETNX", "lock:1", "w"), ZERO),
                                           (("SET", "lock:1", "w", "NX"), NIL)])
-def test_transaction_waits_for_nobody(share_hasp, plain, take, failed):
-    hasp = share_hasp(rule() + VERBS)
-    with hasp.connect() as one, hasp.connect() as other:
-        one.call("LOCK", KEY)
-        one.call("SETNX", "lock:1", "v")
-        other.call("MULTI")
-        assert other.call(*take) == b"+QUEUED\r\n"
-        other.send(encode("EXEC"))
-        assert other.read() == b"*1\r\n" + failed
-        assert not plain.exists(queue_of(take[1]))
+def test_transaction_waits_for_nobody(clients, plain, take, failed):
+    one, other = clients(2, rule() + VERBS)
+    one.call("LOCK", KEY)
+    one.call("SETNX", "lock:1", "v")
+    other.call("MULTI")
+    assert other.call(*take) == b"+QUEUED\r\n"
+    other.send(encode("EXEC"))
+    assert other.read() == b"*1\r\n" + failed
+    assert not plain.exists(queue_of(take[1]))
 
 
-def test_client_that_reads_no_replies_does_not_wait(share_hasp, plain):
-    hasp = share_hasp(VERBS)
-    with hasp.connect() as one, hasp.connect() as other:
-        one.call("LOCK", KEY)
-        other.send(encode("CLIENT", "REPLY", "OFF") + encode("LOCK", KEY, "WAIT", 60000)
-                   + encode("CLIENT", "REPLY", "ON"))
-        assert other.read() == OK
-        assert not plain.exists(queue_of(KEY))
+def test_client_that_reads_no_replies_does_not_wait(clients, plain):
+    one, other = clients(2, VERBS)
+    one.call("LOCK", KEY)
+    other.send(encode("CLIENT", "REPLY", "OFF") + encode("LOCK", KEY, "WAIT", 60000)
+               + encode("CLIENT", "REPLY", "ON"))
+    assert other.read() == OK
+    assert not plain.exists(queue_of(KEY))
 
 
-def test_watched_key_is_not_waited_for(share_hasp, plain):
+def test_watched_key_is_not_waited_for(clients, plain):
     """The application detects changes by WATCH."""
-    hasp = share_hasp(rule())
-    with hasp.connect() as one, hasp.connect() as other:
-        one.call("SETNX", "lock:1", "v")
-        other.call("WATCH", "lock:1")
-        assert other.call("SETNX", "lock:1", "w") == ZERO
+    one, other = clients(2, rule())
+    one.call("SETNX", "lock:1", "v")
+    other.call("WATCH", "lock:1")
+    assert other.call("SETNX", "lock:1", "w") == ZERO
 
 
 # --- the client's other commands -------------------------------------------------
@@ -164,27 +157,25 @@ def test_commands_behind_one_that_waits_wait(share_hasp, plain):
         assert [other.read() for _ in range(4)] == [FENCE, OK, ONE, b"+PONG\r\n"]
 
 
-def test_commands_before_one_that_waits_are_answered(share_hasp, plain):
-    hasp = share_hasp(VERBS)
-    with hasp.connect() as one, hasp.connect() as other:
-        one.call("LOCK", KEY)
-        other.send(encode("PING") + encode("LOCK", KEY, "WAIT", 60000) + encode("PING"))
-        assert other.read() == b"+PONG\r\n"
-        until(lambda: entries(plain), "the LOCK to enter the queue")
-        one.call("UNLOCK", KEY)
-        assert [other.read(), other.read()] == [FENCE, b"+PONG\r\n"]
+def test_commands_before_one_that_waits_are_answered(clients, plain):
+    one, other = clients(2, VERBS)
+    one.call("LOCK", KEY)
+    other.send(encode("PING") + encode("LOCK", KEY, "WAIT", 60000) + encode("PING"))
+    assert other.read() == b"+PONG\r\n"
+    until(lambda: entries(plain), "the LOCK to enter the queue")
+    one.call("UNLOCK", KEY)
+    assert [other.read(), other.read()] == [FENCE, b"+PONG\r\n"]
 
 
-def test_pipeline_of_locks_waits_for_each(share_hasp, plain):
-    hasp = share_hasp(VERBS)
-    with hasp.connect() as one, hasp.connect() as other:
-        for key in "abc":
-            one.call("LOCK", key)
-        other.send(b"".join(encode("LOCK", key, "WAIT", 60000) for key in "abc"))
-        for key in "abc":
-            until(lambda: entries(plain, key), f"the waiter for {key} to enter the queue")  # noqa: B023
-            one.call("UNLOCK", key)
-            assert other.read() == FENCE
+def test_pipeline_of_locks_waits_for_each(clients, plain):
+    one, other = clients(2, VERBS)
+    for key in "abc":
+        one.call("LOCK", key)
+    other.send(b"".join(encode("LOCK", key, "WAIT", 60000) for key in "abc"))
+    for key in "abc":
+        until(lambda: entries(plain, key), f"the waiter for {key} to enter the queue")  # noqa: B023
+        one.call("UNLOCK", key)
+        assert other.read() == FENCE
 
 
 def test_waiters_do_not_hold_up_others(share_hasp, plain):
