@@ -464,7 +464,7 @@ void client_rewrite_opts(const struct client *c, bool eval, struct rewrite_opts 
 	}
 }
 
-static const struct owner_identity *client_identity(void *arg)
+static struct token *client_identity(void *arg)
 {
 	struct client *c = client_of(arg);
 

@@ -145,7 +145,7 @@ struct client {
 	struct client_env *env;
 	struct link_user user; /* the client as the user of a link; at first, of no link */
 	struct client_link_wait *link_wait; /* NULL: the client waits for no link */
-	struct owner_identity *identity; /* NULL until hasp needs it */
+	struct token *identity; /* owner_identify(); NULL until hasp needs it */
 	/* The request at the head of `in` that hasp answers step by step; NULL: there is none.
 	 * While the request is in flight, it is also in session.awaited. */
 	struct pending_request *current;

@@ -23,7 +23,7 @@ enum record_kind {
 	RECORD_LOGGED_IN, /* true if session.login is LOGIN_DONE */
 	RECORD_LISTENER,
 	RECORD_BEHIND, /* a struct sockaddr_storage */
-	RECORD_CONNECTION, /* the tokens of owner_identity */
+	RECORD_CONNECTION, /* the tokens of client.identity */
 	RECORD_ADDRESS,
 	RECORD_INPUT, /* the bytes of an incomplete request */
 	RECORD_SEEN, /* one entry of holds.seen: "DB WHAT LENGTH KEY VALUE" */
@@ -95,9 +95,9 @@ static struct slice record_value(const struct client *c, const struct record_fie
 	case RECORD_BEHIND:
 		return slice_of(c->behind, c->behind ? sizeof(*c->behind) : 0);
 	case RECORD_CONNECTION:
-		return c->identity ? c->identity->connection : SLICE_NONE;
+		return c->identity ? token_slice(c->identity) : SLICE_NONE;
 	case RECORD_ADDRESS:
-		return c->identity ? c->identity->address : SLICE_NONE;
+		return c->identity ? owner_address(c->identity) : SLICE_NONE;
 	case RECORD_INPUT:
 		return buf_slice(&c->in);
 	case RECORD_SEEN:

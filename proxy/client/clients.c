@@ -163,7 +163,7 @@ static void client_free(struct client *c)
 	session_fini(&c->session);
 	if (c->locks != context_locks_none())
 		free(c->locks);
-	owner_identity_free(c->identity);
+	token_release(c->identity);
 	free(c->behind);
 	c->magic = 0;
 	free(c);

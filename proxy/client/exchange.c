@@ -123,7 +123,7 @@ static void watch_for_deadlock(struct client *c, const struct attempt *t)
 	if (user)
 		terms.user = slice_str(user);
 	if (c->identity && may_be_waited_for(c))
-		terms.connection = c->identity->connection;
+		terms.connection = token_slice(c->identity);
 	c->deadlock = deadlock_watch_new(c->env->deadlocks, &terms, on_deadlock, c);
 }
 

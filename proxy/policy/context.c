@@ -102,7 +102,7 @@ void context_set_beginning(struct context *x, struct policy_env *env,
 struct slice context_token(const struct context *x, enum owner_kind kind, struct buf *scratch)
 {
 	if (x->must_log_in || kind == OWNER_CONNECTION)
-		return x->identity(x->arg)->connection;
+		return token_slice(x->identity(x->arg));
 	return owner_token(scratch, kind, x->identity(x->arg),
 	                   session_text(x->session, TEXT_NAME), session_user(x->session));
 }

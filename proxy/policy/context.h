@@ -151,7 +151,7 @@ struct context {
 	bool needs_wait_ping; /* the client wrote on other links; a WAIT on its present link
 	                       * does not cover these writes */
 	bool must_log_in; /* Redis requires a login, and this client has none */
-	const struct owner_identity *(*identity)(void *arg);
+	struct token *(*identity)(void *arg); /* of the connection: owner_identify() */
 	void *arg; /* argument of identity() and make_opts() */
 	bool may_be_optimistic; /* hasp may acquire a guard without a script */
 	/* The fields of the command: context_set_command() sets them. */

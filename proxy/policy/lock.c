@@ -74,7 +74,7 @@ static bool may_be_short(const struct context *x, struct slice key)
 /* Returns the connection's own token; NULL: the application's value is the token. */
 static struct token *shared_token(const struct context *x, enum owner_kind owner)
 {
-	return owner == OWNER_VALUE ? NULL : x->identity(x->arg)->shared;
+	return owner == OWNER_VALUE ? NULL : x->identity(x->arg);
 }
 
 /* --- the connection's own locks ---------------------------------------------------------- */

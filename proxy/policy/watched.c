@@ -212,10 +212,10 @@ static bool see_key(struct sighted_key *k, const struct context *x, size_t i,
 /* Gives the client a label if a log line may name the client. */
 static void see_client(struct command_sample *s, const struct context *x, bool is_observed)
 {
-	const struct owner_identity *id = x->identity(x->arg);
+	const struct token *id = x->identity(x->arg);
 	struct buf label = BUF_INIT;
 
-	shared_tracker_see(s->all, x->watched, id->address,
+	shared_tracker_see(s->all, x->watched, owner_address(id),
 	                   session_text(x->session, TEXT_NAME));
 	s->client = *x->watched;
 	if (!is_observed || tracker_client_is_labelled(s->client))

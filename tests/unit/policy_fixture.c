@@ -43,13 +43,14 @@ bool waiters_for(const struct waiters *w, int db, struct slice key)
 
 /* --- the client ---------------------------------------------------------------------- */
 
-static const struct owner_identity *identity(void *arg)
+static struct token *identity(void *arg)
 {
-	static const struct owner_identity id = { .connection = SLICE_LIT(TOKEN_CONNECTION),
-		                                  .address = SLICE_LIT(TOKEN_ADDRESS) };
+	static struct token *id;
 
 	(void)arg;
-	return &id;
+	if (!id)
+		id = owner_identity_of(SLICE_LIT(TOKEN_CONNECTION), SLICE_LIT(TOKEN_ADDRESS));
+	return id;
 }
 
 static double stopped_clock(void)

@@ -303,8 +303,8 @@ TEST(the_next_hasp_knows_all_of_a_client_by_its_record)
 	assert_true(c->login_from == f->env.policy.now - 1.25);
 	assert_true(slice_eq(buf_slice(&c->in), SLICE_LIT("*2\r\n$3\r\nGE")));
 	assert_int_equal(c->behind->ss_family, AF_INET6);
-	assert_true(slice_eq(c->identity->connection, SLICE_LIT("connection")));
-	assert_true(slice_eq(c->identity->address, SLICE_LIT("address")));
+	assert_true(slice_eq(token_slice(c->identity), SLICE_LIT("connection")));
+	assert_true(slice_eq(owner_address(c->identity), SLICE_LIT("address")));
 }
 
 TEST(the_record_of_a_new_client_has_only_its_times_and_numbers)

@@ -22,25 +22,19 @@ static void random_hex(char out[static RANDOM_BYTES * 2 + 1])
 		snprintf(out + 2 * i, 3, "%02x", bytes[i]);
 }
 
-struct owner_identity *owner_identity_of(struct slice connection, struct slice address)
+struct token *owner_identity_of(struct slice connection, struct slice address)
 {
-	struct owner_identity *id = xmalloc(sizeof(*id) + address.n);
+	struct token *id = xcalloc(1, sizeof(*id) + connection.n + address.n + 1);
 
-	id->shared = token_new(connection);
-	id->shared->counted = true;
-	id->connection = token_slice(id->shared);
-	id->address = slice_of(memcpy(id->bytes, address.p, address.n), address.n);
+	id->refs = 1;
+	id->n = (uint32_t)connection.n & INT32_MAX;
+	id->counted = true;
+	memcpy(id->bytes, connection.p, connection.n);
+	memcpy(id->bytes + connection.n, address.p, address.n);
 	return id;
 }
 
-void owner_identity_free(struct owner_identity *id)
-{
-	if (id)
-		token_release(id->shared);
-	free(id);
-}
-
-struct owner_identity *owner_identify(int fd, const struct sockaddr_storage *behind, int worker)
+struct token *owner_identify(int fd, const struct sockaddr_storage *behind, int worker)
 {
 	struct sockaddr_storage ss = { 0 };
 	struct sockaddr *peer = (struct sockaddr *)&ss;
@@ -98,21 +92,21 @@ bool owner_is_made(struct slice token, enum owner_kind *kind)
 	return false;
 }
 
-struct slice owner_token(struct buf *scratch, enum owner_kind kind,
-                         const struct owner_identity *id, const char *name, const char *user)
+struct slice owner_token(struct buf *scratch, enum owner_kind kind, const struct token *id,
+                         const char *name, const char *user)
 {
 	if (kind == OWNER_ADDRESS)
-		return id->address;
+		return owner_address(id);
 	if (kind == OWNER_NAME && name)
 		return owner_prefixed(scratch, NAME_PREFIX, name);
 	if (kind == OWNER_USER && user)
 		return owner_prefixed(scratch, USER_PREFIX, user);
-	return id->connection;
+	return token_slice(id);
 }
 
-void owner_describe(struct buf *out, const struct owner_identity *id, const char *name)
+void owner_describe(struct buf *out, const struct token *id, const char *name)
 {
-	owner_describe_token(out, id->connection);
+	owner_describe_token(out, token_slice(id));
 	if (name)
 		buf_printf(out, " %s", name);
 }

@@ -64,33 +64,32 @@ static inline struct slice token_slice(const struct token *t)
 	return slice_of(t->bytes, t->n);
 }
 
-/* The tokens of a connection that never change. hasp makes them when it first needs one. */
-struct owner_identity {
-	struct slice connection; /* the token `connection:...` */
-	struct slice address; /* the token `address:...` */
-	struct token *shared; /* has the bytes of `connection` */
-	char bytes[]; /* the bytes of `address` */
-};
+/* A connection's identity is its token `connection:...`. After the bytes of that token follows
+ * the string `address:...`, the token of the connection's address. Neither ever changes. */
 
-/* Makes the tokens for the peer of the connected socket `fd`. If a load balancer's PROXY header
- * names the client's address, makes the tokens for that address: `behind`, AF_INET or AF_INET6;
- * else NULL. */
-struct owner_identity *owner_identify(int fd, const struct sockaddr_storage *behind,
-                                      int worker);
+/* Makes the identity for the peer of the connected socket `fd`. If a load balancer's PROXY
+ * header names the client's address, makes the identity for that address: `behind`, AF_INET or
+ * AF_INET6; else NULL. */
+struct token *owner_identify(int fd, const struct sockaddr_storage *behind, int worker);
 
 /* As owner_identify(), from tokens that owner_identify() has made before. */
-struct owner_identity *owner_identity_of(struct slice connection, struct slice address);
-void owner_identity_free(struct owner_identity *id); /* NULL is allowed */
+struct token *owner_identity_of(struct slice connection, struct slice address);
+
+/* Returns the token of the address in a connection's identity. */
+static inline struct slice owner_address(const struct token *id)
+{
+	return slice_str(id->bytes + id->n);
+}
 
 /* Returns the token of an owner of this `kind`. The token may be in `scratch`, and is valid as
  * long as `scratch`, `id` and the names are valid. `name`, `user`: NULL if there is none, or if
  * hasp is not certain of it. */
-struct slice owner_token(struct buf *scratch, enum owner_kind kind,
-                         const struct owner_identity *id, const char *name, const char *user);
+struct slice owner_token(struct buf *scratch, enum owner_kind kind, const struct token *id,
+                         const char *name, const char *user);
 
 /* Appends the name of a connection for the log: "127.0.0.1:4711", and, unless `name` is NULL, a
  * blank and `name`. */
-void owner_describe(struct buf *out, const struct owner_identity *id, const char *name);
+void owner_describe(struct buf *out, const struct token *id, const char *name);
 /* Appends the name of the owner with this token, for the log: for a connection its address,
  * without the random bits. Appends nothing for a token that hasp has not made: it may be a
  * secret of the application. */
