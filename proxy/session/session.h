@@ -54,10 +54,10 @@ struct session {
 	uint32_t subscriptions[SUBSCRIPTION_KINDS];
 	enum session_login login : 8; /* only session.c writes `login` and `certainty` */
 	enum session_certainty certainty : 8;
-	int db; /* number of the database; -1: not known */
 	uint8_t proto; /* version of RESP: 2 or 3; 0: not known */
-	uint32_t login_nbytes; /* memory of `texts`, in bytes */
 	bool by_hello; /* Redis has accepted a HELLO, so it knows the command HELLO */
+	int db; /* number of the database; -1: not known */
+	uint32_t login_nbytes; /* memory of `texts`, in bytes */
 	bool opaque;
 	bool affects_next; /* the client sent CLIENT CACHING, ASKING or the like, which affects
 	                    * the next request, so hasp must send no request of its own now */
