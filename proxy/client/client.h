@@ -158,6 +158,8 @@ struct client_env {
 	struct watch run;
 };
 
+extern const struct waiter_ops exchange_waiter_ops; /* for waiters_new() */
+
 /* --- clients ------------------------------------------------------------------------------ */
 
 /* Sets the members that belong to this room; the worker sets the others. */

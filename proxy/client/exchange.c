@@ -17,7 +17,6 @@
 #include "policy/lock.h"
 #include "resp/write.h"
 
-static const struct waiter_ops exchange_waiter_ops;
 static void on_acked(void *arg, bool enough);
 static void on_deadlock(void *arg, struct slice error);
 
@@ -57,7 +56,7 @@ static enum wait_ready prepare_wait(struct client *c, struct slice key, int64_t 
 	if (wait_ms == 0 || (lazy && waiters_are_ready(waiters, key)))
 		return WAIT_READY;
 	if (!c->waiter)
-		c->waiter = waiter_new(waiters, wait_ms, &exchange_waiter_ops, c);
+		c->waiter = waiter_new(waiters, wait_ms, c);
 	switch (waiter_ready(c->waiter, key)) {
 	case TRY_READY:
 		waiter_sent(c->waiter, ticket);
@@ -134,7 +133,7 @@ static void wait_in_turn(struct client *c, const struct op_out *out)
 
 	if (!c->waiter)
 		c->waiter = waiter_new_sent(c->env->policy.waiters, out->wait_ms, out->sent_at,
-		                            t->ticket, &exchange_waiter_ops, c);
+		                            t->ticket, c);
 	if (c->current->guard_op)
 		guard_events_queued(c);
 	client_park(c, CLIENT_PARKED_TURN);
@@ -281,8 +280,7 @@ static bool do_act(struct client *c, const struct op_action *a, const struct op_
 	case OP_CONFIRM:
 		client_park(c, CLIENT_PARKED_TURN);
 		if (!c->waiter)
-			c->waiter = waiter_new(c->env->policy.waiters, 0, &exchange_waiter_ops,
-			                       c);
+			c->waiter = waiter_new(c->env->policy.waiters, 0, c);
 		waiter_answered_late(c->waiter, c->session.db, &out->lock);
 		break;
 	case OP_ASK_REPLICAS:
@@ -732,7 +730,7 @@ static void on_place_lost(void *owner)
 	send_again(client_of(owner), false);
 }
 
-static const struct waiter_ops exchange_waiter_ops = {
+const struct waiter_ops exchange_waiter_ops = {
 	.on_ready = on_queue_ready,
 	.on_granted = on_granted,
 	.on_timed_out = on_wait_timed_out,

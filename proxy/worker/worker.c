@@ -303,7 +303,7 @@ struct worker *worker_new(int number, struct config *config, const int *fds,
 	                                           w->script_jobs);
 	w->clients.policy.read_sets = read_sets_new(w->script_jobs, client_describe_reader);
 	w->clients.policy.waiters = waiters_new(&w->timers.timers, w->topology, w->script_jobs,
-	                                        &shared->board);
+	                                        &shared->board, &exchange_waiter_ops);
 	w->clients.deadlocks = deadlocks_new(&w->timers.timers, w->script_jobs, shared->waits);
 	worker_quorum_open(w, config);
 	use_config(w, config_ref(config));

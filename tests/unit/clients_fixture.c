@@ -53,7 +53,8 @@ int clients_set_up_with(void **state, const char *config)
 	policy_init(&env->policy);
 	env->policy.holds = holds_new(&f->timers.timers, NULL);
 	env->policy.read_sets = read_sets_new(NULL, NULL);
-	env->policy.waiters = waiters_new(&f->timers.timers, &f->topology, NULL, &f->board);
+	env->policy.waiters = waiters_new(&f->timers.timers, &f->topology, NULL, &f->board,
+	                                  &exchange_waiter_ops);
 	policy_use_config(&env->policy, load(config));
 	env->policy.now = now_s;
 	learn_commands(&env->policy);

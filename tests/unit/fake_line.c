@@ -16,7 +16,7 @@ int fake_line_set_up(void **state)
 
 	fake_redis_init(&f->redis);
 	f->all = waiters_new(&f->redis.timers, &f->redis.topology, f->redis.script_jobs,
-	                     &f->board);
+	                     &f->board, &fake_line_ops);
 	fake_redis_subscriber_up(f->redis.node.subscriber);
 	*state = f;
 	return 0;
@@ -82,7 +82,7 @@ static void on_overdue(void *owner)
 	c->told = "overdue";
 }
 
-static const struct waiter_ops ops = {
+const struct waiter_ops fake_line_ops = {
 	.on_ready = on_ready,
 	.on_granted = on_granted,
 	.on_timed_out = on_timed_out,
@@ -95,7 +95,7 @@ struct client *client_come(struct fake_line *f)
 	struct client *c = calloc(1, sizeof(*c));
 
 	c->told = "";
-	c->waiter = waiter_new(f->all, WAIT_MS, &ops, c);
+	c->waiter = waiter_new(f->all, WAIT_MS, c);
 	return c;
 }
 

@@ -28,6 +28,8 @@ struct client {
 	bool stays; /* the client does not end its waiter at a grant or time-out */
 };
 
+extern const struct waiter_ops fake_line_ops; /* for waiters_new() */
+
 int fake_line_set_up(void **state); /* a struct fake_line, whose subscriber is up */
 int fake_line_tear_down(void **state); /* no waiters are left */
 

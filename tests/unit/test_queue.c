@@ -429,12 +429,10 @@ TEST(a_try_may_be_sent_again_under_another_ticket)
 TEST(a_waiter_may_be_made_for_a_try_that_was_sent_before)
 {
 	struct client *c = client_come(f);
-	const struct waiter_ops *ops = c->waiter->ops;
 	struct waiter *late;
 
 	fake_redis_advance(&f->redis, 1);
-	late = waiter_new_sent(f->all, WAIT_MS, f->redis.now - 0.5, waiters_ticket(f->all), ops,
-	                       c);
+	late = waiter_new_sent(f->all, WAIT_MS, f->redis.now - 0.5, waiters_ticket(f->all), c);
 	assert_in_range(waiter_left_ms(late), WAIT_MS - 501, WAIT_MS - 499);
 	waiter_end(c->waiter);
 	c->waiter = late;

@@ -32,7 +32,7 @@ static void set_up(struct fixture *t)
 	fake_redis_init(&t->f.redis);
 	fake_cluster_init(&t->c, &t->f.redis);
 	t->f.all = waiters_new(&t->f.redis.timers, &t->c.topology, t->f.redis.script_jobs,
-	                       &t->f.board);
+	                       &t->f.board, &fake_line_ops);
 	fake_redis_subscriber_up(subscriber_a(t));
 	fake_redis_subscriber_up(subscriber_b(t));
 }

@@ -40,6 +40,7 @@ struct waiters {
 	struct script_jobs *script_jobs;
 	const struct topology *topology;
 	struct queue_hooks hooks;
+	const struct waiter_ops *ops; /* for the owner of each waiter */
 	char channel[sizeof(CHANNEL_PREFIX) + NUMBER_DIGITS];
 	char ticket[TICKET_MAX]; /* the latest ticket: the channel's number, a dash, a serial */
 	size_t nserial; /* digits of the serial */
@@ -88,7 +89,6 @@ enum waiter_state {
  * because a worker may have thousands of waiters. */
 struct waiter {
 	struct waiters *all;
-	const struct waiter_ops *ops;
 	void *owner;
 	const struct probe *check; /* the latest probe that asks for the waiter's place, while
 	                              its answer is due; else NULL */
@@ -100,26 +100,26 @@ struct waiter {
 	struct timer timer; /* runs until the wait's deadline; then until WAITER_LEAVING ends */
 	struct token *token; /* token of the latest queued try; NULL: none was queued */
 	uint32_t limit; /* attempt.limit, or UINT32_MAX if that is greater */
+	unsigned nsent; /* number of tries: tells the tries of an MLOCK apart, which have one
+	                 * ticket */
 	double began, deadline, sent_at; /* by the timers' clock */
 	int64_t place; /* place in Redis' queue; 0: none */
 	int64_t redis_ms; /* Redis' time when the try was queued, at sent_at or later */
 	int64_t lease_ms; /* lease in ms; 0: the application named the time at which it ends */
 	struct grant *early; /* the grant of WAITER_GRANTED_EARLY; else NULL */
-	unsigned nsent; /* number of tries: tells the tries of an MLOCK apart, which have one
-	                 * ticket */
 	char ticket[TICKET_MAX];
 	uint8_t nlate; /* how many grants came after the deadline, too late to report */
 	enum waiter_state state : 8; /* written by waiter_set_state() */
 	enum lock_kind kind : 8;
-	bool stores_token; /* attempt.value of the tries is the token; else it is empty */
+	bool stores_token : 1; /* attempt.value of the tries is the token; else it is empty */
 	/* The waiter may have lost its place in Redis' queue: hasp asks for the place, and
 	 * until then sends no newcomers to the node. Not a state, because it may outlast
 	 * states: the waiter may be granted, lost or sent again. Written by
 	 * waiter_set_unconfirmed(). */
-	bool unconfirmed;
+	bool unconfirmed : 1;
 	/* Send the next try although the subscriber at its node is down. The subscriber could
 	 * not reach Redis; so the try fails, too, or reaches a server that has taken over. */
-	bool unheard;
+	bool unheard : 1;
 };
 
 enum line_probing {

@@ -203,7 +203,7 @@ static void waiter_lost(struct waiter *w)
 	line_remove(w);
 	waiter_set_state(w, WAITER_IDLE);
 	watch_deadline(w);
-	w->ops->on_lost(w->owner);
+	w->all->ops->on_lost(w->owner);
 }
 
 static void waiter_granted(struct waiter *w, long long fence, double since)
@@ -214,14 +214,14 @@ static void waiter_granted(struct waiter *w, long long fence, double since)
 	waiter_set_state(w, WAITER_IDLE);
 	watch_deadline(w);
 	line_probe_before(l, w->lease_ms);
-	w->ops->on_granted(w->owner, fence, since);
+	w->all->ops->on_granted(w->owner, fence, since);
 }
 
 static void waiter_timed_out(struct waiter *w)
 {
 	line_remove(w);
 	waiter_set_state(w, WAITER_IDLE);
-	w->ops->on_timed_out(w->owner);
+	w->all->ops->on_timed_out(w->owner);
 }
 
 /* Counts a grant that came too late to report. Returns true if the waiter gives up. */
@@ -346,7 +346,7 @@ static void waiter_on_timer(struct timer *t, double now)
 		list_remove(&w->node);
 		waiter_set_state(w, WAITER_IDLE);
 		watch_try(w, now);
-		w->ops->on_ready(w->owner);
+		w->all->ops->on_ready(w->owner);
 		break;
 	case WAITER_QUEUED:
 		waiter_set_state(w, WAITER_LEAVING);
@@ -356,13 +356,13 @@ static void waiter_on_timer(struct timer *t, double now)
 	case WAITER_LEAVING:
 		/* The owner ends the waiter, which leaves the queue once more: that is
 		 * harmless, and undoes a grant that may still come. */
-		w->ops->on_timed_out(w->owner);
+		w->all->ops->on_timed_out(w->owner);
 		break;
 	case WAITER_IDLE:
 	case WAITER_SENT:
 	case WAITER_GRANTED_EARLY:
 		watch_try(w, now);
-		w->ops->on_overdue(w->owner);
+		w->all->ops->on_overdue(w->owner);
 		break;
 	case WAITER_CONFIRMING: /* the answer to the probe decides */
 		break;
@@ -376,13 +376,11 @@ bool waiter_may_be_held_back(const struct waiters *all)
 	return !all->topology->only;
 }
 
-struct waiter *waiter_new(struct waiters *all, int64_t wait_ms, const struct waiter_ops *ops,
-                          void *owner)
+struct waiter *waiter_new(struct waiters *all, int64_t wait_ms, void *owner)
 {
 	struct waiter *w = xcalloc(1, sizeof(*w));
 
 	w->all = all;
-	w->ops = ops;
 	w->owner = owner;
 	w->began = timers_now(all->timers);
 	w->deadline = w->began + (double)wait_ms / 1000;
@@ -392,11 +390,11 @@ struct waiter *waiter_new(struct waiters *all, int64_t wait_ms, const struct wai
 }
 
 struct waiter *waiter_new_sent(struct waiters *all, int64_t wait_ms, double sent_at,
-                               struct slice ticket, const struct waiter_ops *ops, void *owner)
+                               struct slice ticket, void *owner)
 {
 	int64_t gone_ms = (int64_t)((timers_now(all->timers) - sent_at) * 1000);
 	int64_t left_ms = wait_ms > gone_ms ? wait_ms - gone_ms : 0;
-	struct waiter *w = waiter_new(all, left_ms, ops, owner);
+	struct waiter *w = waiter_new(all, left_ms, owner);
 
 	waiter_sent(w, ticket);
 	w->began = w->sent_at = sent_at;

@@ -52,7 +52,7 @@ static void wake_unsent(struct queue_node *at, bool unheard)
 		if (!w->unconfirmed)
 			waiter_set_at(w, NULL);
 		w->unheard = unheard;
-		w->ops->on_ready(w->owner);
+		w->all->ops->on_ready(w->owner);
 	}
 }
 
@@ -141,7 +141,8 @@ static void waiters_on_message(void *arg, struct slice channel, struct slice mes
 /* --- all waiters ------------------------------------------------------------------ */
 
 struct waiters *waiters_new(struct timers *timers, const struct topology *topology,
-                            struct script_jobs *script_jobs, struct waiter_board *board)
+                            struct script_jobs *script_jobs, struct waiter_board *board,
+                            const struct waiter_ops *ops)
 {
 	struct waiters *all = xcalloc(1, sizeof(*all));
 	uint64_t number;
@@ -154,6 +155,7 @@ struct waiters *waiters_new(struct timers *timers, const struct topology *topolo
 	snprintf(all->ticket, sizeof(all->ticket), "%s-",
 	         all->channel + strlen(CHANNEL_PREFIX));
 	all->timers = timers;
+	all->ops = ops;
 	all->hooks = (struct queue_hooks){
 		.on_line_timer = line_probe_on_timer,
 		.on_recheck = recheck_on_timer,

@@ -36,6 +36,7 @@
 struct section_stats; /* lock/events/stats.h */
 struct waiters; /* all waiters of a worker */
 struct waiter; /* one client that waits, or may have to wait */
+struct waiter_ops;
 
 /* Shows each worker of a process which locks have waiters at any worker: a count for each hash
  * of a lock's name. Several names may share a hash. */
@@ -48,7 +49,8 @@ struct waiter_board {
 /* Makes a subscriber for each node of the topology. The arguments must outlive the waiters. All
  * times in this header are those of the timers' clock. */
 struct waiters *waiters_new(struct timers *timers, const struct topology *topology,
-                            struct script_jobs *script_jobs, struct waiter_board *board);
+                            struct script_jobs *script_jobs, struct waiter_board *board,
+                            const struct waiter_ops *ops);
 void waiters_free(struct waiters *w); /* no waiter may be left */
 
 /* Adds a node; hasp subscribes there, too, while clients wait at any node. */
@@ -76,7 +78,7 @@ bool waiters_for(const struct waiters *w, int db, struct slice key);
  * ask Redis about if no client of this worker waits for it. */
 void waiters_probe(struct waiters *w, int db, struct slice key, enum lock_kind kind);
 
-/* Callbacks to the owner of a waiter. */
+/* Callbacks to the owner of a waiter; the same for all waiters. */
 struct waiter_ops {
 	/* The owner shall send the try that could not be sent yet, or give it up. */
 	void (*on_ready)(void *owner);
@@ -95,12 +97,11 @@ struct waiter_ops {
 };
 
 /* Makes a waiter for a client that may wait for `wait_ms` from now. */
-struct waiter *waiter_new(struct waiters *w, int64_t wait_ms, const struct waiter_ops *ops,
-                          void *owner);
+struct waiter *waiter_new(struct waiters *w, int64_t wait_ms, void *owner);
 /* Makes a waiter for a client whose try was sent with this ticket at `sent_at`, before hasp
  * knew that the client has to wait. waiters_are_ready() must have been true then. */
 struct waiter *waiter_new_sent(struct waiters *w, int64_t wait_ms, double sent_at,
-                               struct slice ticket, const struct waiter_ops *ops, void *owner);
+                               struct slice ticket, void *owner);
 /* Returns how long the client may go on waiting, in ms; >= 0. */
 int64_t waiter_left_ms(const struct waiter *w);
 double waiter_began(const struct waiter *w); /* when the wait began */
