@@ -86,9 +86,9 @@ static void assert_end(struct lock_request *p, const struct read *r)
 	followed_script_end(p, &r->pttl, PASSED_MS);
 	assert_int_equal(p->effect, r->effect);
 	if (r->value)
-		assert_true(slice_eq(p->token, slice_str(r->value)));
+		assert_true(slice_eq(token_slice(p->token), slice_str(r->value)));
 	else
-		assert_int_equal(p->token.n, 0);
+		assert_int_equal(p->token->n, 0);
 	assert_int_equal(p->lease_ms, r->lease_ms);
 	assert_int_equal(p->leased, r->lease_ms > 0);
 	assert_int_equal(followed_script_failed(p), *r->answer == '-');

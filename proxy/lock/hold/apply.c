@@ -42,7 +42,7 @@ static bool holds_other_side(const struct hold *hold, const struct lock_request 
 
 	if (!had->has_owners || !taken->has_owners || had->side != taken->side)
 		return false;
-	if (slice_eq(hold_token(hold), p->token))
+	if (hold_has_token(hold, p))
 		return hold->kind != p->kind;
 	return hold->kind == p->kind && p->kind != LOCK_KIND_EXCLUSIVE;
 }
@@ -107,7 +107,7 @@ static struct hold *apply_supersede(struct holds *h, const struct hold_owner *o,
 			continue;
 		if (holds_other_side(hold, p))
 			continue;
-		same = slice_eq(hold_token(hold), p->token);
+		same = hold_has_token(hold, p);
 		if (good && (same || lock_request_is_by_value(p)))
 			remember_lease(hold, was);
 		if (hold->owner == o && good && same) {
@@ -210,7 +210,7 @@ static void apply_expiry(struct holds *h, struct hold_owner *o, const struct loc
                          int db)
 {
 	struct hold *hold = hold_find(h, o, lock_request_is_by_value(p), db, p->keys[0],
-	                              p->token),
+	                              token_slice(p->token)),
 		    *other;
 
 	if (lock_request_is_by_value(p))
@@ -249,7 +249,7 @@ static void apply_gone(struct holds *h, const struct hold_owner *o,
 			continue;
 		/* The released lock had the value p->token: a hold of another value was lost
 		 * before. */
-		if (p->token.n && !slice_eq(hold_token(hold), p->token))
+		if (p->token->n && !hold_has_token(hold, p))
 			tell_former_owner(hold, o);
 		hold_free(hold);
 	}
@@ -262,10 +262,9 @@ static void apply_dropped(struct holds *h, struct hold_owner *o, const struct lo
 {
 	for (size_t i = 0; i < p->nkeys; i++) {
 		struct hold *hold = hold_find(h, o, lock_request_is_by_value(p), db, p->keys[i],
-		                              p->token);
+		                              token_slice(p->token));
 		/* Another owner may have this key. */
-		if (!hold ||
-		    (!lock_request_is_by_value(p) && !slice_eq(hold_token(hold), p->token)) ||
+		if (!hold || (!lock_request_is_by_value(p) && !hold_has_token(hold, p)) ||
 		    !may_end(hold, o, p))
 			continue;
 		/* This table lacks the holds of other workers: the next renewal shows whether
@@ -302,7 +301,7 @@ static void apply_none(struct holds *h, const struct hold_owner *o,
 		struct hold *next = hold_first(h, db, p->keys[i]), *hold;
 		while ((hold = next)) {
 			next = hold_next(hold);
-			if (hold->owner == o && slice_eq(hold_token(hold), p->token))
+			if (hold->owner == o && hold_has_token(hold, p))
 				renewal_gone(hold, p->state == LOCK_REQUEST_REFUSED,
 				             hold_is_renewed(hold));
 		}
@@ -379,7 +378,7 @@ static void apply_read_expiry(struct holds *h, const struct lock_request *p, int
 	struct hold *hold = hold_first(h, db, p->keys[0]);
 
 	for (; hold; hold = hold_next(hold))
-		if (layout_of(hold->kind)->by_value && slice_eq(hold_token(hold), p->token) &&
+		if (layout_of(hold->kind)->by_value && hold_has_token(hold, p) &&
 		    !may_be_renewed_by_hasp(hold, p))
 			renewal_begin(hold, p, true, renewal_is_under_way(hold));
 }
@@ -389,7 +388,7 @@ static void forget_release(const struct holds *h, const struct lock_request *p, 
 {
 	if (!h->releases)
 		return;
-	release_board_forget(h->releases, db, p->keys[0], p->token, p->sent_at);
+	release_board_forget(h->releases, db, p->keys[0], token_slice(p->token), p->sent_at);
 	release_board_forget(h->releases, db, p->keys[0], SLICE_NONE, p->sent_at);
 }
 
@@ -402,7 +401,7 @@ static void apply_followed(struct holds *h, struct hold_owner *o, struct lock_re
 
 	followed_script_end(p, pttl, (timers_now(h->timers) - p->sent_at) * 1000);
 	/* (If the lock exists, p->token is its value.) */
-	if (p->effect != LOCK_EFFECT_DROPS && p->token.n)
+	if (p->effect != LOCK_EFFECT_DROPS && p->token->n)
 		forget_release(h, p, db);
 	if (p->effect == LOCK_EFFECT_EXPIRES)
 		apply_read_expiry(h, p, db);

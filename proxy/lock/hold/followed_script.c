@@ -180,10 +180,11 @@ static bool moved_expiry(struct lock_request *p, int64_t left_ms, double passed_
 	       (double)left_ms + passed_ms + EXPIRY_MOVED_MS < (double)before_ms;
 }
 
-/* Records that the lock has `value`, and expires in `left_ms`; -1: never. */
+/* Records that the lock has, or had, `value`, and expires in `left_ms`; -1: never. */
 static void set_lock(struct lock_request *p, struct slice value, int64_t left_ms)
 {
-	p->token = value;
+	token_release(p->token);
+	p->token = token_new(value);
 	p->leased = left_ms >= 0;
 	p->lease_ms = left_ms < 0 ? 0 : left_ms ? left_ms : 1;
 	p->ends_ms = p->lease_ms;
@@ -201,7 +202,7 @@ void followed_script_end(struct lock_request *p, const struct resp_reply *pttl,
 		return;
 	if (!after.p && before.p) {
 		p->effect = LOCK_EFFECT_DROPS;
-		p->token = before;
+		set_lock(p, before, -1);
 	}
 	/* -2: the lock has expired after the GET. */
 	if (!after.p || pttl->integer < -1)

@@ -184,8 +184,7 @@ struct lock_request {
 	struct parts *parts; /* MLOCK: the locks that the try has; else NULL */
 	struct followed_script *followed; /* the client's own script; else NULL */
 	struct lock_request *next; /* MSETNX: another lock that the call takes; else NULL */
-	struct token *shared; /* has the bytes of `token`, unless a followed script set it */
-	struct slice token;
+	struct token *token; /* the owner's token; a lock by value: the lock's value */
 	struct slice ticket; /* lock_call.ticket; empty: none */
 	int64_t lease_ms, wait_ms, limit; /* the lock_call's fields of these names */
 	/* the lock's end as the application sets it, in ms from `sent_at`; -1: before
@@ -225,6 +224,12 @@ struct lock_request {
 static inline bool lock_request_is_by_value(const struct lock_request *p)
 {
 	return layout_of(p->kind)->by_value;
+}
+
+/* True if the hold has the request's token. */
+static inline bool hold_has_token(const struct hold *hold, const struct lock_request *p)
+{
+	return hold->token == p->token || slice_eq(hold_token(hold), token_slice(p->token));
 }
 
 /* --- lock_request.c --- */

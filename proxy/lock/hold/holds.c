@@ -85,12 +85,11 @@ static void count_memory(struct hold_owner *o, ptrdiff_t nbytes)
 static struct token *hold_token_take(const struct hold_owner *o, const struct lock_request *p)
 {
 	struct token *latest = list_empty(&o->holds)
-	                               ? p->shared
+	                               ? p->token
 	                               : container_of(o->holds.prev, struct hold, node)->token;
+	bool same = latest == p->token || slice_eq(token_slice(p->token), token_slice(latest));
 
-	if (p->token.p == latest->bytes || slice_eq(p->token, token_slice(latest)))
-		return token_ref(latest);
-	return p->token.p == p->shared->bytes ? token_ref(p->shared) : token_new(p->token);
+	return token_ref(same ? latest : p->token);
 }
 
 /* Returns the size of a hold with this id, which follows the struct, in bytes. */

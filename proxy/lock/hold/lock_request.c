@@ -111,8 +111,7 @@ static struct lock_request *lock_request_alloc(struct holds *h, const struct loc
 	at = (char *)&p->keys[nkeys];
 	for (size_t i = 0; i < nkeys; i++)
 		p->keys[i] = append_copy(&at, keys[i]);
-	p->shared = shared && token.p == shared->bytes ? token_ref(shared) : token_new(token);
-	p->token = token_slice(p->shared);
+	p->token = shared && token.p == shared->bytes ? token_ref(shared) : token_new(token);
 	p->ticket = append_copy(&at, call->ticket);
 	h->npending++;
 	return p;
@@ -254,7 +253,7 @@ struct lock_request *lock_request_join(struct lock_request *p, struct lock_reque
 bool lock_request_begins_hold(const struct lock_request *p)
 {
 	return effect_terms[p->effect].holds &&
-	       (!lock_request_is_by_value(p) || p->token.n <= VALUE_MAX ||
+	       (!lock_request_is_by_value(p) || p->token->n <= VALUE_MAX ||
 	        p->state == LOCK_REQUEST_ABANDONED);
 }
 
@@ -266,9 +265,9 @@ bool lock_request_is_joined(const struct lock_request *p)
 struct attempt lock_request_attempt(const struct lock_request *p)
 {
 	return (struct attempt){
-		.id = { p->kind, lock_request_key(p), p->token },
-		.shared = p->shared,
-		.value = lock_request_is_by_value(p) ? p->token : SLICE_NONE,
+		.id = { p->kind, lock_request_key(p), token_slice(p->token) },
+		.shared = p->token,
+		.value = lock_request_is_by_value(p) ? token_slice(p->token) : SLICE_NONE,
 		.ticket = p->ticket,
 		.limit = p->limit,
 		.lease_ms = p->parts ? rewrite_mlock_part_lease(p->lease_ms) : p->lease_ms,
@@ -504,7 +503,8 @@ void parts_write_undo(const struct lock_request *p, struct buf *out,
                       const struct rewrite_opts *opts)
 {
 	const struct mlock_step step = { .place_of = p->parts->at + 1 };
-	const struct attempt t = { .id = { p->kind, p->keys[p->parts->at], p->token },
+	const struct attempt t = { .id = { p->kind, p->keys[p->parts->at],
+		                           token_slice(p->token) },
 		                   .ticket = p->ticket,
 		                   .place = opts->place };
 	double age = timers_now(p->holds->timers) - p->sent_at + p->waited;
@@ -574,20 +574,20 @@ bool lock_request_refreshes(const struct lock_request *p, const struct hold_owne
 	if (o->n == 0 || db < 0 || p->next || !effect_terms[p->effect].holds ||
 	    layout_of(p->kind)->counts)
 		return false;
-	hold = hold_find(o->table, o, true, db, p->keys[0], p->token);
+	hold = hold_find(o->table, o, true, db, p->keys[0], token_slice(p->token));
 	return hold && hold->kind == p->kind && hold->good_until > p->sent_at &&
-	       (layout_of(p->kind)->by_value || slice_eq(hold_token(hold), p->token));
+	       (layout_of(p->kind)->by_value || hold_has_token(hold, p));
 }
 
 static void release_refreshed(const struct hold_owner *o, const struct lock_request *p, int db)
 {
 	for (size_t i = 0; i < (p->parts ? p->nkeys : 1); i++) {
 		const struct hold *hold = hold_find(o->table, o, true, db, p->keys[i],
-		                                    p->token);
+		                                    token_slice(p->token));
 
 		if (hold && hold->shared && hold->release && p->ticket.n &&
 		    effect_terms[p->effect].holds && hold->kind == p->kind &&
-		    slice_eq(hold_token(hold), p->token) &&
+		    hold_has_token(hold, p) &&
 		    (layout_of(hold->kind)->release == RELEASE_LAST_TRY ||
 		     layout_of(hold->kind)->release == RELEASE_VALUE))
 			hold_release_try(hold, p->ticket,
@@ -607,7 +607,7 @@ size_t lock_request_nbytes(const struct lock_request *p)
 	size_t nbytes = 0;
 
 	for (; p; p = p->next)
-		nbytes += p->nbytes + (p->shared->counted ? 0 : p->shared->n) +
+		nbytes += p->nbytes + (p->token->counted ? 0 : p->token->n) +
 		          (p->parts ? sizeof(*p->parts) : 0) +
 		          (p->followed ? followed_script_nbytes(p->followed) : 0);
 	return nbytes;
@@ -622,7 +622,7 @@ static void free_one(struct lock_request *p)
 	if (p->followed)
 		followed_script_free(p->followed);
 	buf_release(&p->answer);
-	token_release(p->shared);
+	token_release(p->token);
 	if (p->nbytes <= LOCK_REQUEST_SIZE)
 		freelist_give(&p->holds->pending, p);
 	else

@@ -14,8 +14,7 @@ static struct hold *other_hold(struct holds *h, const struct hold_owner *o,
 	struct hold *hold;
 
 	for (hold = hold_first(h, db, key); hold; hold = hold_next(hold))
-		if (hold->owner != o && hold->good_until > now &&
-		    !slice_eq(hold_token(hold), p->token))
+		if (hold->owner != o && hold->good_until > now && !hold_has_token(hold, p))
 			return hold;
 	return NULL;
 }
@@ -28,7 +27,8 @@ static struct hold *any_hold(struct holds *h, const struct hold_owner *o,
 	struct hold *hold = other_hold(h, o, p, db, p->keys[0]);
 
 	if (!hold)
-		hold = hold_find(h, o, lock_request_is_by_value(p), db, p->keys[0], p->token);
+		hold = hold_find(h, o, lock_request_is_by_value(p), db, p->keys[0],
+		                 token_slice(p->token));
 	return hold && hold->good_until > timers_now(h->timers) ? hold : NULL;
 }
 
@@ -101,7 +101,7 @@ static void log_refusal(struct holds *h, const struct hold_owner *o,
 	if (r->hold || !h->hooks.ask || r->event == LOCK_EVENT_WAITED_LONG)
 		event_log(event.stats, event.event, &event.facts, event.suppressed);
 	else
-		h->hooks.ask(h->hooks.arg, &event, p->token);
+		h->hooks.ask(h->hooks.arg, &event, token_slice(p->token));
 	buf_release(&by);
 	buf_release(&holder);
 }

@@ -495,7 +495,8 @@ static void renew_parts(struct timer *t, double now)
 	struct buf out = BUF_INIT;
 
 	for (size_t i = 0; i < parts->n; i++)
-		v[i] = (struct lock_renewal){ .id = { p->kind, p->keys[i], p->token },
+		v[i] = (struct lock_renewal){ .id = { p->kind, p->keys[i],
+			                              token_slice(p->token) },
 			                      .lease_ms = lease_ms,
 			                      .fence = ANY_FENCE };
 	rewrite_renew(&out, SCRIPT_RENEW_VERB, v, parts->n, &opts);
