@@ -98,22 +98,16 @@ static void add_own(struct context *x, struct slice key)
 	opts->nown = 0;
 }
 
-/* Calls add_own() for the locks that a LOCK or MLOCK names. */
-static void find_own_of_verb(struct context *x)
+/* Calls add_own() for the locks that an MLOCK names. */
+static void find_own_of_mlock(struct context *x)
 {
 	const struct resp_view *req = x->req;
-	int64_t n = 1;
-	size_t first = 1;
+	int64_t n;
 
 	x->opts.nown = 0;
-	if (x->what->verb == VERB_MLOCK) {
-		first = 2;
-		if (req->argc < 2 || !args_integer(req->argv[1], &n) || n > MLOCK_KEYS_MAX)
-			return;
-	} else if (x->what->verb != VERB_LOCK) {
+	if (req->argc < 2 || !args_integer(req->argv[1], &n) || n > MLOCK_KEYS_MAX)
 		return;
-	}
-	for (size_t i = first; i < req->argc && n-- > 0; i++)
+	for (size_t i = 2; i < req->argc && n-- > 0; i++)
 		add_own(x, req->argv[i]);
 }
 
@@ -313,7 +307,7 @@ static void find_given_back(struct context *x, struct slice token)
 	size_t first = x->what->verb == VERB_MUNLOCK ? 2 : 1;
 	size_t n = x->what->verb == VERB_MUNLOCK ? MLOCK_KEYS_MAX : 1;
 
-	if (!gives_back(x->what) || x->opts.given_back.n)
+	if (x->opts.given_back.n)
 		return;
 	if (req->argc >= 4 && args_option(req->argv[req->argc - 2], "AS"))
 		token = req->argv[req->argc - 1];
@@ -334,8 +328,10 @@ static void write_multi_call(struct context *x, const struct mlock_step *step,
 	struct slice token = context_token(x, verbs->owner, &x->env->token);
 	const char *refusal = NULL;
 
-	find_own_of_verb(x);
-	find_given_back(x, token);
+	if (x->what->verb == VERB_MLOCK)
+		find_own_of_mlock(x);
+	else
+		find_given_back(x, token);
 	rewrite_mlock(&x->env->rewritten, x->what->verb, x->req, verbs, token, &x->opts, step,
 	              keys, call);
 	if (call->script == SCRIPT_ERROR)
@@ -428,8 +424,11 @@ static struct lock_request *write_verb(struct context *x, struct lock_call *call
 		return NULL;
 	}
 	token = context_token(x, verbs->owner, &env->token);
-	find_own_of_verb(x);
-	find_given_back(x, token);
+	x->opts.nown = 0;
+	if (x->what->verb == VERB_LOCK && x->req->argc > 1)
+		add_own(x, x->req->argv[1]);
+	else if (x->what->verb == VERB_UNLOCK)
+		find_given_back(x, token);
 	rewrite_verb(&env->rewritten, x->what->verb, x->req, verbs, token, &x->opts, call);
 	if (call->script != SCRIPT_ERROR)
 		refusal = lock_verb_refusal(x, token, call);
