@@ -254,10 +254,11 @@ static void main_reload(struct process *p, bool leaving)
 {
 	uint64_t asked = p->admin ? admin_reloads(p->admin) : 0;
 	struct buf why = BUF_INIT;
+	/* Do this even if the reload fails: logrotate may have moved the log file away. */
+	(void)main_open_log(p->config->log);
 	bool done = false;
 
 	if (leaving) {
-		(void)main_open_log(p->config->log);
 		log_info("reload_failed kept=\"the old configuration\" reason=\"hasp is "
 		         "shutting down\"");
 		buf_puts(&why, "hasp is shutting down");

@@ -71,6 +71,19 @@ def test_reload_to_a_log_that_cannot_be_opened_keeps_everything_old(start_hasp, 
     until(lambda: "reloaded" in hasp.log, "the reload")
 
 
+@covers("log", "reload_failed")
+@pytest.mark.parametrize("fault", ["patern = lock:*", "owner = value"])
+def test_reload_that_fails_opens_a_log_that_was_moved_away(start_hasp, tmp_path, fault):
+    log = tmp_path / "hasp.log"
+    hasp = start_hasp(LOCKS)
+    hasp.edit("[upstream]", f"log = {log}\n[upstream]")
+    until(lambda: log.exists() and "event=reloaded" in log.read_text(), "the reload")
+    log.rename(tmp_path / "moved")
+    hasp.edit("pattern = lock:*", f"pattern = lock:*\n{fault}")
+    until(lambda: log.exists() and "event=reload_failed" in log.read_text(), "the reload to fail")
+    assert "reload_failed" not in (tmp_path / "moved").read_text()
+
+
 @covers("restart_needed")
 def test_reload_warns_of_what_needs_a_restart_until_there_is_one(start_hasp):
     hasp = start_hasp()
