@@ -284,11 +284,11 @@ static void main_leave(struct process *p, int sig, bool at_once)
 
 /* Begins lame_duck: hasp serves, but /readyz fails. Returns false if hasp must drain at once
  * instead. */
-static bool main_begin_lame_duck(struct process *p, int sig)
+static bool main_begin_lame_duck(struct process *p)
 {
 	double seconds = (double)p->config->lame_duck_ms / 1000;
 
-	if (sig != SIGTERM || p->drain_at > 0 || seconds <= 0 || p->shutdown != ADMIN_DRAIN)
+	if (p->drain_at > 0 || seconds <= 0 || p->shutdown != ADMIN_DRAIN)
 		return false;
 	p->drain_at = clock_now() + seconds;
 	atomic_store(&p->shared.lame_duck, true);
@@ -495,7 +495,7 @@ static void main_serve(struct process *p, const sigset_t *signals)
 			if (by_console && main_has_obeyed(p, leaving))
 				continue;
 			upgrade_abandon(&p->upgrade, "hasp is shutting down");
-			if (!leaving && main_begin_lame_duck(p, sig))
+			if (!leaving && main_begin_lame_duck(p))
 				continue;
 			main_leave(p, sig, told || p->shutdown == ADMIN_SHUTDOWN_NOW);
 			leaving = told = true;

@@ -38,12 +38,13 @@ def has_left(hasp):
     return until(lambda: not hasp.running(), "hasp to leave")
 
 
-def test_lame_duck_is_ended_by_its_time_and_by_a_second_signal(start_hasp):
+@pytest.mark.parametrize("first", [signal.SIGTERM, signal.SIGINT])
+def test_lame_duck_is_ended_by_its_time_and_by_a_second_signal(start_hasp, first):
     for lame_duck in "1500ms", "1h":
         hasp = start_hasp(HTTP, lame_duck=lame_duck)
         until(lambda: ask(hasp, "/readyz")[0].status == 200, "hasp to be ready")
         with hasp.connect() as one:
-            hasp.signal(signal.SIGTERM)
+            hasp.signal(first)
             until(lambda: "lame_duck seconds=" in hasp.log, "lame_duck to begin")
             if lame_duck == "1h":
                 assert ask(hasp, "/readyz")[1] == "hasp will shut down soon\n"
