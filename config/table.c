@@ -320,7 +320,7 @@ const struct option table_options[] = {
 	  .min = 0, .max = HOUR, .reloadable = true,
 	  .help = "How long clients wait for a primary before they get an error; default with address: 0." },
 	{ SECTION_UPSTREAM, "cluster", OPTION_LIST, IN_CONFIG(cluster),
-	  .check = table_check_cluster, .expected = CLUSTER_EXPECTED,
+	  .check = table_check_cluster, .expected = CLUSTER_EXPECTED, .reloadable = true,
 	  .help = "Instead of `address`: some nodes of a Redis Cluster. Clients see one server." },
 	{ SECTION_UPSTREAM, "user", OPTION_STRING, IN_CONFIG(upstream_user),
 	  .expected = "the name of a Redis user", .reloadable = true,

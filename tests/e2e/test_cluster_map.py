@@ -79,6 +79,7 @@ def test_a_reload_asks_the_nodes_that_it_names_first(shared_cluster, start_hasp,
     until_poisoned(hasp)
     poisoner.slots = None
     hasp.reload(f"cluster = {poisoner.address}", shared_cluster.upstream)
+    assert "restart_needed" not in hasp.log
     until(lambda: is_served(hasp), "hasp to use the cluster that the file names now")
     until(lambda: hasp.log.count(" cluster_node_gone ") == NODES, "hasp to leave all nodes of the poisoned map")
 
