@@ -536,7 +536,7 @@ TEST(options_need_a_value)
 	assert_faults("[hasp]\nlog_level =\nlog = ; nowhere\nlisten =\n",
 	              "2: 'log_level' has no value; expected error, warning, info or debug\n"
 	              "3: 'log' has no value; expected stderr, syslog or a path such as "
-	              "/var/log/hasp.log\n"
+	              "/var/log/hasp/hasp.log\n"
 	              "4: 'listen' has no value; expected HOST:PORT, [V6]:PORT, *:PORT or "
 	              "unix:/PATH\n");
 }
@@ -546,7 +546,7 @@ TEST(paths_are_absolute)
 	assert_faults(
 		"[hasp]\nlog = file\n",
 		"2: 'log' is 'file': it is neither stderr nor syslog, and does not begin with "
-		"'/'; expected stderr, syslog or a path such as /var/log/hasp.log\n");
+		"'/'; expected stderr, syslog or a path such as /var/log/hasp/hasp.log\n");
 }
 
 TEST(the_process_is_the_service_managers)
