@@ -31,22 +31,6 @@ static void config_free(struct config *c)
 	free(c);
 }
 
-struct config *config_load(const char *path, struct buf *faults, struct buf *warnings)
-{
-	struct config *c = xcalloc(1, sizeof(*c));
-
-	atomic_init(&c->refs, 1);
-	for (enum section kind = 0; kind < SECTION_NONE; kind++)
-		if (!sections_are_named(kind))
-			table_set_defaults(kind, sections_base(c, kind));
-	if (path && load_files(c, path, faults, warnings) > 0) {
-		config_free(c);
-		return NULL;
-	}
-	sections_inherit(c);
-	return c;
-}
-
 struct config *config_with_password(struct config *c, char *password)
 {
 	struct config *copy = xmalloc(sizeof(*copy));
@@ -81,10 +65,18 @@ void config_unref(struct config *c)
 		config_free(c);
 }
 
-static void config_print(const struct option *o, const struct config *c, struct buf *out)
+/* Returns the struct that has the option, which is not in a section with a NAME. */
+static const void *config_base(const struct config *c, const struct option *o)
 {
-	option_print(o, sections_base((struct config *)c, o->section), out);
-	if (buf_len(out) == 0)
+	return sections_base((struct config *)c, o->section);
+}
+
+static void config_print(const struct option *o, const void *base, struct buf *out)
+{
+	size_t before = buf_len(out);
+
+	option_print(o, base, out);
+	if (buf_len(out) == before)
 		buf_puts(out, "none");
 }
 
@@ -106,7 +98,8 @@ const struct quorum_settings *config_quorum(const struct config *c)
 	return s ? c->quorums[s->index] : NULL;
 }
 
-int64_t config_quorum_max_lease_ms(const struct config *c)
+/* Returns the longest lease of a lock of config_quorum(), in ms; 0: there is no quorum. */
+static int64_t config_quorum_max_lease_ms(const struct config *c)
 {
 	int64_t most = c->verbs.enabled && c->verbs.quorum ? c->verbs.max_lease_ms : 0;
 
@@ -116,11 +109,32 @@ int64_t config_quorum_max_lease_ms(const struct config *c)
 	return most;
 }
 
-int64_t config_failover_wait_ms(const struct config *c)
+/* Sets the options whose defaults depend on other options. */
+static void config_set_defaults(struct config *c)
 {
-	if (c->failover_wait_ms >= 0)
-		return c->failover_wait_ms;
-	return c->master || c->cluster.n ? FAILOVER_WAIT_MS : 0;
+	/* Clients wait only where another primary may take over. */
+	if (c->failover_wait_ms < 0)
+		c->failover_wait_ms = c->master || c->cluster.n ? FAILOVER_WAIT_MS : 0;
+	for (size_t i = 0; i < c->nquorums; i++)
+		if (c->quorums[i]->restart_delay_ms < 0)
+			c->quorums[i]->restart_delay_ms = config_quorum_max_lease_ms(c);
+}
+
+struct config *config_load(const char *path, struct buf *faults, struct buf *warnings)
+{
+	struct config *c = xcalloc(1, sizeof(*c));
+
+	atomic_init(&c->refs, 1);
+	for (enum section kind = 0; kind < SECTION_NONE; kind++)
+		if (!sections_are_named(kind))
+			table_set_defaults(kind, sections_base(c, kind));
+	if (path && load_files(c, path, faults, warnings) > 0) {
+		config_free(c);
+		return NULL;
+	}
+	sections_inherit(c);
+	config_set_defaults(c);
+	return c;
 }
 
 int64_t config_links_of_worker(const struct config *c)
@@ -128,71 +142,87 @@ int64_t config_links_of_worker(const struct config *c)
 	return (c->links_max + c->workers - 1) / c->workers;
 }
 
-/* Prints, in one line, the settings of the quorum of `c` that no reload can change. Prints
- * nothing if `c` has no quorum. */
-static void config_print_quorum(const struct config *c, struct buf *out)
+/* If the option's value differs, appends the change to `out`. Returns the number of changes. */
+static size_t config_print_change(const struct option *o, const void *was, const void *will,
+                                  struct buf *out)
 {
-	const struct quorum_settings *q = config_quorum(c);
-
-	for (size_t i = 0; q && i < table_noptions; i++) {
-		const struct option *o = &table_options[i];
-
-		if (o->section != SECTION_QUORUM || o->reloadable)
-			continue;
-		buf_printf(out, "%s=", o->name);
-		option_print(o, q, out);
-		buf_puts(out, " ");
-	}
+	if (option_is_same(o, was, will))
+		return 0;
+	buf_printf(out, "'%s' in %s: ", o->name, table_section_title(o->section));
+	config_print(o, was, out);
+	buf_puts(out, " -> ");
+	config_print(o, will, out);
+	buf_puts(out, "\n");
+	return 1;
 }
 
 /* Reports changes of the quorum, because a worker stays connected to the servers that its first
- * configuration named. Returns 1 if the quorum has changed, else 0. */
+ * configuration named. */
 static size_t config_quorum_needs_restart(const struct config *running,
                                           const struct config *next, struct buf *out)
 {
-	struct buf was = BUF_INIT, will = BUF_INIT;
-	bool differs;
+	static const struct quorum_settings none;
+	const struct quorum_settings *was = config_quorum(running), *will = config_quorum(next);
+	size_t n = 0;
 
-	config_print_quorum(running, &was);
-	config_print_quorum(next, &will);
-	differs = !slice_eq(buf_slice(&was), buf_slice(&will));
-	if (differs)
-		buf_puts(out, "options of [quorum NAME] other than tls\n");
-	buf_release(&was);
-	buf_release(&will);
-	return differs;
+	for (size_t i = 0; i < table_noptions; i++) {
+		const struct option *o = &table_options[i];
+
+		if (o->section == SECTION_QUORUM && !o->reloadable)
+			n += config_print_change(o, was ? was : &none, will ? will : &none,
+			                         out);
+	}
+	return n;
+}
+
+/* True for an option that keeps its value until a restart. Reloads may change the rules and
+ * guards; for [quorum NAME], see config_quorum_needs_restart(). */
+static bool config_keeps_option(const struct option *o)
+{
+	/* A reload may add or remove [verbs]; see ownership_changes(). */
+	return !o->reloadable && !sections_are_named(o->section) &&
+	       o != table_find(SECTION_VERBS, "owner");
 }
 
 size_t config_needs_restart(const struct config *running, const struct config *next,
                             struct buf *out)
 {
-	struct buf was = BUF_INIT, will = BUF_INIT;
 	size_t n = config_quorum_needs_restart(running, next, out);
 
 	for (size_t i = 0; i < table_noptions; i++) {
 		const struct option *o = &table_options[i];
 
-		/* A reload may change rules and guards; for quorums, see
-		 * config_quorum_needs_restart(). */
-		if (o->reloadable || sections_are_named(o->section))
-			continue;
-		/* A reload may add or remove [verbs]; see ownership_changes(). */
-		if (o == table_find(SECTION_VERBS, "owner"))
-			continue;
-		buf_clear(&was);
-		buf_clear(&will);
-		config_print(o, running, &was);
-		config_print(o, next, &will);
-		if (slice_eq(buf_slice(&was), buf_slice(&will)))
-			continue;
-		buf_printf(out, "'%s' in %s: %.*s -> %.*s\n", o->name,
-		           table_section_title(o->section), (int)buf_len(&was), buf_head(&was),
-		           (int)buf_len(&will), buf_head(&will));
-		n++;
+		if (config_keeps_option(o))
+			n += config_print_change(o, config_base(running, o),
+			                         config_base(next, o), out);
 	}
-	buf_release(&was);
-	buf_release(&will);
 	return n;
+}
+
+static void config_keep_quorum(struct quorum_settings *next, const struct config *running)
+{
+	const struct named_section *s = sections_find(running, SECTION_QUORUM,
+	                                              next->section.name);
+
+	for (size_t i = 0; s && i < table_noptions; i++) {
+		const struct option *o = &table_options[i];
+
+		if (o->section == SECTION_QUORUM && !o->reloadable)
+			option_copy(o, next, o, s);
+	}
+}
+
+void config_keep(struct config *next, const struct config *running)
+{
+	for (size_t i = 0; i < table_noptions; i++) {
+		const struct option *o = &table_options[i];
+
+		if (config_keeps_option(o))
+			option_copy(o, sections_base(next, o->section), o,
+			            config_base(running, o));
+	}
+	for (size_t i = 0; i < next->nquorums; i++)
+		config_keep_quorum(next->quorums[i], running);
 }
 
 /* Calls `fn` for the options of the section called `name`, whose values are in `base`. */

@@ -36,18 +36,12 @@ const char *config_name(const struct config *c);
 struct config *config_ref(struct config *c);
 void config_unref(struct config *c); /* the last reference frees `c`; NULL is allowed */
 
-/* Returns how long clients wait for a primary, in ms; 0: not at all. By default they wait only
- * where another primary may take over: with sentinels or a cluster. */
-int64_t config_failover_wait_ms(const struct config *c);
-
 /* Returns each worker's share of links_max; 0: no limit. */
 int64_t config_links_of_worker(const struct config *c);
 
 /* Returns the quorum that stores the locks of verbs or enforced rules; NULL: [upstream] stores
  * them. */
 const struct quorum_settings *config_quorum(const struct config *c);
-/* Returns the longest lease of a lock of config_quorum(), in ms; 0: there is no quorum. */
-int64_t config_quorum_max_lease_ms(const struct config *c);
 
 /* Calls `fn` with each option of each section in the configuration. `section`: the section's
  * title, such as "hasp" or "lock NAME". `base`: the struct that has the option's field;
@@ -61,5 +55,9 @@ void config_each_option(const struct config *c, config_option_fn *fn, void *arg)
  * or `workers`. Returns the number of lines. */
 size_t config_needs_restart(const struct config *running, const struct config *next,
                             struct buf *out);
+
+/* Sets each option of `next` that needs a restart to its value in `running`, the configuration
+ * at the start: `next` then has the values in force. */
+void config_keep(struct config *next, const struct config *running);
 
 #endif

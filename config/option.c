@@ -79,15 +79,6 @@ bool option_is_unset(const struct option *o, const void *base)
 	return option_is_number(o) && *(const int64_t *)field == OPTION_UNSET;
 }
 
-void option_copy_number(const struct option *o, void *base, const struct option *from,
-                        const void *from_base)
-{
-	const void *field = (const char *)from_base + from->offset;
-
-	HASP_ASSERT(o->type == from->type);
-	*option_number(o, base) = *(const int64_t *)field;
-}
-
 static void option_print_choices(const struct option_choice *choices, struct buf *out)
 {
 	for (const struct option_choice *c = choices; c->name; c++) {
@@ -261,6 +252,35 @@ void option_print(const struct option *o, const void *base, struct buf *out)
 	}
 }
 
+static bool strings_are_same(const struct strings *a, const struct strings *b)
+{
+	bool same = a->n == b->n;
+
+	for (size_t i = 0; same && i < a->n; i++)
+		same = strcmp(a->v[i], b->v[i]) == 0;
+	return same;
+}
+
+bool option_is_same(const struct option *o, const void *base, const void *other_base)
+{
+	const void *field = (const char *)base + o->offset;
+	const void *other = (const char *)other_base + o->offset;
+	const char *s, *t;
+
+	switch (o->type) {
+	case OPTION_LIST:
+		return strings_are_same(field, other);
+	case OPTION_STRING:
+		s = *(char *const *)field;
+		t = *(char *const *)other;
+		return s && t ? strcmp(s, t) == 0 : s == t;
+	case OPTION_ENUM:
+		return memcmp(field, other, sizeof(int)) == 0;
+	default:
+		return memcmp(field, other, sizeof(int64_t)) == 0;
+	}
+}
+
 void option_clear(const struct option *o, void *base)
 {
 	void *field = (char *)base + o->offset;
@@ -270,6 +290,37 @@ void option_clear(const struct option *o, void *base)
 	} else if (o->type == OPTION_STRING) {
 		free(*(char **)field);
 		*(char **)field = NULL;
+	}
+}
+
+static void strings_copy(struct strings *list, const struct strings *from)
+{
+	for (size_t i = 0; i < from->n; i++)
+		strings_append(list, from->v[i], from->lines[i]);
+}
+
+void option_copy(const struct option *o, void *base, const struct option *from,
+                 const void *from_base)
+{
+	const void *source = (const char *)from_base + from->offset;
+	void *field = (char *)base + o->offset;
+	const char *s;
+
+	HASP_ASSERT(o->type == from->type);
+	option_clear(o, base);
+	switch (o->type) {
+	case OPTION_LIST:
+		strings_copy(field, source);
+		break;
+	case OPTION_STRING:
+		s = *(char *const *)source;
+		*(char **)field = s ? xstrdup(s) : NULL;
+		break;
+	case OPTION_ENUM:
+		memcpy(field, source, sizeof(int));
+		break;
+	default:
+		*option_number(o, base) = *(const int64_t *)source;
 	}
 }
 

@@ -72,9 +72,11 @@ int option_set(const struct option *o, void *base, const char *value, int line, 
 /* Marks a number as not set, until the file sets it. Does nothing for other types. */
 void option_unset(const struct option *o, void *base);
 bool option_is_unset(const struct option *o, const void *base);
-/* Copies a number from another struct. */
-void option_copy_number(const struct option *o, void *base, const struct option *from,
-                        const void *from_base);
+/* Copies the value of `from`, an option of the same type, in another struct. */
+void option_copy(const struct option *o, void *base, const struct option *from,
+                 const void *from_base);
+
+bool option_is_same(const struct option *o, const void *base, const void *other_base);
 
 /* Frees the field's memory. */
 void option_clear(const struct option *o, void *base);

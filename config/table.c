@@ -642,8 +642,7 @@ void table_inherit(enum section section, void *base, const void *upstream)
 		const struct option *o = &table_options[i];
 
 		if (o->section == section && option_is_unset(o, base))
-			option_copy_number(o, base, table_find(SECTION_UPSTREAM, o->name),
-			                   upstream);
+			option_copy(o, base, table_find(SECTION_UPSTREAM, o->name), upstream);
 	}
 }
 

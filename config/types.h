@@ -155,9 +155,8 @@ struct quorum_settings {
 	char *password_file; /* NULL: none */
 	struct server_tls tls;
 	int64_t timeout_ms; /* limit for a server's answer; > 0 */
-	int64_t restart_delay_ms; /* a server younger than this does not vote; -1: the longest
-	                           * `max_lease` of the sections that refer to the quorum; 0:
-	                           * every server votes */
+	int64_t restart_delay_ms; /* a server younger than this does not vote; 0: every server
+	                           * votes */
 	enum lost_mode on_lost;
 };
 
@@ -229,7 +228,7 @@ struct config {
 	char *sentinel_user; /* user of hasp's login at sentinels; NULL: none */
 	char *sentinel_password; /* NULL: none; also read from sentinel_password_file */
 	char *sentinel_password_file; /* NULL: none */
-	int64_t failover_wait_ms; /* -1: not set; see config_failover_wait_ms() */
+	int64_t failover_wait_ms; /* how long clients wait for a primary; 0: not at all */
 	struct strings cluster; /* HOST:PORT or [V6]:PORT of some nodes; empty: Redis is not a
 	                         * cluster */
 	char *upstream_user; /* user of hasp's own connections; NULL: none */

@@ -236,9 +236,7 @@ static bool main_try_reload(struct process *p, struct buf *why)
 	main_log_restart(p->first, next);
 	if (next->max_clients > old->max_clients)
 		descriptors_raise_limit(next->max_clients);
-	/* A reload does not change the number of workers, because the limits are divided among
-	 * them. */
-	next->workers = p->first->workers;
+	config_keep(next, p->first);
 	main_keep_password(old, next);
 	encryption_follow(next, old);
 	main_use_discover(p, next);
@@ -254,10 +252,10 @@ static void main_reload(struct process *p, bool leaving)
 {
 	uint64_t asked = p->admin ? admin_reloads(p->admin) : 0;
 	struct buf why = BUF_INIT;
-	/* Do this even if the reload fails: logrotate may have moved the log file away. */
-	(void)main_open_log(p->config->log);
 	bool done = false;
 
+	/* Do this even if the reload fails: logrotate may have moved the log file away. */
+	(void)main_open_log(p->config->log);
 	if (leaving) {
 		log_info("reload_failed kept=\"the old configuration\" reason=\"hasp is "
 		         "shutting down\"");

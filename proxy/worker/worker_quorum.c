@@ -45,9 +45,7 @@ static void open_quorum(struct worker *w, const struct config *config,
 		.nservers = q->servers.n,
 		.addresses = q->servers.v,
 		.timeout_ms = q->timeout_ms,
-		.restart_delay_ms = q->restart_delay_ms >= 0
-	                                    ? q->restart_delay_ms
-	                                    : config_quorum_max_lease_ms(config),
+		.restart_delay_ms = q->restart_delay_ms,
 		.send = quorum_servers_send,
 		.unix_us = worker_quorum_unix_us,
 		.arg = w->quorum_servers,

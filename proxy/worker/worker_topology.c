@@ -349,7 +349,7 @@ static struct node_settings node_settings(const struct config *config)
 		.tls = encryption_of_servers(config),
 		.dns_max_ttl_ms = config->dns_max_ttl_ms,
 		.check_delay_ms = config->server_check_delay_ms,
-		.failover_wait_ms = config_failover_wait_ms(config),
+		.failover_wait_ms = config->failover_wait_ms,
 		.server_timeout_ms = config->server_timeout_ms,
 		.links_per_login = config->links_per_worker,
 		.is_alone = !config->master && config->cluster.n == 0,
@@ -360,7 +360,7 @@ static struct node_settings node_settings(const struct config *config)
 void worker_topology_use(struct worker *w, const struct config *config)
 {
 	if (w->cluster)
-		cluster_set_limits(w->cluster, config_failover_wait_ms(config),
+		cluster_set_limits(w->cluster, config->failover_wait_ms,
 		                   (size_t)config->client_output_limit);
 	topology_use(w->topology, &(struct topology_settings){
 					  .address = config->address,

@@ -95,7 +95,7 @@ void workers_reload_watcher(struct worker_shared *shared, const struct config *c
 					     .sentinel_password = c->sentinel_password,
 					     .tls = encryption_of_servers(c),
 					     .timeout_ms = c->connect_timeout_ms,
-					     .failover_wait_ms = config_failover_wait_ms(c),
+					     .failover_wait_ms = c->failover_wait_ms,
 				     });
 }
 

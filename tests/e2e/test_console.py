@@ -21,7 +21,7 @@ from harness.marks import covers
 from harness.replies import OK, PONG
 from harness.resp import encode, pipeline
 from harness.scrape import HTTP, ask
-from harness.sections import VERBS, rule
+from harness.sections import VERBS, rule, section
 
 ON_A_SOCKET = "[admin]\nlisten = unix:{path}\n"
 OVER_TCP = "[admin]\nlisten = 127.0.0.1:0\npassword = open sesame\n"
@@ -297,6 +297,27 @@ def test_config_shows_what_is_in_force_but_no_secret(start_hasp, path):
         hasp.edit("lock:*", "other:*")
         assert console.call("RELOAD") == OK
         assert "other:*" in str(console.call("SHOW", "CONFIG"))
+
+
+@covers("restart_needed")
+def test_config_shows_what_is_in_force_until_a_restart(start_hasp, path):
+    hasp = start_hasp(ON_A_SOCKET.format(path=path) + rule(quorum="q", max_lease="30s")
+                      + section("quorum q", {"servers": "unix:/a unix:/b unix:/c", "timeout": "50ms", "password": "one"}))
+    before = {(row["section"], row["option"]): row["value"] for row in show(path, "CONFIG")}
+    assert before["upstream", "failover_wait"] == "0" and before["quorum q", "restart_delay"] == "30s"
+    changes = {"[hasp]\n": "[hasp]\nbacklog = 7\nmax_clients = 8\n", "max_lease = 30s": "max_lease = 60s",
+               "timeout = 50ms": "timeout = 60ms", "password = one": "password = two"}
+    text = hasp.config_file.read_text()
+    for old, new in changes.items():
+        assert old in text
+        text = text.replace(old, new)
+    hasp.configure(text)
+    with open_console(path) as console:
+        console.execute_command("RELOAD")
+    after = {(row["section"], row["option"]): row["value"] for row in show(path, "CONFIG")}
+    assert {key for key in after if after[key] != before[key]} == {("hasp", "max_clients"), ("lock locks", "max_lease")}
+    assert re.findall(r"restart_needed reason=\"'(\w+)' in \[(\w+)", hasp.log) == [
+        ("password", "quorum"), ("timeout", "quorum"), ("restart_delay", "quorum"), ("backlog", "hasp")]
 
 
 def test_reload_is_answered_when_it_is_done_and_logged(hasp, path):

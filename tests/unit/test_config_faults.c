@@ -276,16 +276,16 @@ TEST(who_waits_for_a_failover_by_default_has_sentinels)
 {
 	struct config *c = load("[upstream]\nsentinels = a:1 b:2\nmaster = m\n");
 
-	assert_int_equal(config_failover_wait_ms(c), 10000);
+	assert_int_equal(c->failover_wait_ms, 10000);
 	config_unref(c);
 	c = load("[upstream]\nfailover_wait = 0\nsentinels = a:1\nmaster = m\n");
-	assert_int_equal(config_failover_wait_ms(c), 0);
+	assert_int_equal(c->failover_wait_ms, 0);
 	config_unref(c);
 	c = load("[upstream]\naddress = a:1\n");
-	assert_int_equal(config_failover_wait_ms(c), 0);
+	assert_int_equal(c->failover_wait_ms, 0);
 	config_unref(c);
 	c = load("[upstream]\nfailover_wait = 3s\n");
-	assert_int_equal(config_failover_wait_ms(c), 3000);
+	assert_int_equal(c->failover_wait_ms, 3000);
 	config_unref(c);
 }
 
