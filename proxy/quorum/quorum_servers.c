@@ -192,10 +192,16 @@ void quorum_servers_start(struct quorum_servers *all, struct quorum *q,
 	}
 }
 
-void quorum_servers_use_tls(struct quorum_servers *all, const struct dial_tls *tls)
+void quorum_servers_use(struct quorum_servers *all, const struct dialer *dialer)
 {
-	for (size_t i = 0; i < all->opts->nservers; i++)
-		all->v[i].links.dialer.tls = *tls;
+	for (size_t i = 0; i < all->opts->nservers; i++) {
+		struct dialer *d = &all->v[i].links.dialer;
+
+		d->timeout_ms = dialer->timeout_ms;
+		d->keepalive_ms = dialer->keepalive_ms;
+		d->user_timeout_ms = dialer->user_timeout_ms;
+		d->tls = dialer->tls;
+	}
 }
 
 void quorum_servers_reap(struct quorum_servers *all)

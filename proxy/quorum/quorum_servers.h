@@ -18,9 +18,9 @@ struct quorum_servers *quorum_servers_new(const char *user, const char *password
  * worker; copied. */
 void quorum_servers_start(struct quorum_servers *s, struct quorum *q,
                           const struct link_env *links);
-/* Sets how later connections are encrypted. Copies `tls`, but not the data that `tls` points
- * to, which must live until the next call. */
-void quorum_servers_use_tls(struct quorum_servers *s, const struct dial_tls *tls);
+/* Sets the times and the encryption of later connections. The data that dialer->tls points to
+ * must live until the next call. */
+void quorum_servers_use(struct quorum_servers *s, const struct dialer *dialer);
 /* The function for quorum_opts.send(), with `arg` a struct quorum_servers. */
 void quorum_servers_send(void *arg, size_t server, struct slice request,
                          struct quorum_call *call);

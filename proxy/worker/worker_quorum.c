@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * worker_quorum: the quorum that has the locks of verbs, or of rules, if the configuration
- * names one, and the worker's connections to its servers. A reload changes only the encryption
- * of these connections; other changes to the quorum need a restart of hasp.
+ * names one, and the worker's connections to its servers. A reload changes only the times and
+ * the encryption of these connections; other changes to the quorum need a restart of hasp.
  */
 #include "base/clock.h"
 #include "config/config.h"
@@ -20,6 +20,19 @@ static int64_t worker_quorum_unix_us(void *arg)
 	return (int64_t)ts.tv_sec * 1000000 + ts.tv_nsec / 1000;
 }
 
+static struct dialer quorum_dialer(const struct worker *w, const struct config *config,
+                                   const struct quorum_settings *q)
+{
+	return (struct dialer){
+		.loop = w->loop,
+		.resolver = w->resolver,
+		.timeout_ms = config->connect_timeout_ms,
+		.keepalive_ms = config->tcp_keepalive_ms,
+		.user_timeout_ms = config->tcp_user_timeout_ms,
+		.tls = encryption_of_quorum(config, q),
+	};
+}
+
 /* Connects to the servers of `q`, a section of `config`, which must outlive the quorum. */
 static void open_quorum(struct worker *w, const struct config *config,
                         const struct quorum_settings *q)
@@ -27,12 +40,7 @@ static void open_quorum(struct worker *w, const struct config *config,
 	const struct policy_env *policy = &w->clients.policy;
 	struct link_env links = {
 		.flusher = &w->flusher,
-		.dialer = { .loop = w->loop,
-		            .resolver = w->resolver,
-		            .timeout_ms = config->connect_timeout_ms,
-		            .keepalive_ms = config->tcp_keepalive_ms,
-		            .user_timeout_ms = config->tcp_user_timeout_ms,
-		            .tls = encryption_of_quorum(config, q) },
+		.dialer = quorum_dialer(w, config, q),
 		.clock = clock_now,
 		.scratch = w->scratch,
 		.scratch_size = WORKER_SCRATCH,
@@ -73,14 +81,14 @@ void worker_quorum_use(struct worker *w, struct config *config)
 {
 	const struct quorum_settings *q = w->quorum_servers ? config_quorum(config) : NULL;
 	struct config *old = w->quorum_tls_config;
-	struct dial_tls tls;
+	struct dialer dialer;
 
 	/* If the file names no quorum now, keep the connections: clients may have locks. */
 	if (!q || config == old)
 		return;
-	tls = encryption_of_quorum(config, q);
+	dialer = quorum_dialer(w, config, q);
 	w->quorum_tls_config = config_ref(config);
-	quorum_servers_use_tls(w->quorum_servers, &tls);
+	quorum_servers_use(w->quorum_servers, &dialer);
 	config_unref(old);
 }
 

@@ -5,6 +5,7 @@ import contextlib
 import os
 import re
 import signal
+import socket
 import time
 
 import pytest
@@ -13,6 +14,8 @@ from harness.marks import covers
 from harness.quorum import Quorum, connected, count
 from harness.replies import FENCE, NIL, ONE, PONG, ZERO, fence
 from harness.scrape import HTTP
+from harness.sections import rule, section
+from harness.wait import PATIENCE
 
 KEY = "k"
 UNREACHED = b"-NOQUORUM %d of the 5 servers of 'locks' answer in time\r\n"
@@ -78,6 +81,21 @@ def test_server_that_accepts_a_connection_and_does_not_answer_is_connected_again
         hasp = start_hasp(quorum.sections(), upstream=upstream, workers=1).is_up()
         until(lambda: 'reason="it does not answer INFO in time"' in hasp.log, "hasp to give the connection up")
     until(lambda: hasp.log.count("quorum_server_up") >= 5, "all servers to be up")
+
+
+@covers("connect_timeout")
+def test_reload_changes_connect_timeout_of_later_connections_to_servers(start_hasp, redis_server):
+    upstream = f"address = unix:{redis_server.unix}\nconnect_timeout = 1h"
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        servers = f"127.0.0.1:{silent.getsockname()[1]} unix:/a unix:/b"
+        hasp = start_hasp(rule(quorum="q", max_lease="30s") + section("quorum q", {"servers": servers}),
+                          upstream=upstream, workers=1)
+        with silent.accept()[0]:
+            hasp.reload("connect_timeout = 1h", "connect_timeout = 100ms")
+        with silent.accept()[0] as later:
+            later.settimeout(PATIENCE)
+            while later.recv(4096):  # until hasp gives the connection up
+                pass
 
 
 def test_majority_grants_a_lock_to_one_client_of_two_hasps(two, quorum, plain):
