@@ -139,7 +139,9 @@ struct config *config_load(const char *path, struct buf *faults, struct buf *war
 
 int64_t config_links_of_worker(const struct config *c)
 {
-	return (c->links_max + c->workers - 1) / c->workers;
+	int64_t part = c->links_max / c->workers;
+
+	return part == 0 && c->links_max ? 1 : part;
 }
 
 /* If the option's value differs, appends the change to `out`. Returns the number of changes. */

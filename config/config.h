@@ -36,7 +36,7 @@ const char *config_name(const struct config *c);
 struct config *config_ref(struct config *c);
 void config_unref(struct config *c); /* the last reference frees `c`; NULL is allowed */
 
-/* Returns each worker's share of links_max; 0: no limit. */
+/* Returns each worker's share of links_max, at least 1; 0: no limit. */
 int64_t config_links_of_worker(const struct config *c);
 
 /* Returns the quorum that stores the locks of verbs or enforced rules; NULL: [upstream] stores

@@ -335,7 +335,7 @@ TEST(each_option_of_each_section_is_shown)
 	config_unref(none);
 }
 
-TEST(workers_share_the_links_and_none_has_fewer_than_its_part)
+TEST(workers_share_links_max_and_each_has_at_least_one_link)
 {
 	static const struct {
 		const char *text;
@@ -344,7 +344,8 @@ TEST(workers_share_the_links_and_none_has_fewer_than_its_part)
 		{ "[hasp]\nworkers = 3\n", 0 },
 		{ "[hasp]\nworkers = 1\n[upstream]\nlinks_max = 7\n", 7 },
 		{ "[hasp]\nworkers = 3\n[upstream]\nlinks_max = 6\n", 2 },
-		{ "[hasp]\nworkers = 3\n[upstream]\nlinks_max = 7\n", 3 },
+		{ "[hasp]\nworkers = 3\n[upstream]\nlinks_max = 8\n", 2 },
+		{ "[hasp]\nworkers = 3\n[upstream]\nlinks_max = 2\n", 1 },
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
