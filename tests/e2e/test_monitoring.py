@@ -74,6 +74,16 @@ def test_dashboard_groups_by_labels_that_there_are(told):
                 assert set(by.split(", ")) <= labels, query
 
 
+def test_dashboard_counts_waiters_where_there_are_no_guards(tmp_path):
+    panels = json.loads(DASHBOARD.read_text())["panels"]
+    expr, = [expr for panel in panels for expr in expressions(panel) if "hasp_lock_waiters" in expr and "by" not in expr]
+    waiters = {"series": 'hasp_lock_waiters{instance="a",rule="orders",kind="lock"}', "values": "3"}
+    expected = {"expr": expr.replace("$instance", ".*"), "eval_time": "0s", "exp_samples": [{"value": 3}]}
+    (tmp_path / "test.yml").write_text(json.dumps({"tests": [{"input_series": [waiters], "promql_expr_test": [expected]}]}))
+    tested = promtool("test", "rules", tmp_path / "test.yml")
+    assert tested.returncode == 0, tested.stdout + tested.stderr
+
+
 def test_dashboard_has_no_two_panels_in_one_place():
     panels = json.loads(DASHBOARD.read_text())["panels"]
     assert len({panel["id"] for panel in panels}) == len(panels)
