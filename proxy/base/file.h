@@ -13,7 +13,8 @@
 
 /* Appends the bytes of a regular file to `text`, at most `max`. `given_too`: the path may also
  * lead to a pipe or a terminal, by /dev/stdin, /dev/fd/N or /proc/self/fd/N, if its text ends
- * within ten seconds. Returns 0; -1 with the fault and its cure appended to `why`. */
+ * within ten seconds and is not empty. Returns 0; -1 with the fault and its cure appended to
+ * `why`. */
 int file_read(const char *path, size_t max, bool given_too, struct buf *text, struct buf *why)
 	__attribute__((warn_unused_result));
 

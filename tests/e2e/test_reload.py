@@ -71,6 +71,22 @@ def test_reload_to_a_log_that_cannot_be_opened_keeps_everything_old(start_hasp, 
     until(lambda: "reloaded" in hasp.log, "the reload")
 
 
+@covers("reload_failed", "upgrade_failed")
+def test_reload_and_upgrade_fail_if_the_file_was_a_pipe(start_hasp):
+    hasp = start_hasp(LOCKS)
+    hasp.kill()
+    hasp.log_file.write_text("")
+    hasp.spawn("bash", "-c", f"exec '{hasp.binary}' -c <(cat '{hasp.config_file}')")
+    until(lambda: hasp.ready, "hasp to start")
+    hasp.signal(signal.SIGHUP)
+    until(lambda: "reload" in hasp.log, "the reload")
+    hasp.signal(signal.SIGUSR2)
+    until(lambda: "upgrade_failed" in hasp.log, "the upgrade to fail")
+    with hasp.connect() as one, hasp.connect() as other:
+        assert one.call("SETNX", "lock:1", "v") == ONE
+        assert other.call("DEL", "lock:1") == ZERO
+
+
 @covers("log", "reload_failed")
 @pytest.mark.parametrize("fault", ["patern = lock:*", "owner = value"])
 def test_reload_that_fails_opens_a_log_that_was_moved_away(start_hasp, tmp_path, fault):

@@ -233,6 +233,8 @@ TEST_WITH(first_file_may_be_a_pipe_that_the_caller_has_opened, NULL, NULL)
 	assert_non_null(c);
 	assert_string_equal(c->address, "127.0.0.1:7777");
 	config_unref(c);
+	assert_null(config_load(path, &faults, &warnings));
+	buf_clear(&faults);
 	close(fds[0]);
 	assert_null(config_load("/dev/zero", &faults, &warnings));
 	assert_int_equal(buf_len(&warnings), 0);

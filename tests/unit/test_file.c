@@ -127,6 +127,8 @@ TEST(a_pipe_that_was_handed_over_is_read_to_its_end)
 		assert_checked(name, 20000, "is no regular file");
 		assert_read(name, 20000, true, 20000,
 		            fits ? NULL : "has more than 20000 bytes");
+		if (fits)
+			assert_read(name, 20000, true, 0, "is empty, and a pipe");
 		close(fds[0]);
 	}
 }
