@@ -224,17 +224,29 @@ static void await_own_replies(struct decision *d)
 		d->pending = pending_new(PENDING_PROBE);
 }
 
+/* True if Redis refuses the command before it looks at a key: for its number of arguments or,
+ * inside MULTI, because it does not know the command. In both cases, Redis also aborts the
+ * transaction. An EVAL in place of the command would not abort it, because Redis would find the
+ * error only when EXEC runs the script. */
+static bool is_invalid(const struct context *x)
+{
+	const struct command *c = x->what->command;
+
+	return c && (!command_arity_ok(c, x->req->argc) ||
+	             (session_in_multi(x->session) &&
+	              commands_lack(x->env->commands, slice_str(c->name))));
+}
+
 struct decision dispatch(struct context *x)
 {
 	bool was_in_multi = session_in_multi(x->session);
 	bool patient = is_patient(x, &x->session->txn);
-	bool is_refused = x->what->command && !command_arity_ok(x->what->command, x->req->argc);
+	bool is_refused = is_invalid(x);
 	struct decision d;
 
 	buf_clear(&x->env->rewritten);
 	if (must_be_learned(x->env, x->what, x->req->argv[0]))
 		return learn;
-	/* Redis refuses the command for its number of arguments, and looks at no key. */
 	if (is_refused)
 		x->keys.n = 0;
 	d = is_refused ? pass : decide_request(x);

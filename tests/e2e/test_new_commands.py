@@ -272,3 +272,13 @@ def test_a_cluster_is_asked_at_any_node(start_hasp):
 def test_a_command_that_the_server_lacks_is_unknown(start_hasp, sections, command):
     with start_hasp(sections).is_up().connect() as one:
         assert one.call(*command) == f"-ERR unknown command '{command[0]}'\r\n".encode()
+
+
+@BOTH
+@pytest.mark.parametrize("sections", [rule(), guard(pattern="lock:*", wait=0)], ids=["rule", "guard"])
+@pytest.mark.parametrize("command", [("DELIFEQ", "lock:a", "v"), ("DELEX", "lock:a")])
+def test_a_command_that_the_server_lacks_aborts_the_transaction(start_hasp, redis_server, sections, command):
+    requests = (("MULTI",), ("SET", "data", "1"), command, ("EXEC",), ("EXISTS", "data"))
+    with redis_server.connect() as direct, start_hasp(sections).is_up().connect() as one:
+        expected = [direct.call(*request) for request in requests]
+        assert [one.call(*request) for request in requests] == expected
