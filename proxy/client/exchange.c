@@ -107,8 +107,8 @@ static bool may_be_waited_for(const struct client *c)
 	const struct guard_op *op = c->current->guard_op;
 
 	return hold_owner_has_any(&c->locks->holds, now) ||
-	       read_set_has_any(&c->locks->read_set, now) || (op && op->n > 1) ||
-	       parts_has(c->current->lock_request);
+	       read_set_has_any(&c->locks->read_set, now) ||
+	       (op ? op->n > 1 : parts_has(c->current->lock_request));
 }
 
 /* Watches for a deadlock: the client, which is in line, may wait for itself through others. */
@@ -168,7 +168,6 @@ static struct op_facts client_facts(const struct client *c, struct op_out *out)
 
 	out->send = (struct op_send){ 0 };
 	out->own = BUF_INIT;
-	*out->text = '\0';
 	if (!c->current->guard_op)
 		return f;
 	f.has_link = c->user.link;
@@ -215,14 +214,12 @@ static void begin_multi(struct client *c, enum transaction_guards guards)
 
 static void send_next_step(struct client *c, bool eval);
 
-static void send_answer(struct client *c, const struct op_action *a, const struct op_out *out)
+static void send_answer(struct client *c, const struct op_action *a)
 {
-	struct slice bytes = op_answer(a, out);
-
-	if (bytes.n && a->carried_out && lock_op_exec_is_late(c->current))
+	if (a->answer.n && a->carried_out && lock_op_exec_is_late(c->current))
 		complete_exec_refuse(c, c->current);
-	else if (bytes.n)
-		stream_send(&c->stream, bytes);
+	else if (a->answer.n)
+		stream_send(&c->stream, a->answer);
 }
 
 /* Ends `current`, a call on a lock, with `reply`. The client has got its answer. */
@@ -291,18 +288,18 @@ static bool do_act(struct client *c, const struct op_action *a, const struct op_
 			exchange_hung_up(c);
 		break;
 	case OP_ANSWER:
-		send_answer(c, a, out);
+		send_answer(c, a);
 		reply_to_lock(c, &a->reply);
 		break;
 	case OP_END:
-		send_answer(c, a, out);
+		send_answer(c, a);
 		complete_request(c, c->current, &a->reply, a->captured);
 		client_end_current(c);
 		break;
 	case OP_DONE:
 		/* A client in line leaves the queue in Redis before hasp sends the answer. */
 		client_end_wait(c);
-		send_answer(c, a, out);
+		send_answer(c, a);
 		client_complete_current(c);
 		break;
 	case OP_CLOSE:

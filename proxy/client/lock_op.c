@@ -105,10 +105,12 @@ static struct op_action again(bool eval)
 static struct op_action answer_number(const struct op_facts *f, long long n)
 {
 	snprintf(f->out->text, sizeof(f->out->text), ":%lld\r\n", n);
-	return (struct op_action){ .act = OP_ANSWER, .reply = { .type = ':', .integer = n } };
+	return (struct op_action){ .act = OP_ANSWER,
+		                   .answer = slice_str(f->out->text),
+		                   .reply = { .type = ':', .integer = n } };
 }
 
-/* Ends the request without its lock. The client gets `bytes`; if empty, out->text. */
+/* Ends the request without its lock. The client gets `bytes`. */
 static struct op_action lock_op_refuse(const struct op_facts *f, struct slice bytes)
 {
 	lock_op_undo_parts(f->request, f->db);
@@ -271,11 +273,14 @@ static struct op_action lock_op_on_granted(const struct op_facts *f, long long f
 		reply.integer = fence;
 	a = answer_number(f, reply.integer);
 	a.reply = reply;
-	a.answer = success == LOCK_IF_OK && !kept.n ? SLICE_LIT("+OK\r\n") : kept;
+	if (kept.n)
+		a.answer = kept;
+	else if (success == LOCK_IF_OK)
+		a.answer = SLICE_LIT("+OK\r\n");
 	lock_request_since(p, since);
 	if (!awaits_replicas(p))
 		return a;
-	lock_request_keep(p, &reply, op_answer(&a, f->out));
+	lock_request_keep(p, &reply, a.answer);
 	return ask_replicas(f);
 }
 
@@ -306,7 +311,7 @@ static struct op_action lock_op_on_acked(const struct op_facts *f, bool enough)
 static struct op_action lock_op_on_timed_out(const struct op_facts *f)
 {
 	struct lock_request *p = f->request->lock_request;
-	struct op_action a;
+	struct op_out *out = f->out;
 
 	if (!parts_are_undone(p))
 		count_lock_wait(f, WAIT_TIMED_OUT);
@@ -319,10 +324,8 @@ static struct op_action lock_op_on_timed_out(const struct op_facts *f)
 		parts_undo(p);
 		return again(false);
 	}
-	a = lock_op_refuse(f, f->outage);
-	snprintf(f->out->text, sizeof(f->out->text), "%s\r\n",
-	         lock_request_refusal(p, f->resp3));
-	return a;
+	snprintf(out->text, sizeof(out->text), "%s\r\n", lock_request_refusal(p, f->resp3));
+	return lock_op_refuse(f, f->outage.n ? f->outage : slice_str(out->text));
 }
 
 static struct op_action lock_op_on_deadlock(const struct op_facts *f, struct slice error)

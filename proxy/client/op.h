@@ -85,7 +85,7 @@ struct op_send {
 struct op_out {
 	struct op_send send;
 	struct buf own; /* memory for bytes of `lock` or of the answer */
-	char text[64]; /* the answer if action.answer is empty; "": there is no answer */
+	char text[64]; /* space for a short answer */
 	struct attempt lock; /* WAIT, CONFIRM, ASK_REPLICAS: the lock of the action */
 	struct slice line; /* WAIT: Redis' answer `+QUEUED place now held` */
 	/* WAIT: the counters of the key's section; NULL: hasp does not count the waiter. */
@@ -101,16 +101,11 @@ struct op_action {
 	bool drops_head; /* first of all, the link discards the reply that is due next */
 	bool eval; /* AGAIN, NEXT: Redis lacks the script, so send its text */
 	bool carried_out; /* END: EXEC's reply reports the locks as taken */
-	struct slice answer; /* points into the request, into op_out.own or to a constant.
-	                      * Empty: the answer is op_out.text */
+	struct slice answer; /* points into the request, into op_out or to a constant. Empty:
+	                      * there is no answer */
 	struct resp_reply reply; /* ANSWER, END: the command's reply */
 	struct slice captured; /* END: the reply's bytes, if it is EXEC's */
 };
-
-static inline struct slice op_answer(const struct op_action *a, const struct op_out *out)
-{
-	return a->answer.n ? a->answer : slice_str(out->text);
-}
 
 /* Redis' error for a write that reaches too few replicas. */
 #define OP_NOREPLICAS "-NOREPLICAS Not enough good replicas to write.\r\n"
