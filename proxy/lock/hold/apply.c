@@ -103,12 +103,12 @@ static struct hold *apply_supersede(struct holds *h, const struct hold_owner *o,
 			supersede_voted(hold, o);
 			continue;
 		}
-		if (lock_request_is_by_value(p) && hold->owner != o)
+		if (layout_of(p->kind)->by_value && hold->owner != o)
 			continue;
 		if (holds_other_side(hold, p))
 			continue;
 		same = hold_has_token(hold, p);
-		if (good && (same || lock_request_is_by_value(p)))
+		if (good && (same || layout_of(p->kind)->by_value))
 			remember_lease(hold, was);
 		if (hold->owner == o && good && same) {
 			was->since = hold->since;
@@ -155,7 +155,7 @@ static void apply_taken(struct holds *h, struct hold_owner *o, const struct lock
 
 	if (was.since <= 0)
 		stats_add(p->stats, STAT_ACQUIRED);
-	if (lock_request_is_by_value(p))
+	if (layout_of(p->kind)->by_value)
 		apply_stored(o, p, db);
 	if (lock_request_begins_hold(p) && !hold) {
 		forget_oldest(o);
@@ -209,11 +209,11 @@ static void shorten_others(struct holds *h, const struct hold_owner *o,
 static void apply_expiry(struct holds *h, struct hold_owner *o, const struct lock_request *p,
                          int db)
 {
-	struct hold *hold = hold_find(h, o, lock_request_is_by_value(p), db, p->keys[0],
+	struct hold *hold = hold_find(h, o, layout_of(p->kind)->by_value, db, p->keys[0],
 	                              token_slice(p->token)),
 		    *other;
 
-	if (lock_request_is_by_value(p))
+	if (layout_of(p->kind)->by_value)
 		shorten_others(h, o, p, db);
 	if (!hold)
 		return;
@@ -261,10 +261,10 @@ static void apply_dropped(struct holds *h, struct hold_owner *o, const struct lo
                           int db)
 {
 	for (size_t i = 0; i < p->nkeys; i++) {
-		struct hold *hold = hold_find(h, o, lock_request_is_by_value(p), db, p->keys[i],
-		                              token_slice(p->token));
+		struct hold *hold = hold_find(h, o, layout_of(p->kind)->by_value, db,
+		                              p->keys[i], token_slice(p->token));
 		/* Another owner may have this key. */
-		if (!hold || (!lock_request_is_by_value(p) && !hold_has_token(hold, p)) ||
+		if (!hold || (!layout_of(p->kind)->by_value && !hold_has_token(hold, p)) ||
 		    !may_end(hold, o, p))
 			continue;
 		/* This table lacks the holds of other workers: the next renewal shows whether
@@ -277,7 +277,7 @@ static void apply_dropped(struct holds *h, struct hold_owner *o, const struct lo
 		if (hold->count == 0)
 			hold_free(hold);
 	}
-	if (lock_request_is_by_value(p) && p->single_key)
+	if (layout_of(p->kind)->by_value && p->single_key)
 		apply_gone(h, o, p, db);
 }
 
@@ -288,7 +288,7 @@ static bool has_none(const struct lock_request *p, const struct resp_reply *r)
 		return false;
 	return p->script == SCRIPT_UNLOCK || p->script == SCRIPT_MUNLOCK ||
 	       p->script == SCRIPT_EXTEND ||
-	       (p->script == SCRIPT_DEL && p->nkeys == 1 && !lock_request_is_by_value(p));
+	       (p->script == SCRIPT_DEL && p->nkeys == 1 && !layout_of(p->kind)->by_value);
 }
 
 /* Ends the connection's own holds of locks that Redis no longer has, for example after a loss

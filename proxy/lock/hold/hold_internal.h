@@ -221,11 +221,6 @@ struct lock_request {
 	struct slice keys[];
 };
 
-static inline bool lock_request_is_by_value(const struct lock_request *p)
-{
-	return layout_of(p->kind)->by_value;
-}
-
 /* True if the hold has the request's token. */
 static inline bool hold_has_token(const struct hold *hold, const struct lock_request *p)
 {
@@ -234,8 +229,7 @@ static inline bool hold_has_token(const struct hold *hold, const struct lock_req
 
 /* --- lock_request.c --- */
 
-/* The only writer of p->state. */
-void lock_request_set_state(struct lock_request *p, enum lock_request_state state);
+/* True if p->state may change like this. */
 bool lock_request_allows(enum lock_request_state from, enum lock_request_state to);
 /* True if a hold begins when the call succeeds. */
 bool lock_request_begins_hold(const struct lock_request *p);

@@ -64,7 +64,8 @@ bool lock_request_allows(enum lock_request_state from, enum lock_request_state t
 	return allowed_states[from] >> to & 1;
 }
 
-void lock_request_set_state(struct lock_request *p, enum lock_request_state state)
+/* The only writer of p->state. */
+static void lock_request_set_state(struct lock_request *p, enum lock_request_state state)
 {
 	HASP_ASSERT(lock_request_allows(p->state, state));
 	p->state = state;
@@ -253,7 +254,7 @@ struct lock_request *lock_request_join(struct lock_request *p, struct lock_reque
 bool lock_request_begins_hold(const struct lock_request *p)
 {
 	return effect_terms[p->effect].holds &&
-	       (!lock_request_is_by_value(p) || p->token->n <= VALUE_MAX ||
+	       (!layout_of(p->kind)->by_value || p->token->n <= VALUE_MAX ||
 	        p->state == LOCK_REQUEST_ABANDONED);
 }
 
@@ -267,7 +268,7 @@ struct attempt lock_request_attempt(const struct lock_request *p)
 	return (struct attempt){
 		.id = { p->kind, lock_request_key(p), token_slice(p->token) },
 		.shared = p->token,
-		.value = lock_request_is_by_value(p) ? token_slice(p->token) : SLICE_NONE,
+		.value = layout_of(p->kind)->by_value ? token_slice(p->token) : SLICE_NONE,
 		.ticket = p->ticket,
 		.limit = p->limit,
 		.lease_ms = p->parts ? rewrite_mlock_part_lease(p->lease_ms) : p->lease_ms,

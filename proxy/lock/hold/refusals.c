@@ -27,7 +27,7 @@ static struct hold *any_hold(struct holds *h, const struct hold_owner *o,
 	struct hold *hold = other_hold(h, o, p, db, p->keys[0]);
 
 	if (!hold)
-		hold = hold_find(h, o, lock_request_is_by_value(p), db, p->keys[0],
+		hold = hold_find(h, o, layout_of(p->kind)->by_value, db, p->keys[0],
 		                 token_slice(p->token));
 	return hold && hold->good_until > timers_now(h->timers) ? hold : NULL;
 }
@@ -55,7 +55,7 @@ static void count_refusal(const struct lock_request *p, int db, const struct ref
 static void watch_reads(struct holds *h, const struct lock_request *p,
                         const struct event_to_log *event)
 {
-	if (event->event != LOCK_EVENT_DELETE_REFUSED || lock_request_is_by_value(p) ||
+	if (event->event != LOCK_EVENT_DELETE_REFUSED || layout_of(p->kind)->by_value ||
 	    p->stats->watches_reads || event_hint(event->event, &event->facts))
 		return;
 	p->stats->watches_reads = true;
