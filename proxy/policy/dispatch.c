@@ -69,7 +69,7 @@ enum route dispatch_route(const struct context *x)
 
 	if (what->is_verb)
 		return ROUTE_SHARED;
-	if (what->is_guarded && guard_needs_pinned(x))
+	if (what->is_guarded && context_names_guarded(x) && guard_needs_pinned(x))
 		return ROUTE_PINNED;
 	if (command_info_is_session(what))
 		return session_command_route(what, x->req);
@@ -157,10 +157,18 @@ static struct decision decide_write(struct context *x, const char *refusal)
 	return refusal ? context_refuse(x, refusal) : lock_decide_write(x);
 }
 
+/* True if the command may name a guarded key. */
+static bool may_be_guarded(const struct context *x)
+{
+	if (!x->what->is_guarded)
+		return false;
+	return x->what->command ? context_names_guarded(x)
+	                        : guard_unknown_may_name(x->env, x->req);
+}
+
 static struct decision decide_request(struct context *x)
 {
 	const struct command_info *what = x->what;
-	bool in_multi = session_in_multi(x->session);
 	const char *refusal;
 	struct decision d;
 
@@ -177,11 +185,14 @@ static struct decision decide_request(struct context *x)
 	refusal = what->is_write || what->is_guarded ? other_db_refusal(x) : NULL;
 	if (refusal)
 		return decide_write(x, refusal);
-	/* If Redis accepts MULTI, hasp decides about the transaction's guarded keys at EXEC. */
-	if (in_multi && x->session->nawaited && guard_txn_names_guarded(x))
-		return defer;
-	if (what->is_guarded && !in_multi && guard_decide(x, &d))
-		return d;
+	if (may_be_guarded(x)) {
+		/* If Redis accepts MULTI, hasp decides about the transaction's guarded keys at
+		 * EXEC. */
+		if (!session_in_multi(x->session) && guard_decide(x, &d))
+			return d;
+		if (session_in_multi(x->session) && x->session->nawaited)
+			return defer;
+	}
 	return what->is_write ? decide_write(x, NULL) : pass;
 }
 
@@ -195,7 +206,7 @@ static void count_queued(struct context *x, bool was_in_multi, struct decision *
 	transaction_add(&x->session->txn, 1);
 	x->session->txn.may_be_slow |= x->what->may_be_slow;
 	if (x->env->guards_enforce)
-		guard_txn_keep(x, d);
+		guard_txn_keep(x, d, may_be_guarded(x));
 }
 
 bool dispatch_queue_plain(const struct policy_env *env, struct session *s, struct slice bytes,

@@ -18,29 +18,6 @@
 
 /* --- the application's transaction ----------------------------------------------------- */
 
-/* Before Redis has described the command, any argument may be a key. */
-bool guard_block_names_guarded(const struct policy_env *env, const struct resp_view *req)
-{
-	if (commands_are_learned(env->commands))
-		return false;
-	for (size_t i = 1; i < req->argc; i++) {
-		if (match_enforced_guard(env->matcher, req->argv[i]))
-			return true;
-	}
-	return false;
-}
-
-bool guard_txn_names_guarded(const struct context *x)
-{
-	const struct command *c = x->what->command;
-
-	if (!x->what->is_guarded)
-		return false;
-	if (!c)
-		return guard_block_names_guarded(x->env, x->req);
-	return context_names_guarded(x);
-}
-
 /* Adds the guarded keys of all commands in `block` to `k`. Returns false if hasp does not know
  * all keys, or if they are too many or in more than one database. */
 static bool find_in_block(const struct context *x, struct slice block, struct guard_keys *k)
@@ -62,7 +39,7 @@ static bool find_in_block(const struct context *x, struct slice block, struct gu
 		what = classifier_find(x->env, view.argv[0]);
 		context_set_command(&each, x->env, &what, &view);
 		moved |= slice_is(view.argv[0], "select");
-		if (!what.command && guard_block_names_guarded(x->env, &view))
+		if (!what.command && guard_unknown_may_name(x->env, &view))
 			clear = false;
 		if (!clear || !what.is_guarded || !what.command ||
 		    !command_arity_ok(what.command, view.argc))
@@ -297,7 +274,7 @@ void guard_txn_keep_bytes(const struct policy_env *env, struct transaction *t,
 	transaction_keep(t, n, bytes, (size_t)env->config->max_request);
 }
 
-void guard_txn_keep(struct context *x, struct decision *d)
+void guard_txn_keep(struct context *x, struct decision *d, bool may_be_guarded)
 {
 	struct transaction *t = &x->session->txn;
 	struct buf request = BUF_INIT;
@@ -312,6 +289,6 @@ void guard_txn_keep(struct context *x, struct decision *d)
 		return;
 	}
 	resp_write_request(&request, x->req->argv, x->req->argc);
-	guard_txn_keep_bytes(x->env, t, buf_slice(&request), 1, !guard_txn_names_guarded(x));
+	guard_txn_keep_bytes(x->env, t, buf_slice(&request), 1, !may_be_guarded);
 	buf_release(&request);
 }

@@ -3,9 +3,8 @@
  * policy_internal: shared by the files of this folder.
  *
  *   dispatch.c    decides how hasp handles a command
- *   guard.c       commands on guarded keys
  *   guard_txn.c   writes of guarded keys that no script can run, and transactions
- *   guard_keys.c  the guarded keys of a command
+ *   guard.c       the guarded keys of a command, and what hasp does about them
  *   policy.c      applies the configuration to struct policy_env
  */
 #ifndef HASP_POLICY_POLICY_INTERNAL_H
@@ -17,7 +16,7 @@
 #include "lock/rewrite/guard.h"
 #include "policy/context.h"
 
-/* --- guard_keys.c --- */
+/* --- guard.c --- */
 
 /* hasp refuses commands with more guarded keys than this; a repeated key counts each time. */
 #define GUARD_KEYS_MAX ((size_t)2 * READ_SET_MAX)
@@ -62,34 +61,30 @@ enum guard_use { GUARD_IGNORED, GUARD_READ, GUARD_WRITTEN };
 enum guard_use guard_key_use(const struct context *x, const struct guard *g, size_t i,
                              bool *releases);
 
-/* --- guard_txn.c --- */
+/* True if the command, which Redis has not described yet, could name a guarded key: any
+ * argument may be a key. */
+bool guard_unknown_may_name(const struct policy_env *env, const struct resp_view *req);
 
-/* Decides about MULTI and EXEC. Returns false if no guard concerns the command. */
-bool guard_txn_decide(struct context *x, struct decision *d);
-
-/* True if the command may name a guarded key. */
-bool guard_txn_names_guarded(const struct context *x);
-
-/* Keeps a command that Redis queues in a transaction. Sets d->watches_refusal, so that hasp
- * marks the transaction as aborted if Redis refuses the command. */
-void guard_txn_keep(struct context *x, struct decision *d);
-/* Keeps the `n` commands in `bytes`; `nunguarded` of them name no guarded key. */
-void guard_txn_keep_bytes(const struct policy_env *env, struct transaction *t,
-                          struct slice bytes, uint32_t n, uint32_t nunguarded);
-
-/* True if the command, which Redis has not described yet, could name a guarded key. */
-bool guard_block_names_guarded(const struct policy_env *env, const struct resp_view *req);
-
-/* --- guard.c --- */
-
-/* Decides about a command that a guard may concern. Returns false if no key is guarded. */
+/* Decides about a command that may name a guarded key. Returns false if none is guarded. */
 bool guard_decide(struct context *x, struct decision *d);
 
-/* True if the command needs a pinned link. */
+/* True if the command, which names a guarded key, needs a pinned link. */
 bool guard_needs_pinned(const struct context *x);
 
 /* If a passed command reads keys whose guards have strategy = check, makes hasp compute digests
  * of the values in the reply. Sets d->pending if it is NULL. */
 void guard_note_read(struct context *x, struct decision *d);
+
+/* --- guard_txn.c --- */
+
+/* Decides about MULTI and EXEC. Returns false if no guard concerns the command. */
+bool guard_txn_decide(struct context *x, struct decision *d);
+
+/* Keeps a command that Redis queues in a transaction. Sets d->watches_refusal, so that hasp
+ * marks the transaction as aborted if Redis refuses the command. */
+void guard_txn_keep(struct context *x, struct decision *d, bool may_be_guarded);
+/* Keeps the `n` commands in `bytes`; `nunguarded` of them name no guarded key. */
+void guard_txn_keep_bytes(const struct policy_env *env, struct transaction *t,
+                          struct slice bytes, uint32_t n, uint32_t nunguarded);
 
 #endif
