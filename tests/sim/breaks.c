@@ -172,10 +172,6 @@ RETURN("trust_late_grants", false, bool, lock_request_is_late, (const struct loc
 RETURN("trust_over_grants", false, bool, lock_request_is_over, (const struct lock_request *p),
        (p))
 SKIP("forget_undo", lock_request_undo, (struct lock_request * p, int db), (p, db))
-SKIP("stay_in_line", probe_leave,
-     (struct waiters * all, int db, const struct attempt *t, bool undo, double until,
-      struct probe *p),
-     (all, db, t, undo, until, p))
 SKIP("never_look", line_probe_on_timer, (struct timer * t, double now), (t, now))
 SKIP("never_look", recheck_on_timer, (struct timer * t, double now), (t, now))
 RETURN("deaf_waiters", true, bool, queue_node_is_ready, (const struct queue_node *at), (at))
@@ -257,6 +253,8 @@ void __wrap_script_job_run(struct script_jobs *all, int db, enum script_id scrip
 void __wrap_script_job_run(struct script_jobs *all, int db, enum script_id script,
                            struct slice evalsha, double until, script_job_fn *fn, void *arg)
 {
+	if (script == SCRIPT_DEQUEUE && break_is("stay_in_line"))
+		return;
 	__real_script_job_run(all, db, script, evalsha, break_is("never_repeat") ? 0 : until,
 	                      fn, arg);
 }

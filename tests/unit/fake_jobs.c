@@ -70,12 +70,6 @@ static void note_job(int db, bool repeats, struct slice call, double until)
 
 /* --- in the place of script_job.c: all of it that lock/ calls ------------------------ */
 
-struct proofs *script_jobs_proofs(struct script_jobs *jobs)
-{
-	(void)jobs;
-	return the_proofs();
-}
-
 enum key_naming script_jobs_naming(const struct script_jobs *jobs)
 {
 	(void)jobs;

@@ -172,8 +172,7 @@ void client_notify(struct client *c, int ms)
 
 void client_notify_as(struct client *c, int ms, const char *key, int db)
 {
-	struct proofs *proofs = script_jobs_proofs(c->waiter->all->script_jobs);
-	struct slice secret = proofs_secret(proofs, db);
+	struct slice secret = script_jobs_opts(c->waiter->all->script_jobs, db).secret;
 	char text[128], what[32], proof[SHA1_HEX + 1], message[sizeof(text) + sizeof(proof)];
 	struct slice parts[] = { secret, SLICE_NONE, slice_str(key), SLICE_NONE, secret };
 

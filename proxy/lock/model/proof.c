@@ -39,10 +39,9 @@ struct slice proofs_secret(struct proofs *p, int db)
 	return slice_of(p->secret, SHA1_HEX);
 }
 
-bool proofs_cover_grant(struct proofs *p, int db, struct slice lock, struct slice text,
+bool proof_covers_grant(struct slice secret, struct slice lock, struct slice text,
                         struct slice proof)
 {
-	struct slice secret = proofs_secret(p, db);
 	char what[32], hex[SHA1_HEX + 1];
 	/* sign() in scripts/includes/queue.lua signs the same text. */
 	struct slice parts[] = {

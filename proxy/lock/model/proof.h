@@ -7,7 +7,7 @@
  *
  *   the process' secret + database --> its secret there --ARGV--> script
  *                                          |                        | text, sha1(secret, text)
- *                                          `--> proofs_cover_grant() <----'
+ *                                          `--> proof_covers_grant() <----'
  *
  * Each database has a secret of its own, because a script does not know in which database it
  * runs. A signature from one database therefore proves nothing in another.
@@ -38,9 +38,9 @@ void proofs_init(struct proofs *p, const struct proof_secret *process);
  * database is not known, and the signatures prove nothing. */
 struct slice proofs_secret(struct proofs *p, int db);
 
-/* True if `proof` shows that a script of this process granted `lock` in `db`, and published
- * `text`. */
-bool proofs_cover_grant(struct proofs *p, int db, struct slice lock, struct slice text,
+/* True if `proof` shows that a script of this process granted `lock`, and published `text`.
+ * `secret`: proofs_secret() of the lock's database. */
+bool proof_covers_grant(struct slice secret, struct slice lock, struct slice text,
                         struct slice proof);
 
 #endif

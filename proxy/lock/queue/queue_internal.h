@@ -5,8 +5,7 @@
  *
  *   queue_node.c  the subscriber at a node, and the waiters that need it
  *   line.c        the waiters of this worker for one lock, in the order of their places
- *   probe.c       a question to Redis about a lock or a waiter, and its answer; grants
- *   waiter.c      one waiter: its state, its own probes, how it leaves
+ *   waiter.c      one waiter: its state, its own probes, its grants, how it leaves
  *   line_probe.c  when a line is probed, and what the answer means for its waiters
  *   waiters.c     all waiters: the subscription, tickets, tries that cannot be sent yet
  *
@@ -231,29 +230,6 @@ bool line_has_next(const struct line *l);
 /* Schedules the end of an empty line. */
 void line_linger(struct line *l);
 
-/* --- probe.c --- */
-
-/* Cuts the next word from *s. Returns false if it is no number from `min` to 2^53. */
-bool probe_cut_number(struct slice *s, int64_t min, int64_t *n);
-struct probe *probe_new(struct waiters *all, const char *ticket,
-                        void (*on_answer)(const struct probe *, const struct probe_answer *));
-/* Asks poll.lua about `t`; the script may hand the lock over. lease_ms > 0: if `t` has the
- * lock, the script begins its lease again. hasp retries until `until`; 0: it does not retry.
- * p->on_answer() runs once, maybe before probe_check() returns, and `p` is then freed. `p`
- * NULL: hasp ignores the answer. */
-void probe_check(struct waiters *all, int db, const struct attempt *t, int64_t lease_ms,
-                 double until, struct probe *p);
-/* Removes `t` from the queue by dequeue.lua; `undo`: also releases a lock that `t` may have
- * been granted. `until`, `p`: as in probe_check(). */
-void probe_leave(struct waiters *all, int db, const struct attempt *t, bool undo, double until,
-                 struct probe *p);
-
-/* Reads `<fencing token or -> <ms of Redis' time> <proof>`. Returns false if that fails. */
-bool grant_parse(struct grant *g, struct slice s);
-/* True if a script of this process published the grant for this ticket and lock. */
-bool grant_is_proved(const struct grant *g, struct proofs *proofs, int db, struct slice key,
-                     const char *ticket);
-
 /* --- waiter.c --- */
 
 /* The only writer of w->state. */
@@ -265,13 +241,22 @@ void waiter_set_at(struct waiter *w, struct queue_node *at);
 struct waiter *waiter_find(struct waiters *all, struct slice ticket);
 /* Returns the try of `w`, which must be in a line. The slices point into `w`. */
 struct attempt waiter_try(const struct waiter *w);
-/* Handles the message that `w` has the lock. Returns false if the message has no proof: the
- * caller must ask Redis. */
-bool waiter_notified(struct waiter *w, const struct grant *g);
+/* Handles the rest of a message, after the ticket of `w`. Returns false if the message is no
+ * grant, or has no proof: the caller must ask Redis. */
+bool waiter_notified(struct waiter *w, struct slice message);
 /* Makes `w` unconfirmed, and asks Redis for the place of `w` in the queue. */
 void waiter_check(struct waiter *w);
 /* Handles the answer to `p`, which asked about `w`. */
 void waiter_probed(struct waiter *w, const struct probe *p, const struct probe_answer *a);
+
+struct probe *probe_new(struct waiters *all, const char *ticket,
+                        void (*on_answer)(const struct probe *, const struct probe_answer *));
+/* Asks poll.lua about `t`; the script may hand the lock over. lease_ms > 0: if `t` has the
+ * lock, the script begins its lease again. hasp retries until `until`; 0: it does not retry.
+ * p->on_answer() runs once, maybe before probe_check() returns, and `p` is then freed. `p`
+ * NULL: hasp ignores the answer. */
+void probe_check(struct waiters *all, int db, const struct attempt *t, int64_t lease_ms,
+                 double until, struct probe *p);
 
 /* --- line_probe.c --- */
 

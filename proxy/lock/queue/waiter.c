@@ -1,7 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * waiter: one client that waits for a lock, or may have to wait: from its try until it has the
- * lock, has lost its place, or has run out of time.
+ * lock, has lost its place, or has run out of time; and the question to Redis about a lock, or
+ * about a lock and one of its waiters:
+ *
+ *   probe_check() --> script_job --> poll.lua --> probe.on_answer(queued | granted | gone |
+ *                                                                 unknown)
+ *
+ * The question may change something: poll.lua hands a free lock to the first waiter in the
+ * queue.
+ *
+ * A grant is a message from offer() (scripts/includes/hand_off.lua) that a waiter has the lock.
+ * Because other clients of Redis may publish, too, a grant counts only with a proof.
  *
  *     .---------------- granted, lost, or out of time -----------------.
  *     v                                                                |
@@ -24,6 +34,8 @@
  */
 #include "lock/queue/queue_internal.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -39,6 +51,8 @@
  * LEAVE_SECONDS and at most LEAVE_SECONDS_MAX. */
 #define LEAVE_SECONDS 60.0
 #define LEAVE_SECONDS_MAX 3600.0
+/* The greatest time in ms, place or fencing token: Lua's numbers are exact up to here. */
+#define NUMBER_MAX (INT64_C(1) << 53)
 
 /* --- state ------------------------------------------------------------------------ */
 
@@ -117,6 +131,63 @@ static double waiter_lease(const struct waiter *w)
 }
 
 /* --- questions to Redis ----------------------------------------------------------- */
+
+struct probe *probe_new(struct waiters *all, const char *ticket,
+                        void (*on_answer)(const struct probe *, const struct probe_answer *))
+{
+	struct probe *p = xcalloc(1, sizeof(*p));
+
+	p->all = all;
+	p->on_answer = on_answer;
+	strcpy(p->ticket, ticket);
+	p->sent_at = timers_now(all->timers);
+	return p;
+}
+
+static struct probe_answer decode_answer(const redisReply *r)
+{
+	struct probe_answer a = { .outcome = PROBE_UNKNOWN, .held_ms = -1 };
+
+	if (!r || r->type != REDIS_REPLY_ARRAY || r->elements != 3 ||
+	    r->element[0]->type != REDIS_REPLY_STRING ||
+	    r->element[1]->type != REDIS_REPLY_INTEGER ||
+	    r->element[2]->type != REDIS_REPLY_INTEGER || r->element[2]->integer < 0 ||
+	    r->element[2]->integer > NUMBER_MAX)
+		return a;
+	/* (If a client took the lock without hasp, the lease may be longer than NUMBER_MAX.) */
+	if (r->element[1]->integer >= 0 && r->element[1]->integer <= NUMBER_MAX)
+		a.held_ms = r->element[1]->integer;
+	a.fence = r->element[2]->integer;
+	if (strcmp(r->element[0]->str, "queued") == 0)
+		a.outcome = PROBE_QUEUED;
+	else if (strcmp(r->element[0]->str, "granted") == 0)
+		a.outcome = PROBE_GRANTED;
+	else
+		a.outcome = PROBE_GONE;
+	return a;
+}
+
+static void probe_on_reply(void *arg, const redisReply *reply)
+{
+	struct probe *p = arg;
+	struct probe_answer a = decode_answer(reply);
+
+	p->on_answer(p, &a);
+	buf_release(&p->key);
+	free(p);
+}
+
+void probe_check(struct waiters *all, int db, const struct attempt *t, int64_t lease_ms,
+                 double until, struct probe *p)
+{
+	struct rewrite_opts opts = script_jobs_opts(all->script_jobs, db);
+	struct buf call = BUF_INIT;
+	enum script_id script = rewrite_poll(&call, t, lease_ms, &opts);
+
+	script_job_run(all->script_jobs, db, script, buf_slice(&call), until,
+	               p ? probe_on_reply : NULL, p);
+	buf_release(&call);
+}
 
 /* Returns a new probe about `w`. */
 static struct probe *probe_of(const struct waiter *w,
@@ -266,10 +337,45 @@ void waiter_probed(struct waiter *w, const struct probe *p, const struct probe_a
 	}
 }
 
+/* --- grants ----------------------------------------------------------------------- */
+
+/* Cuts the next word from *s. Returns false if it is no number from `min` to 2^53. */
+static bool cut_number(struct slice *s, int64_t min, int64_t *n)
+{
+	struct slice word;
+
+	return slice_cut(s, ' ', &word) && args_integer(word, n) && *n >= min &&
+	       *n <= NUMBER_MAX;
+}
+
+/* Reads `<fencing token or -> <ms of Redis' time> <proof>`. Returns false if that fails. */
+static bool grant_parse(struct grant *g, struct slice s)
+{
+	int64_t fence = 0;
+
+	if (slice_starts(s, SLICE_LIT("- ")))
+		s = slice_of(s.p + 2, s.n - 2);
+	else if (!cut_number(&s, 1, &fence))
+		return false;
+	if (!cut_number(&s, 0, &g->ms) || s.n != SHA1_HEX)
+		return false;
+	g->fence = fence;
+	memcpy(g->proof, s.p, SHA1_HEX);
+	return true;
+}
+
+/* True if a script of this process published the grant for `w`. */
 static bool is_proved(const struct waiter *w, const struct grant *g)
 {
-	return grant_is_proved(g, script_jobs_proofs(w->all->script_jobs), w->line->db,
-	                       w->line->by_key.key, w->ticket);
+	struct rewrite_opts opts = script_jobs_opts(w->all->script_jobs, w->line->db);
+	char text[TICKET_MAX + 48], fence[24] = "-";
+	size_t n;
+
+	if (g->fence)
+		snprintf(fence, sizeof(fence), "%lld", g->fence);
+	n = (size_t)snprintf(text, sizeof(text), "%s %s %" PRId64, w->ticket, fence, g->ms);
+	return proof_covers_grant(opts.secret, w->line->by_key.key, slice_of(text, n),
+	                          slice_of(g->proof, sizeof(g->proof)));
 }
 
 /* The message `g` says that the waiter has had the lock since g->ms of Redis' time. */
@@ -286,15 +392,17 @@ static void take_grant(struct waiter *w, const struct grant *g)
 		waiter_granted(w, g->fence, since);
 }
 
-bool waiter_notified(struct waiter *w, const struct grant *g)
+bool waiter_notified(struct waiter *w, struct slice message)
 {
+	struct grant g;
+
+	if (!grant_parse(&g, message) || (w->state == WAITER_QUEUED && !is_proved(w, &g)))
+		return false;
 	if (w->state == WAITER_QUEUED) {
-		if (!is_proved(w, g))
-			return false;
-		take_grant(w, g);
+		take_grant(w, &g);
 	} else if (w->state == WAITER_SENT) {
 		waiter_set_state(w, WAITER_GRANTED_EARLY);
-		w->early = (struct grant *)xmemdup(g, sizeof(*g));
+		w->early = (struct grant *)xmemdup(&g, sizeof(g));
 	}
 	return true;
 }
@@ -315,18 +423,25 @@ static void waiter_on_left(const struct probe *p, const struct probe_answer *a)
 	}
 }
 
+/* Removes `w` from the queue by dequeue.lua; `undo`: also releases a lock that `w` may have
+ * been granted, and ignores the answer. */
 static void leave_queue(struct waiter *w, bool undo)
 {
-	struct waiters *all = w->all;
+	struct script_jobs *jobs = w->all->script_jobs;
 	struct attempt t = waiter_try(w);
-	struct probe *p = undo ? NULL : probe_of(w, waiter_on_left);
+	struct rewrite_opts opts = script_jobs_opts(jobs, w->line->db);
+	struct buf call = BUF_INIT;
+	enum script_id script = rewrite_dequeue(&call, &t, undo, &opts);
 	double patience = waiter_lease(w);
 
 	if (patience < LEAVE_SECONDS)
 		patience = LEAVE_SECONDS;
 	if (patience > LEAVE_SECONDS_MAX)
 		patience = LEAVE_SECONDS_MAX;
-	probe_leave(all, w->line->db, &t, undo, timers_now(all->timers) + patience, p);
+	script_job_run(jobs, w->line->db, script, buf_slice(&call),
+	               timers_now(w->all->timers) + patience, undo ? NULL : probe_on_reply,
+	               undo ? NULL : probe_of(w, waiter_on_left));
+	buf_release(&call);
 }
 
 /* The waiter's time is over, but the answer to its try still decides. In a cluster hasp may
@@ -457,11 +572,11 @@ static int read_queued(struct waiter *w, struct slice line, int64_t *held_ms)
 
 	if (!slice_cut(&line, '\r', &rest) || !slice_cut(&rest, ' ', &word))
 		return -1;
-	if (!probe_cut_number(&rest, 0, &w->place) ||
-	    !probe_cut_number(&rest, 0, &w->redis_ms) || rest.n == 0)
+	if (!cut_number(&rest, 0, &w->place) || !cut_number(&rest, 0, &w->redis_ms) ||
+	    rest.n == 0)
 		return -1;
 	/* (If a client took the lock without hasp, the lease may be longer than 2^53 ms.) */
-	if (!probe_cut_number(&rest, -2, held_ms))
+	if (!cut_number(&rest, -2, held_ms))
 		*held_ms = -1;
 	return 0;
 }

@@ -116,13 +116,10 @@ static void on_notice(struct waiters *all, struct slice message)
 {
 	struct slice rest = message, ticket;
 	struct waiter *w;
-	struct grant g;
 
 	/* (A waiter that has ended needs no grant: hasp takes its ticket out of the queue.) */
 	w = slice_cut(&rest, ' ', &ticket) ? waiter_find(all, ticket) : NULL;
-	if (!w || (grant_parse(&g, rest) && waiter_notified(w, &g)))
-		return;
-	if (w->line)
+	if (w && !waiter_notified(w, rest) && w->line)
 		line_probe(w->line);
 }
 

@@ -434,11 +434,6 @@ void script_jobs_set_max(struct script_jobs *all, size_t nbytes)
 	all->max_nbytes = nbytes;
 }
 
-struct proofs *script_jobs_proofs(struct script_jobs *all)
-{
-	return &all->proofs;
-}
-
 void script_jobs_set_naming(struct script_jobs *all, enum key_naming naming)
 {
 	all->naming = naming;

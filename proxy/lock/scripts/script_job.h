@@ -50,9 +50,6 @@ size_t script_jobs_nbytes(const struct script_jobs *all);
 /* Returns how many jobs hasp has given up for lack of memory. From any thread. */
 uint64_t script_jobs_given_up(const struct script_jobs *all);
 
-/* Returns the proofs of all calls, including those for clients. */
-struct proofs *script_jobs_proofs(struct script_jobs *all);
-
 /* Sets how all calls name the keys beside a lock. Default: as the topology needs it. */
 void script_jobs_set_naming(struct script_jobs *all, enum key_naming naming);
 enum key_naming script_jobs_naming(const struct script_jobs *all);
