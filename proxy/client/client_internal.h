@@ -555,8 +555,6 @@ struct op_event;
 /* Counts and logs how the event affects a guard's owner and its waiters: an error that refuses
  * the command, or the end of the client's wait. */
 void guard_events_note(struct client *c, const struct op_event *e);
-/* Records that the client joins the line for a guard. Call this before it has a place. */
-void guard_events_queued(struct client *c);
 
 /* --- holders.c ---------------------------------------------------------------------------- */
 

@@ -85,15 +85,20 @@ static void refuse_to_wait(struct client *c)
 	c->current = NULL;
 }
 
+/* Returns the client's key for whose lock or guard the client waits. */
+static struct slice waited_key(const struct client *c)
+{
+	const struct pending_request *r = c->current;
+
+	return r->guard_op ? guard_op_queued_key(r->guard_op)
+	                   : lock_request_key(r->lock_request);
+}
+
 /* If hasp cannot reach the server of the lock that the client waits for, appends an error that
  * says so, because hasp does not know whether another owner has the lock. */
 static void describe_outage(const struct client *c, struct buf *error)
 {
-	const struct pending_request *r = c->current;
-	struct slice key = r->guard_op ? guard_op_queued_key(r->guard_op)
-	                               : lock_request_key(r->lock_request);
-
-	if (!script_jobs_are_up(c->env->policy.script_jobs, key))
+	if (!script_jobs_are_up(c->env->policy.script_jobs, waited_key(c)))
 		buf_printf(error,
 		           "-ERR hasp: upstream %s: the connection was lost while the command "
 		           "waited for a lock\r\n",
@@ -114,11 +119,11 @@ static bool may_be_waited_for(const struct client *c)
 /* Watches for a deadlock: the client, which is in line, may wait for itself through others. */
 static void watch_for_deadlock(struct client *c, const struct attempt *t)
 {
-	const struct guard_op *op = c->current->guard_op;
-	struct deadlock_terms terms = { .db = c->session.db, .wanted = t };
+	struct deadlock_terms terms = { .db = c->session.db,
+		                        .wanted = t,
+		                        .shown = waited_key(c) };
 	const char *user = session_user(&c->session);
 
-	terms.shown = op ? guard_op_queued_key(op) : t->id.key;
 	if (user)
 		terms.user = slice_str(user);
 	if (c->identity && may_be_waited_for(c))
@@ -134,8 +139,9 @@ static void wait_in_turn(struct client *c, const struct op_out *out)
 	if (!c->waiter)
 		c->waiter = waiter_new_sent(c->env->policy.waiters, out->wait_ms, out->sent_at,
 		                            t->ticket, c);
-	if (c->current->guard_op)
-		guard_events_queued(c);
+	/* A client that has a place lost it and queues again: it was counted before. */
+	if (!waiter_place(c->waiter))
+		stats_wait_began(out->stats, c->session.db, waited_key(c), c->env->policy.now);
 	client_park(c, CLIENT_PARKED_TURN);
 	/* The wait may take long, so free unused memory. */
 	buf_fit(&c->in);

@@ -67,28 +67,21 @@ static void log_guard_event(struct client *c, const struct guard_op_key *k, enum
 	buf_release(&holder);
 }
 
-static void count_contended(const struct guard_op_key *k, enum contention what)
+/* Counts a command that another owner's guard refused. */
+static void count_contended(const struct guard_op_key *k)
 {
-	stats_contended(k->entry->stats, what, read_set_entry_db(k->entry),
+	stats_contended(k->entry->stats, CONTENTION_REFUSED, read_set_entry_db(k->entry),
 	                read_set_entry_key(k->entry), clock_now());
 }
 
-/* Counts and logs a command that did not get its guard; `stat` and `event` say why. */
-static void count_in_vain(struct client *c, const struct guard_op_key *k, enum stats_field stat,
-                          enum lock_event event)
+/* Counts and logs the end of the client's wait: see stats_wait_ended(). */
+static void count_guard_wait(struct client *c, const struct guard_op_key *k,
+                             enum lock_event end)
 {
-	double waited = c->waiter ? waiter_waited(c->waiter) : -1;
+	double waited = waiter_waited(c->waiter);
 
-	stats_add(k->entry->stats, stat);
-	if (c->waiter)
-		stats_waited(k->entry->stats, waited);
-	log_guard_event(c, k, event, waited);
-}
-
-static void count_waits(const struct guard_op_key *k)
-{
-	stats_add(k->entry->stats, STAT_WAITED);
-	count_contended(k, CONTENTION_WAITED);
+	if (stats_wait_ended(k->entry->stats, end, waited))
+		log_guard_event(c, k, end, waited);
 }
 
 /* Handles the error `line` for `current`. Ignores errors that are not about guards. */
@@ -106,54 +99,31 @@ static void count_refused(struct client *c, struct slice line)
 	} else if (c->waiter && (k->acquires || waiter_place(c->waiter))) {
 		/* The wait ended before the client joined the queue, so count it here. */
 		if (!waiter_place(c->waiter))
-			count_waits(k);
-		count_in_vain(c, k, STAT_TIMED_OUT, LOCK_EVENT_WAIT_TIMED_OUT);
+			stats_wait_began(k->entry->stats, read_set_entry_db(k->entry),
+			                 read_set_entry_key(k->entry), clock_now());
+		count_guard_wait(c, k, LOCK_EVENT_WAIT_TIMED_OUT);
 	} else if (k->acquires) {
 		stats_add(k->entry->stats, STAT_REFUSED);
-		count_contended(k, CONTENTION_REFUSED);
+		count_contended(k);
 		log_guard_event(c, k, LOCK_EVENT_LOCK_REFUSED, -1);
 	} else {
 		stats_add(k->entry->stats, STAT_WRITES_REFUSED);
-		count_contended(k, CONTENTION_REFUSED);
+		count_contended(k);
 		log_guard_event(c, k, LOCK_EVENT_WRITE_REFUSED, -1);
 	}
 }
 
-static const struct guard_op_key *queued_key(const struct client *c)
-{
-	const struct guard_op *op = c->current->guard_op;
-
-	return &op->keys[op->queued_at];
-}
-
-void guard_events_queued(struct client *c)
-{
-	/* A client that has a place lost it and queues again: it was counted before. */
-	if (!waiter_place(c->waiter))
-		count_waits(queued_key(c));
-}
-
-static void count_granted(struct client *c, const struct guard_op_key *k)
-{
-	const struct section_stats *stats = k->entry->stats;
-	double waited = waiter_waited(c->waiter);
-
-	stats_add(k->entry->stats, STAT_HANDED_OVER);
-	stats_waited(k->entry->stats, waited);
-	if (stats && event_is_long(waited, stats->log_waited_ms))
-		log_guard_event(c, k, LOCK_EVENT_WAITED_LONG, waited);
-}
-
 void guard_events_note(struct client *c, const struct op_event *e)
 {
-	const struct guard_op_key *k = queued_key(c);
+	const struct guard_op *op = c->current->guard_op;
+	const struct guard_op_key *k = &op->keys[op->queued_at];
 
 	if (e->kind == OP_LINE && slice_starts(e->line, SLICE_LIT("-")))
 		count_refused(c, e->line);
 	else if (e->kind == OP_GRANTED)
-		count_granted(c, k);
+		count_guard_wait(c, k, LOCK_EVENT_WAITED_LONG);
 	else if (e->kind == OP_TIMED_OUT)
-		count_in_vain(c, k, STAT_TIMED_OUT, LOCK_EVENT_WAIT_TIMED_OUT);
+		count_guard_wait(c, k, LOCK_EVENT_WAIT_TIMED_OUT);
 	else if (e->kind == OP_DEADLOCK)
-		count_in_vain(c, k, STAT_DEADLOCKS, LOCK_EVENT_DEADLOCK);
+		count_guard_wait(c, k, LOCK_EVENT_DEADLOCK);
 }

@@ -148,8 +148,6 @@ static struct op_action lock_op_on_queued(const struct op_facts *f, struct slice
 	out->lock = lock_request_attempt(r->lock_request);
 	out->line = line;
 	out->stats = lock_request_stats(r->lock_request);
-	if (!waiter_place(f->waiter))
-		refusals_waits(r->lock_request, f->db);
 	return simply(OP_WAIT);
 }
 
@@ -226,10 +224,14 @@ static struct op_action lock_op_on_line(const struct op_facts *f, struct slice l
 	return lock_op_is_late(r->lock_request) ? lock_op_on_late(f, line) : simply(OP_PASS);
 }
 
-static void count_lock_wait(const struct op_facts *f, enum wait_end end)
+/* Counts and logs the end of a wait: see stats_wait_ended(). */
+static void count_lock_wait(const struct lock_request *p, const struct hold_owner *holds,
+                            int db, const struct waiter *waiter, enum lock_event end)
 {
-	refusals_waited(f->request->lock_request, f->holds, f->db, waiter_waited(f->waiter),
-	                end);
+	double waited = waiter_waited(waiter);
+
+	if (stats_wait_ended(lock_request_stats(p), end, waited))
+		refusals_log_wait(p, holds, db, end, waited);
 }
 
 void lock_op_reply(const struct pending_request *r, const struct hold_owner *holds, int db,
@@ -241,7 +243,7 @@ void lock_op_reply(const struct pending_request *r, const struct hold_owner *hol
 	/* An MLOCK that waited has all of its locks: count the wait. */
 	if (was_queued && lock_request_is_multi(p) &&
 	    rewrite_is_success(lock_request_success(p), reply))
-		refusals_waited(p, holds, db, waiter_waited(waiter), WAIT_GRANTED);
+		count_lock_wait(p, holds, db, waiter, LOCK_EVENT_WAITED_LONG);
 	/* After an error, Redis may still have some of the request's locks. */
 	if (resp_reply_is_error(reply))
 		lock_op_undo_parts(r, db);
@@ -268,7 +270,7 @@ static struct op_action lock_op_on_granted(const struct op_facts *f, long long f
 	}
 	/* When Redis has only confirmed a late reply, the client was not in line. */
 	if (waiter_place(f->waiter))
-		count_lock_wait(f, WAIT_GRANTED);
+		count_lock_wait(p, f->holds, f->db, f->waiter, LOCK_EVENT_WAITED_LONG);
 	if (success == LOCK_IF_POSITIVE)
 		reply.integer = fence;
 	a = answer_number(f, reply.integer);
@@ -314,7 +316,7 @@ static struct op_action lock_op_on_timed_out(const struct op_facts *f)
 	struct op_out *out = f->out;
 
 	if (!parts_are_undone(p))
-		count_lock_wait(f, WAIT_TIMED_OUT);
+		count_lock_wait(p, f->holds, f->db, f->waiter, LOCK_EVENT_WAIT_TIMED_OUT);
 	/* An MLOCK releases the locks that it has. The client gets its answer after that, so
 	 * that its next request finds the locks free. While the locks' slot is migrating, no
 	 * client can take them. Then hasp withdraws this call, and releases the locks over its
@@ -330,7 +332,8 @@ static struct op_action lock_op_on_timed_out(const struct op_facts *f)
 
 static struct op_action lock_op_on_deadlock(const struct op_facts *f, struct slice error)
 {
-	count_lock_wait(f, WAIT_DEADLOCKED);
+	count_lock_wait(f->request->lock_request, f->holds, f->db, f->waiter,
+	                LOCK_EVENT_DEADLOCK);
 	return lock_op_refuse(f, error);
 }
 

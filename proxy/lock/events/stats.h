@@ -28,6 +28,7 @@
 #include "base/metrics.h"
 #include "base/slice.h"
 #include "base/top_keys.h"
+#include "lock/model/lock_id.h"
 
 enum stats_kind { STATS_LOCK, STATS_GUARD, STATS_VERBS, STATS_QUORUM };
 
@@ -127,7 +128,15 @@ static inline void stats_contended(struct section_stats *s, enum contention what
                                    struct slice key, double now)
 {
 	if (s)
-		top_keys_add(s->contended, s, db, key, what, now);
+		top_keys_add(s->contended, s, lock_db_shown(db), key, what, now);
+}
+
+/* Counts a client that begins to wait in line for `key`. */
+static inline void stats_wait_began(struct section_stats *s, int db, struct slice key,
+                                    double now)
+{
+	stats_add(s, STAT_WAITED);
+	stats_contended(s, CONTENTION_WAITED, db, key, now);
 }
 
 /* The sums of all workers' numbers. */
@@ -208,6 +217,19 @@ const char *event_hint(enum lock_event e, const struct event_facts *facts);
 static inline bool event_is_long(double seconds, int64_t limit_ms)
 {
 	return limit_ms && seconds * 1000 >= (double)limit_ms;
+}
+
+/* Counts the end of a wait in line, after `waited` seconds: by WAIT_TIMED_OUT or DEADLOCK, or
+ * by WAITED_LONG if the waiter got the lock. Returns true if the end must be logged. */
+static inline bool stats_wait_ended(struct section_stats *s, enum lock_event end, double waited)
+{
+	stats_waited(s, waited);
+	if (end == LOCK_EVENT_WAITED_LONG) {
+		stats_add(s, STAT_HANDED_OVER);
+		return s && event_is_long(waited, s->log_waited_ms);
+	}
+	stats_add(s, end == LOCK_EVENT_DEADLOCK ? STAT_DEADLOCKS : STAT_TIMED_OUT);
+	return true;
 }
 
 #endif

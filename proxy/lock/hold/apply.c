@@ -432,8 +432,10 @@ void hold_apply_voted(struct holds *h, struct hold_owner *o, struct lock_request
 	if (v->waited)
 		lock_request_has_waited(p, timers_now(h->timers) - p->sent_at, false);
 	if (v->waited && v->fence) {
-		refusals_waits(p, LOCK_DB_QUORUM);
-		refusals_waited(p, o, LOCK_DB_QUORUM, p->waited, WAIT_GRANTED);
+		stats_wait_began(p->stats, LOCK_DB_QUORUM, p->keys[0], timers_now(h->timers));
+		if (stats_wait_ended(p->stats, LOCK_EVENT_WAITED_LONG, p->waited))
+			refusals_log_wait(p, o, LOCK_DB_QUORUM, LOCK_EVENT_WAITED_LONG,
+			                  p->waited);
 	}
 	p->success = LOCK_IF_POSITIVE;
 	/* The lease ends earlier than at one server: see quorum_good_until(). */

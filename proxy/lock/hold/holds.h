@@ -108,12 +108,9 @@ struct section_stats *lock_request_stats(const struct lock_request *p);
 /* Notes that the call has waited for `waited` seconds; `queued`: in line. If Redis then refuses
  * the call, hasp counts a time-out. */
 void lock_request_has_waited(struct lock_request *p, double waited, bool queued);
-/* Counts the call as one that waits in line from now on. */
-void refusals_waits(const struct lock_request *p, int db);
-/* How a wait in line ended. refusals_waited() counts and logs it; `waited`: seconds. */
-enum wait_end { WAIT_GRANTED, WAIT_TIMED_OUT, WAIT_DEADLOCKED };
-void refusals_waited(const struct lock_request *p, const struct hold_owner *o, int db,
-                     double waited, enum wait_end end);
+/* Logs the end of a wait in line, for which stats_wait_ended() has returned true. */
+void refusals_log_wait(const struct lock_request *p, const struct hold_owner *o, int db,
+                       enum lock_event end, double waited);
 /* The client is gone: when the reply comes, hasp releases a lock that the call has taken. */
 void lock_request_abandon(struct lock_request *p);
 /* The reply will never come, and hasp does not know whether Redis has carried out or queued the

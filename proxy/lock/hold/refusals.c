@@ -32,7 +32,7 @@ static struct hold *any_hold(struct holds *h, const struct hold_owner *o,
 	return hold && hold->good_until > timers_now(h->timers) ? hold : NULL;
 }
 
-/* How hasp counts and logs a refusal. */
+/* How hasp counts and logs a refusal, or the end of a wait, which is counted already. */
 struct refusal {
 	enum stats_field stat;
 	enum lock_event event;
@@ -46,7 +46,7 @@ static void count_refusal(const struct lock_request *p, int db, const struct ref
 {
 	stats_add(p->stats, r->stat);
 	if (r->stat == STAT_REFUSED || r->stat == STAT_WRITES_REFUSED)
-		stats_contended(p->stats, CONTENTION_REFUSED, lock_db_shown(db), r->key, now);
+		stats_contended(p->stats, CONTENTION_REFUSED, db, r->key, now);
 }
 
 /* Begins to watch which connections read the section's locks, if Redis refused a release and no
@@ -79,7 +79,6 @@ static void log_refusal(struct holds *h, const struct hold_owner *o,
 	};
 	struct buf by = BUF_INIT, holder = BUF_INIT;
 
-	count_refusal(p, db, r, now);
 	if (!event_is_logged(p->stats, r->event, now, &event.suppressed))
 		return;
 	hold_events_describe(h, o, &by);
@@ -152,13 +151,6 @@ static bool find_refusal(struct holds *h, const struct hold_owner *o,
 	return out->hold != NULL;
 }
 
-void refusals_waits(const struct lock_request *p, int db)
-{
-	stats_add(p->stats, STAT_WAITED);
-	stats_contended(p->stats, CONTENTION_WAITED, lock_db_shown(db), lock_request_key(p),
-	                timers_now(p->holds->timers));
-}
-
 void refusals_tell(struct holds *h, const struct hold_owner *o, const struct lock_request *p,
                    int db, const struct resp_reply *r)
 {
@@ -176,32 +168,19 @@ void refusals_tell(struct holds *h, const struct hold_owner *o, const struct loc
 	if (p->waited > 0) {
 		stats_waited(p->stats, p->waited);
 		if (!p->queued)
-			refusals_waits(p, db);
+			stats_wait_began(p->stats, db, lock_request_key(p),
+			                 timers_now(h->timers));
 	}
+	count_refusal(p, db, &refusal, timers_now(h->timers));
 	log_refusal(h, o, p, db, &refusal, p->waited > 0 ? p->waited : -1);
 }
 
-void refusals_waited(const struct lock_request *p, const struct hold_owner *o, int db,
-                     double waited, enum wait_end end)
+void refusals_log_wait(const struct lock_request *p, const struct hold_owner *o, int db,
+                       enum lock_event end, double waited)
 {
-	struct refusal refusal = { STAT_TIMED_OUT, LOCK_EVENT_WAIT_TIMED_OUT,
-		                   lock_request_key(p), NULL };
+	struct refusal refusal = { .event = end, .key = lock_request_key(p) };
 
-	stats_waited(p->stats, waited);
-	if (end == WAIT_DEADLOCKED) {
-		refusal.stat = STAT_DEADLOCKS;
-		refusal.event = LOCK_EVENT_DEADLOCK;
-	}
-	if (end != WAIT_GRANTED) {
+	if (end != LOCK_EVENT_WAITED_LONG)
 		refusal.hold = any_hold(p->holds, o, p, db);
-		log_refusal(p->holds, o, p, db, &refusal, waited);
-		return;
-	}
-	if (p->stats && event_is_long(waited, p->stats->log_waited_ms)) {
-		refusal.stat = STAT_HANDED_OVER;
-		refusal.event = LOCK_EVENT_WAITED_LONG;
-		log_refusal(p->holds, o, p, db, &refusal, waited);
-	} else {
-		stats_add(p->stats, STAT_HANDED_OVER);
-	}
+	log_refusal(p->holds, o, p, db, &refusal, waited);
 }
