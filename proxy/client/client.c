@@ -92,7 +92,7 @@ void client_resume(struct client *c)
 	if (client_is_runnable(c))
 		return;
 	list_append(&env->runnable, &c->turn);
-	watch_feed(env->loop, &env->run, EV_READ);
+	watch_feed(env->loop, &env->run);
 }
 
 void client_end_wait(struct client *c)

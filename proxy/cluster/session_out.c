@@ -41,7 +41,7 @@ void session_set_flow(struct cluster_session *s, enum cluster_flow flow)
 void session_wake(struct cluster_session *s)
 {
 	if (s->flow != FLOW_CLOSED)
-		watch_feed(s->cluster->opts.flusher->loop, &s->deliver, EV_READ);
+		watch_feed(s->cluster->opts.flusher->loop, &s->deliver);
 }
 
 void session_deliver(struct cluster_session *s)

@@ -103,7 +103,7 @@ static void stream_fail(struct stream *s, int error)
 	release_out(s);
 	list_remove(&s->dirty);
 	set_writing(s, false);
-	watch_feed(s->flusher->loop, &s->watch, EV_READ);
+	watch_feed(s->flusher->loop, &s->watch);
 }
 
 /* Writes to the socket or peer. Returns the number of bytes taken. */
@@ -231,7 +231,7 @@ static void flusher_on_check(struct ev_loop *loop, struct ev_check *w, int reven
 
 	(void)revents;
 	list_shift_each (struct tls_node, n, &f->decrypted, in)
-		watch_feed(loop, &((struct stream *)n->owner)->watch, EV_READ);
+		watch_feed(loop, &((struct stream *)n->owner)->watch);
 	ev_check_stop(loop, &f->check);
 	ev_idle_stop(loop, &f->idle);
 }
@@ -351,7 +351,7 @@ __attribute__((noinline)) static ssize_t read_broken(struct stream *s, ssize_t g
 		return -1;
 	}
 	/* Read on, for the bytes that the peer sent before it closed. */
-	watch_feed(s->flusher->loop, &s->watch, EV_READ);
+	watch_feed(s->flusher->loop, &s->watch);
 	return got;
 }
 
@@ -371,7 +371,7 @@ const char *stream_strerror(const struct stream *s, int error)
 
 void stream_expect_input(struct stream *s)
 {
-	watch_feed(s->flusher->loop, &s->watch, EV_READ);
+	watch_feed(s->flusher->loop, &s->watch);
 }
 
 bool stream_has_input(const struct stream *s)

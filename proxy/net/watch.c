@@ -107,9 +107,9 @@ int watch_stop(struct ev_loop *loop, struct watch *w)
 	return fd;
 }
 
-void watch_feed(struct ev_loop *loop, struct watch *w, int events)
+void watch_feed(struct ev_loop *loop, struct watch *w)
 {
 	if (!w->reported)
 		list_append(queue_of_loop(loop), &w->ready);
-	w->reported |= events;
+	w->reported |= EV_READ;
 }

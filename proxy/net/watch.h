@@ -47,8 +47,8 @@ void watch_start(struct ev_loop *loop, struct watch *w, int fd, int events);
 void watch_change(struct ev_loop *loop, struct watch *w, int events);
 /* Returns the socket, which the caller owns again; -1: there was none. */
 int watch_stop(struct ev_loop *loop, struct watch *w);
-/* Acts as if the kernel had reported `events` now, after all others of this turn. */
-void watch_feed(struct ev_loop *loop, struct watch *w, int events);
+/* Acts as if the kernel had reported EV_READ now, after all others of this turn. */
+void watch_feed(struct ev_loop *loop, struct watch *w);
 
 /* recv(2) and send(2) as direct system calls. The C library's functions are cancellation
  * points, and their bookkeeping takes an eighth of the instructions of a short request; hasp

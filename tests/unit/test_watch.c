@@ -139,7 +139,7 @@ TEST(one_that_is_asked_for_other_events_meanwhile_keeps_its_place)
 
 static void feed_previous(struct one *o)
 {
-	watch_feed(o->of->loop, &o[-1].watch, EV_READ);
+	watch_feed(o->of->loop, &o[-1].watch);
 	o->then = NULL;
 }
 
@@ -155,7 +155,7 @@ TEST(one_that_is_fed_is_served_behind_the_others_of_the_turn)
 
 static void feed_again(struct one *o)
 {
-	watch_feed(o->of->loop, &o->watch, EV_READ);
+	watch_feed(o->of->loop, &o->watch);
 	o->then = NULL;
 }
 
