@@ -157,7 +157,7 @@ static void forget_in_parts(struct cluster_session *s, const struct node *n)
 	}
 }
 
-void cluster_forget_node(struct cluster *c, struct node *n, const char *why)
+void cluster_forget_node(struct cluster *c, struct node *n)
 {
 	each_session(c, s)
 	{
@@ -166,7 +166,7 @@ void cluster_forget_node(struct cluster *c, struct node *n, const char *why)
 		forget_in_parts(s, n);
 		list_drain (struct node_conn, l, &s->node_conns, in_session)
 			if (l->node == n)
-				node_conn_forget(l, why);
+				node_conn_forget(l);
 	}
 	/* Closed sessions have left the node's links, but still point to the node. */
 	list_each (struct cluster_session, s, &c->dead, node)

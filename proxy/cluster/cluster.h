@@ -67,7 +67,7 @@ void cluster_node_answered(struct cluster *c, const struct node *n, uint64_t que
 /* Call this when the node is no longer a primary of the cluster: sessions send no more requests
  * there. A virtual link with a request in flight at the node ends, because the outcome of that
  * request is not known. */
-void cluster_forget_node(struct cluster *c, struct node *n, const char *why);
+void cluster_forget_node(struct cluster *c, struct node *n);
 
 /* Makes sessions replace outdated links to nodes (link_set_outdated()) as soon as no request,
  * transaction or watched key is left on them. If such a link has state that ends with its

@@ -549,11 +549,11 @@ bool node_conns_replay(const struct cluster_session *s)
 	return false;
 }
 
-void node_conn_forget(struct node_conn *l, const char *why)
+void node_conn_forget(struct node_conn *l)
 {
 	struct cluster_session *s = l->session;
 
-	node_conn_drop(l, why);
+	node_conn_drop(l, "it is not a primary of the cluster any more");
 	if (s->flow == FLOW_CLOSED)
 		return;
 	if (s->last == l)

@@ -85,7 +85,7 @@ void node_conn_open(struct node_conn *l);
 void node_conn_renew(struct node_conn *l);
 /* Frees a node connection whose node has left the map. If replies are due on it, the session's
  * virtual link ends. */
-void node_conn_forget(struct node_conn *l, const char *why);
+void node_conn_forget(struct node_conn *l);
 /* Takes the session's node connections off their links, because the session is closed. */
 void node_conns_leave(struct cluster_session *s);
 void node_conns_free(struct cluster_session *s);

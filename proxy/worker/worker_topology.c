@@ -250,7 +250,7 @@ static void worker_topology_on_gone(void *arg, struct node *n)
 {
 	struct worker *w = arg;
 
-	cluster_forget_node(w->cluster, n, "it is not a primary of the cluster any more");
+	cluster_forget_node(w->cluster, n);
 }
 
 static void worker_topology_on_stop(void *arg, struct node *n)

@@ -280,7 +280,7 @@ static void on_gone(void *arg, struct node *n)
 {
 	struct cluster_fixture *f = arg;
 
-	cluster_forget_node(f->cluster, n, "it is no primary any more");
+	cluster_forget_node(f->cluster, n);
 }
 
 static const struct slot_map_ops map_ops = { on_node, on_gone };

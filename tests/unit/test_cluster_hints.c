@@ -120,7 +120,7 @@ TEST(a_hint_of_a_node_that_leaves_the_map_is_true)
 	client_sends(f, EVAL_FOO, 1);
 	assert_node_got(f, 1, EVAL_FOO);
 	node_sends(f, 1, MOVED_FOO);
-	cluster_forget_node(f->cluster, &f->nodes[1].node, "gone");
+	cluster_forget_node(f->cluster, &f->nodes[1].node);
 	node_takes_over(f, SPARE, 1);
 	assert_node_got(f, SPARE, EVAL_FOO);
 	node_sends(f, SPARE, ":1\r\n");

@@ -482,9 +482,10 @@ TEST(a_node_that_is_no_primary_any_more_gets_nothing)
 	client_sends(f, GET_FOO, 1);
 	assert_node_got(f, 1, GET_FOO);
 	node_takes_over(f, SPARE, 1);
-	cluster_forget_node(f->cluster, &f->nodes[1].node, "it is no primary any more");
+	cluster_forget_node(f->cluster, &f->nodes[1].node);
 	assert_client_got(f, "");
 	assert_int_equal(f->ndown, 1);
 	assert_int_equal(f->inflight, 1);
-	assert_string_equal(f->reason, "127.0.0.1:7001: it is no primary any more");
+	assert_string_equal(f->reason,
+	                    "127.0.0.1:7001: it is not a primary of the cluster any more");
 }
