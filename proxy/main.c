@@ -362,7 +362,10 @@ static void main_upgrade(struct process *p, bool leaving)
 		log_warning("upgrade_refused reason=\"hasp is shutting down\"");
 		return;
 	}
-	/* A paused hasp does not upgrade, because the next hasp would not be paused. */
+	/* A paused hasp does not upgrade, because the next hasp would not be paused. From now
+	 * on, workers_pause() refuses; main_serve() writes `upgrading` again if no upgrade
+	 * begins. */
+	atomic_store(&p->shared.upgrading, true);
 	if (atomic_load(&p->shared.paused)) {
 		log_warning("upgrade_refused reason=\"hasp is paused\"");
 		return;
@@ -445,6 +448,17 @@ static void main_report(struct process *p)
 		workers_save_discovered(&p->shared, p->config, true);
 }
 
+/* Checks the upgrade, and leaves to the next hasp if that serves. */
+static enum upgrade_state main_poll_upgrade(struct process *p)
+{
+	enum upgrade_state upgrade = upgrade_poll(&p->upgrade, clock_now());
+
+	atomic_store(&p->shared.upgrading, p->upgrade.pid != 0);
+	if (upgrade == UPGRADE_READY)
+		main_hand_over(p);
+	return upgrade;
+}
+
 /* Waits for signals until the workers have left. */
 static void main_serve(struct process *p, const sigset_t *signals)
 {
@@ -456,14 +470,8 @@ static void main_serve(struct process *p, const sigset_t *signals)
 		bool by_console;
 		double wait;
 		int sig;
-		/* The operator has sent PAUSE since main_upgrade(). */
-		if (atomic_load(&p->shared.paused))
-			upgrade_abandon(&p->upgrade, "hasp is paused");
-		upgrade = upgrade_poll(&p->upgrade, clock_now());
-		if (upgrade == UPGRADE_READY) {
-			main_hand_over(p);
-			leaving = true;
-		}
+		upgrade = main_poll_upgrade(p);
+		leaving |= upgrade == UPGRADE_READY;
 		if (upgrade_awaits_channels(&p->upgrade))
 			main_take_over(p);
 		/* Check often while workers drain or an upgrade is under way. No signal reports
@@ -492,6 +500,8 @@ static void main_serve(struct process *p, const sigset_t *signals)
 		} else if (sig == SIGTERM || sig == SIGINT) {
 			if (by_console && main_has_obeyed(p, leaving))
 				continue;
+			/* The next hasp may serve since the last check. */
+			leaving |= main_poll_upgrade(p) == UPGRADE_READY;
 			upgrade_abandon(&p->upgrade, "hasp is shutting down");
 			if (!leaving && main_begin_lame_duck(p))
 				continue;

@@ -223,7 +223,11 @@ void upgrade_abandon(struct upgrade *u, const char *reason)
 {
 	if (u->ready_fd < 0)
 		return;
-	(void)upgrade_reap(u);
+	/* The new process may serve clients by now, and then drains. */
+	kill(u->pid, SIGTERM);
+	u->pid = 0;
+	close(u->ready_fd);
+	u->ready_fd = -1;
 	upgrade_log_failed(reason);
 }
 

@@ -52,10 +52,12 @@ static void await_pause(struct console *c, enum console_awaits what)
 void console_pause(struct console *c, const struct resp_view *req, struct buf *out)
 {
 	(void)req;
-	(void)out;
 	log_info("console command=\"PAUSE\" by=\"%s\"", c->peer);
-	workers_pause(c->admin->shared);
-	await_pause(c, AWAITS_PAUSED);
+	if (workers_pause(c->admin->shared))
+		await_pause(c, AWAITS_PAUSED);
+	else
+		buf_puts(out, "-ERR an upgrade is under way; send PAUSE again, on a new "
+		              "connection\r\n");
 }
 
 void console_resume(struct console *c, const struct resp_view *req, struct buf *out)

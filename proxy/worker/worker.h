@@ -39,6 +39,7 @@ struct worker_shared {
 	_Atomic bool lame_duck; /* hasp accepts clients for some seconds more, then drains */
 	_Atomic bool leaving; /* workers drain, or have ended */
 	_Atomic bool paused; /* the operator has paused the workers: workers_pause() */
+	_Atomic bool upgrading; /* the next hasp starts, or has taken over */
 	_Atomic int pauses[WORKERS_MAX]; /* each worker's enum worker_pause */
 	_Atomic size_t bound[WORKERS_MAX]; /* a paused worker's subscribed or blocked clients */
 	struct waiter_board board;
@@ -149,8 +150,9 @@ void worker_join(struct worker *w);
  *
  * The functions are for any thread but a worker's, while no worker is joined yet. */
 
-/* Begins to pause or resume, and returns at once. `at_once`: resume before Redis answers. */
-void workers_pause(struct worker_shared *shared);
+/* Begin to pause or resume, and return at once. workers_pause() returns false, and does
+ * nothing, during an upgrade. `at_once`: resume before Redis answers. */
+bool workers_pause(struct worker_shared *shared) __attribute__((warn_unused_result));
 void workers_resume(struct worker_shared *shared, bool at_once);
 
 /* How far a worker, or all workers, have come with a pause or its end. */

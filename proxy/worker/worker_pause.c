@@ -184,10 +184,18 @@ static void send_all(struct worker_shared *shared,
 		worker_send_cmd(shared->workers[i], (struct worker_cmd){ .run = run });
 }
 
-void workers_pause(struct worker_shared *shared)
+bool workers_pause(struct worker_shared *shared)
 {
-	atomic_store(&shared->paused, true);
+	bool was = atomic_exchange(&shared->paused, true);
+
+	/* (main writes `upgrading` before it reads `paused`: so one of the two notices the
+	 * other.) */
+	if (atomic_load(&shared->upgrading)) {
+		atomic_store(&shared->paused, was);
+		return false;
+	}
 	send_all(shared, worker_pause);
+	return true;
 }
 
 void workers_resume(struct worker_shared *shared, bool at_once)

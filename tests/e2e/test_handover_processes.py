@@ -91,6 +91,17 @@ def test_new_process_of_a_version_that_takes_no_clients(odd_heir):
     until(lambda: not hasp.running(), "the old hasp to leave")
 
 
+def test_sigterm_just_before_hasp_notices_the_new_process_does_not_end_that(odd_heir, tmp_path):
+    """The new process serves clients already."""
+    seen = tmp_path / "seen"
+    hasp = odd_heir(b"\1", "os.kill(os.getppid(), 15)\n"
+                           "_, channels, _, _ = socket.recv_fds(ready, 1, 64)\n"
+                           f"if channels: open({str(seen)!r}, 'w').close()")
+    hasp.signal(signal.SIGUSR2)
+    until(lambda: not hasp.running(), "the old hasp to leave")
+    until(seen.exists, "the new process to take over")
+
+
 # --- an old process with faults -----------------------------------------------------------
 
 @pytest.fixture

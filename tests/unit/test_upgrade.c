@@ -328,11 +328,13 @@ TEST(binary_that_cannot_be_run_leaves_the_old_process_alone)
 TEST(old_process_that_leaves_ends_one_that_is_not_ready)
 {
 	pid_t pid;
+	int status;
 
 	start_self(f, "hangs");
 	pid = f->u.pid;
 	upgrade_abandon(&f->u, "hasp is shutting down");
-	assert_gone(pid);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM);
 	assert_logged("level=error event=upgrade_failed kept=\"the old process\" reason=\"hasp "
 	              "is shutting down\"");
 	assert_int_equal(upgrade_poll(&f->u, START), UPGRADE_NONE);
