@@ -18,7 +18,8 @@ struct quorum_server {
 	size_t number;
 	struct link_env links;
 	struct own_conn conn; /* closed while `retry` waits */
-	struct loop_timer hello; /* ends the connection if the server has not answered INFO */
+	struct loop_timer
+		silence; /* ends the connection if the server owes a reply for too long */
 	struct retry retry;
 	struct list calls; /* calls in flight, oldest first */
 	bool up; /* the server has answered INFO */
@@ -49,7 +50,7 @@ static void quorum_server_ended(struct quorum_server *s, enum link_end end, cons
 			"quorum_server_down quorum=%s address=%s reason=%s suppressed=%" PRIu32,
 			s->all->opts->name, s->links.name, QUOTE_STR(reason), suppressed);
 	s->up = false;
-	loop_timer_stop(&s->hello);
+	loop_timer_stop(&s->silence);
 	quorum_on_down(s->all->q, s->number);
 	quorum_server_fail_calls(s);
 	retry_later(&s->retry, end);
@@ -63,9 +64,14 @@ static void quorum_server_refused(struct quorum_server *s, const char *reason)
 	quorum_server_ended(s, LINK_REFUSED, reason);
 }
 
-static void quorum_server_await_info(struct quorum_server *s)
+/* Lets the server be silent for connect_timeout, or for as long as a vote takes. */
+static void quorum_server_await_reply(struct quorum_server *s)
 {
-	loop_timer_start(&s->hello, (double)s->links.dialer.timeout_ms / 1000);
+	int64_t ms = s->links.dialer.timeout_ms;
+
+	if (ms < s->all->opts->timeout_ms)
+		ms = s->all->opts->timeout_ms;
+	loop_timer_start(&s->silence, (double)ms / 1000);
 }
 
 static void quorum_server_on_silence(void *arg)
@@ -74,11 +80,13 @@ static void quorum_server_on_silence(void *arg)
 
 	/* The dial has a limit of its own, and tells why it failed. */
 	if (!own_conn_is_made(&s->conn)) {
-		quorum_server_await_info(s);
+		quorum_server_await_reply(s);
 		return;
 	}
 	own_conn_close(&s->conn);
-	quorum_server_ended(s, LINK_UNREACHABLE, "it does not answer INFO in time");
+	quorum_server_ended(s, LINK_UNREACHABLE,
+	                    s->up ? "it does not answer in time"
+	                          : "it does not answer INFO in time");
 }
 
 static void quorum_server_on_info(struct quorum_server *s, const redisReply *r)
@@ -98,7 +106,7 @@ static void quorum_server_on_info(struct quorum_server *s, const redisReply *r)
 	}
 	snprintf(run_id, sizeof(run_id), "%.*s", (int)id.n, id.p);
 	s->up = true;
-	loop_timer_stop(&s->hello);
+	loop_timer_stop(&s->silence);
 	retry_worked(&s->retry);
 	counts_in = quorum_on_up(s->all->q, s->number, run_id, strtoll(uptime.p, NULL, 10));
 	if (log_state_pass(&s->logged, s->links.clock(), LOG_STATE_UP, true, &suppressed))
@@ -116,6 +124,10 @@ static void quorum_server_on_reply(void *owner, void *tag, redisReply **reply)
 
 	if (call) {
 		list_remove(&call->node);
+		if (list_empty(&s->calls))
+			loop_timer_stop(&s->silence);
+		else
+			quorum_server_await_reply(s);
 		quorum_on_answer(s->all->q, call, *reply);
 	} else if (*reply) {
 		quorum_server_on_info(s, *reply);
@@ -137,7 +149,7 @@ static void quorum_server_connect(void *arg)
 	struct quorum_server *s = arg;
 
 	own_conn_open(&s->conn, &s->links, &s->all->login);
-	quorum_server_await_info(s);
+	quorum_server_await_reply(s);
 	own_conn_send_words(&s->conn, (const char *[]){ "INFO", "server" }, 2, NULL);
 }
 
@@ -148,6 +160,8 @@ void quorum_servers_send(void *arg, size_t server, struct slice request,
 	struct quorum_server *s = &all->v[server];
 
 	HASP_ASSERT(s->up);
+	if (list_empty(&s->calls))
+		quorum_server_await_reply(s);
 	list_append(&s->calls, &call->node);
 	link_queue(s->conn.user.link, request);
 	link_expect(&s->conn.user, LINK_NOTIFY | LINK_CAPTURE | LINK_DISCARD, call);
@@ -185,7 +199,7 @@ void quorum_servers_start(struct quorum_servers *all, struct quorum *q,
 		s->links.address = address_of(all->opts->addresses[i]);
 		s->links.name = xstrdup(all->opts->addresses[i]);
 		own_conn_init(&s->conn, &quorum_server_conn_ops, s);
-		loop_timer_init(&s->hello, links->dialer.loop, quorum_server_on_silence, s);
+		loop_timer_init(&s->silence, links->dialer.loop, quorum_server_on_silence, s);
 		list_init(&s->calls);
 		retry_init(&s->retry, &s->links, RETRY_SECONDS, quorum_server_connect, s);
 		retry_restart(&s->retry);
@@ -216,7 +230,7 @@ void quorum_servers_stop(struct quorum_servers *all)
 		struct quorum_server *s = &all->v[i];
 
 		retry_stop(&s->retry);
-		loop_timer_stop(&s->hello);
+		loop_timer_stop(&s->silence);
 		own_conn_close(&s->conn);
 		s->up = false;
 		quorum_on_down(all->q, i);

@@ -12,6 +12,7 @@ import pytest
 from harness import encode, until
 from harness.marks import covers
 from harness.quorum import Quorum, connected, count
+from harness.relay import Relay
 from harness.replies import FENCE, NIL, ONE, PONG, ZERO, fence
 from harness.scrape import HTTP
 from harness.sections import rule, section
@@ -96,6 +97,20 @@ def test_reload_changes_connect_timeout_of_later_connections_to_servers(start_ha
             later.settimeout(PATIENCE)
             while later.recv(4096):  # until hasp gives the connection up
                 pass
+
+
+@covers("connect_timeout", "quorum_server_down")
+def test_connection_to_a_server_that_brings_no_more_replies_is_replaced(start_hasp, redis_server, quorum):
+    upstream = f"address = unix:{redis_server.unix}\nconnect_timeout = 500ms"
+    server = quorum.servers[0]
+    with Relay(server.address) as relay:
+        sections = quorum.sections(timeout="500ms").replace("%s:%d" % server.address, relay.address)
+        hasp = connected(start_hasp(sections, upstream=upstream, workers=1).is_up())
+        relay.lost.update(far.getsockname()[1] for _, far in relay.pairs)
+        with hasp.connect() as one:
+            assert one.call("LOCK", KEY) == FENCE
+            until(lambda: 'reason="it does not answer in time"' in hasp.log, "hasp to give the connection up")
+            until(lambda: hasp.log.count("quorum_server_up") >= 6, "hasp to connect again")
 
 
 def test_majority_grants_a_lock_to_one_client_of_two_hasps(two, quorum, plain):
