@@ -206,6 +206,7 @@ RETURN("young_votes", 0, double, quorum_counts_from,
        (double now, int64_t uptime, int64_t restart_delay_ms, bool is_another),
        (now, uptime, restart_delay_ms, is_another))
 SKIP("forget_votes", quorum_releases_resend, (struct quorum * q, size_t server), (q, server))
+SKIP("forget_votes", quorum_tick, (struct quorum * q), (q))
 
 enum quorum_verdict __real_quorum_verdict(const struct quorum_votes *v, bool is_over,
                                           bool is_patient);

@@ -36,6 +36,20 @@ static void disturb_all(int64_t us)
 		machine_disturb(&faults.world->hasps[i].machine, us + FAULTS_RECOVERY);
 }
 
+/* Disturbs the hasps that take locks at a server of the quorum, which is down for `us`. */
+static void disturb_votes(int64_t us)
+{
+	int64_t until = world_now() + us + QUORUM_RESTART_DELAY + FAULTS_RECOVERY;
+
+	disturb_all(us);
+	for (size_t i = 0; i < faults.world->nhasps; i++) {
+		struct machine *m = &faults.world->hasps[i].machine;
+
+		if (m->uncounted_until < until)
+			m->uncounted_until = until;
+	}
+}
+
 static void disturb_ends(struct sock *s, int64_t us)
 {
 	machine_disturb(sock_machine(s), us + FAULTS_RECOVERY);
@@ -172,7 +186,7 @@ static void restart_server(void)
 	trace("FAULT %s is restarted with its data, down for %lld ms", s->machine.name,
 	      (long long)(us / MS));
 	server_restart(s, true, us);
-	disturb_all(us + (s != &faults.world->redis ? QUORUM_RESTART_DELAY : 0));
+	s == &faults.world->redis ? disturb_all(us) : disturb_votes(us);
 }
 
 /* One server of a quorum then does not count for a while. */
@@ -185,7 +199,7 @@ static void empty_vote(int64_t us)
 	trace("FAULT %s is restarted without data, down for %lld ms", s->machine.name,
 	      (long long)(us / MS));
 	server_restart(s, false, us);
-	disturb_all(us + QUORUM_RESTART_DELAY);
+	disturb_votes(us);
 }
 
 static void empty_server(void)

@@ -117,8 +117,8 @@ const char *history_failures(void)
 
 /* --- what can explain it ------------------------------------------------------------------ */
 
-/* Returns until when a fault may have effects on the try. */
-static int64_t disturbed_until(const struct try *t)
+/* Returns until when a fault may keep the try's hasp from releasing the lock. */
+static int64_t away_until(const struct try *t)
 {
 	int64_t until = history.redis->machine.disturbed_until;
 
@@ -127,6 +127,14 @@ static int64_t disturbed_until(const struct try *t)
 	if (until < t->client->disturbed_until)
 		until = t->client->disturbed_until;
 	return until;
+}
+
+/* Returns until when a fault may have effects on the try. */
+static int64_t disturbed_until(const struct try *t)
+{
+	int64_t until = away_until(t);
+
+	return until < t->hasp->uncounted_until ? t->hasp->uncounted_until : until;
 }
 
 /* True if a fault that concerns the try has been at work since then. */
@@ -447,7 +455,7 @@ static void check_kept_after(struct try *t, int64_t at)
 
 static void check_kept(struct try *t)
 {
-	int64_t until = disturbed_until(t) - (t->of_quorum ? FAULTS_RECOVERY : 0);
+	int64_t until = away_until(t) - (t->of_quorum ? FAULTS_RECOVERY : 0);
 
 	if (until >= t->over_at) {
 		check_kept_after(t, until + 1);

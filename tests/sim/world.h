@@ -34,6 +34,8 @@ struct machine {
 	int64_t died_at; /* world_now(): the hasp on it ended; -1: never */
 	int64_t late_most; /* what it sends arrives up to so many us later; 0: in time */
 	int64_t disturbed_until; /* world_now(): until then a fault may have effects on it */
+	/* world_now(): until then, a server of the quorum that was restarted may not count */
+	int64_t uncounted_until;
 };
 
 struct event {
