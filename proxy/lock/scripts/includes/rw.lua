@@ -21,13 +21,17 @@ local function timeouts_of(lock, token)
 end
 
 -- Returns true if a key that is missing here may be at another node, because its slot is
--- migrating: then Redis refuses a command that names that key and the lock.
+-- migrating: then Redis refuses a command that names that key and the lock. (Newer servers have
+-- another error for that: `undeclared keys were accessed during rehashing of the slot`.)
 local function is_away(lock, key)
 	local reply = redis.pcall('EXISTS', lock, key)
-	if type(reply) == 'table' and not reply.err:find('non local key', 1, true) then
+	if type(reply) ~= 'table' then
+		return false
+	end
+	if not reply.err:find('non local key', 1, true) and not reply.err:find('during rehashing', 1, true) then
 		error(reply.err)
 	end
-	return type(reply) == 'table'
+	return true
 end
 
 -- Returns for how many ms an owner still has the longest of its `holds` holds of the read side;
