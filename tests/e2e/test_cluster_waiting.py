@@ -251,11 +251,11 @@ def polls_at(node):
     return node.ask("INFO", "commandstats").get("cmdstat_zrangebyscore", {}).get("calls", 0)
 
 
-@pytest.mark.parametrize("command, reply", [("DEL", ONE), ("GETDEL", bulk("mine"))])
-def test_when_its_slot_begins_to_move_a_lock_is_deleted_with_the_reply(start_hasp, still, command, reply):
+@pytest.mark.parametrize("command, args, reply", [("DEL", [], ONE), ("GETDEL", [], bulk("mine")), ("PEXPIREAT", [1], ONE)])
+def test_when_its_slot_begins_to_move_a_lock_is_deleted_with_the_reply(start_hasp, still, command, args, reply):
     key = f"lock:{command}"
     slot = still.slot(key)
-    hasp = start(start_hasp, still, rule(wait="60s") + verbs())
+    hasp = start(start_hasp, still, rule(wait="60s", max_lease="1h") + verbs())
     with hasp.connect() as one, hasp.connect() as other:
         # All keys that the script names must exist: otherwise the node refuses to run the script.
         assert fence(one.call("LOCK", f"{{{key}}}")) > 0
@@ -265,7 +265,7 @@ def test_when_its_slot_begins_to_move_a_lock_is_deleted_with_the_reply(start_has
         to = next(node for node in still.primaries() if node is not still.owner(slot))
         source = still.begin_migration(slot, to)
         try:
-            assert one.call(command, key) == reply
+            assert one.call(command, key, *args) == reply
         finally:
             for node in to, source:
                 node.ask("CLUSTER", "SETSLOT", slot, "STABLE")

@@ -17,6 +17,7 @@
 -- include check_owner
 -- include client_error
 -- include enforce_lease
+-- include is_deleted
 local lock, side, record = unpack(KEYS)
 local token, lease, max_lease, cut, foreign, command, number = unpack(ARGV, 1, 7)
 local held, mine, _, own = check_owner(lock, side, token, foreign)
@@ -36,9 +37,13 @@ if reply == 0 then
 	enforce_lease(lock, side, note, tonumber(lease), tonumber(max_lease), record)
 	return reply
 end
-if cut == 'cut' and redis.call('PTTL', lock) > tonumber(max_lease) then
-	redis.call('PEXPIRE', lock, max_lease)
-	command, number = 'PEXPIRE', max_lease
+if cut == 'cut' then
+	-- (An expiry in the past has deleted the lock.)
+	local left = redis.pcall('PTTL', lock)
+	if not is_deleted(left) and left > tonumber(max_lease) then
+		redis.call('PEXPIRE', lock, max_lease)
+		command, number = 'PEXPIRE', max_lease
+	end
 end
 if mine then
 	redis.call(command, record, number)
