@@ -14,6 +14,7 @@
 #include "commands/args.h"
 #include "config/match.h"
 #include "lock/guard/checked_read.h"
+#include "resp/write.h"
 
 /* The longest name, in bytes, by which a client can own locks. If the name is longer, the
  * connection owns them. */
@@ -301,10 +302,27 @@ static bool suppresses_replies(const struct context *x)
 	       (session_in_multi(x->session) && args_option(opts, "on"));
 }
 
+/* Replaces `redirect` in a CLIENT CAPA by a word that means nothing to Valkey. Otherwise a
+ * replica, or a primary after a failover, would send the client the address of the primary, and
+ * the client would go around hasp. */
+static struct decision on_capa(struct context *x)
+{
+	struct buf *out = &x->env->rewritten;
+
+	resp_write_array(out, x->req->argc);
+	for (size_t i = 0; i < x->req->argc; i++)
+		resp_write_bulk(out, i > 1 && args_option(arg(x, i), "redirect")
+		                             ? SLICE_LIT("none")
+		                             : arg(x, i));
+	return (struct decision){ .verdict = DISPATCH_CALL };
+}
+
 static struct decision on_client(struct context *x)
 {
 	struct pending_request *r;
 
+	if (args_option(arg(x, 1), "capa"))
+		return on_capa(x);
 	if (args_option(arg(x, 1), "setname") && x->req->argc == 3) {
 		r = pending_new(PENDING_NAME);
 		set_text(r, TEXT_NAME, arg(x, 2));

@@ -35,6 +35,14 @@ def redis_server(program):
         yield server
 
 
+@pytest.mark.parametrize("program", ["valkey8"], indirect=True, scope="module")
+def test_replica_does_not_send_a_client_to_the_primary_past_hasp(start_hasp, redis_server, program):
+    with RedisServer("--replicaof", *redis_server.address, program=program) as replica:
+        with start_hasp(upstream=f"address = unix:{replica.unix}").is_up().connect() as one:
+            assert one.call("CLIENT", "CAPA", "redirect") == OK
+            assert one.call("SET", "k", 1).startswith(b"-READONLY ")
+
+
 # --- commands that compare before they write: Redis 8.4, Valkey 9 --------------------------------
 
 # The servers' releases of Debian still change, so only nightly tests depend on them.

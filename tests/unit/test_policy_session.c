@@ -115,6 +115,14 @@ TEST(client_setinfo_is_awaited_with_what_it_names)
 	assert_passed(*state, "CLIENT SETINFO lib-name");
 }
 
+TEST(client_cannot_ask_for_the_address_of_the_primary)
+{
+	assert_int_equal(decide(*state, "client capa Redirect other")->verdict, DISPATCH_CALL);
+	assert_rewritten(*state, "client capa none other\n");
+	assert_int_equal(decide(*state, "CLIENT CAPA")->verdict, DISPATCH_CALL);
+	assert_rewritten(*state, "CLIENT CAPA\n");
+}
+
 /* The owner does not get that name, so the connection counts as the owner. */
 TEST(a_name_of_more_than_512_bytes_is_none)
 {
