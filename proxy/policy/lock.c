@@ -691,6 +691,7 @@ static bool may_end_lock(const struct context *x, const struct lock_key *k, stru
 		return true;
 	case LOCK_EFFECT_NONE:
 	case LOCK_EFFECT_COUNTS:
+	case LOCK_EFFECT_STORES:
 		break;
 	}
 	return call->script == SCRIPT_WRITE;

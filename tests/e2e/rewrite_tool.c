@@ -36,7 +36,9 @@ static const char *const owners[] = { "connection", "address", "name", "user", "
 static const char *const reentrants[] = { "no", "refresh", "count" };
 static const char *const verb_names[] = { "LOCK", "UNLOCK", "EXTEND", "INFO",
 	                                  "LIST", "MLOCK",  "MUNLOCK" };
-static const char *const effects[] = { "none", "takes", "counts", "drops", "expires" };
+static const char *const effects[] = {
+	"none", "takes", "stores", "counts", "drops", "expires"
+};
 static const char *const successes[] = { "ok", "one", "positive", "nil", "value", "no-error" };
 
 #define INDEX(names, s) index_of(names, sizeof(names) / sizeof((names)[0]), s)

@@ -125,6 +125,22 @@ def test_value_that_names_the_owner_is_proof_enough_on_any_connection(start_hasp
 
 
 @COMPARING
+def test_owner_that_replaces_its_value_by_comparing_keeps_the_lock(start_hasp, plain, program):
+    hasp = start_hasp(rule(owner="value", lease=LEASE, on_disconnect="release"))
+    with hasp.connect() as one, hasp.connect() as other:
+        assert one.call("SET", "lock:a", "v", "NX") == OK
+        assert one.call("SET", "lock:a", "w", "IFEQ", "x") == NIL
+        assert one.call("SET", "lock:a", "w", "IFEQ", "v") == OK
+        assert is_renewed(plain, "lock:a")
+        assert other.call("DEL", "lock:a") == ZERO
+        assert one.call("DEL", "lock:a") == ONE
+        assert one.call("SET", "lock:a", "v", "NX") == OK
+        assert one.call("SET", "lock:a", "w", "IFEQ", "v") == OK
+    until(lambda: plain.get("lock:a") is None, "hasp to release the lock")
+    assert "lock_lost" not in hasp.log
+
+
+@COMPARING
 def test_lock_that_another_client_took_does_not_equal_the_value_that_the_connection_stored(start_hasp, plain, program):
     with start_hasp(rule(owner="value")).connect() as one:
         assert one.call("SET", "lock:a", "v", "NX", "PX", 60_000) == OK

@@ -418,6 +418,21 @@ TEST(test_what_is_newer_than_hasp_runs_inside_the_check)
 	assert_int_equal(call.script, SCRIPT_WRITE);
 }
 
+/* (The old value would not show that a SET with GET has stored the new one.) */
+TEST(test_new_value_of_a_conditional_set_is_the_owner)
+{
+	assert_int_equal(rewrite("SET k v IFEQ w PX 10", &waiting_by_value), REWRITE_CALL);
+	assert_int_equal(call.script, SCRIPT_WRITE);
+	assert_int_equal(call.effect, LOCK_EFFECT_STORES);
+	assert_int_equal(call.success, LOCK_IF_OK);
+	assert_int_equal(call.lease_ms, 10);
+	assert_true(slice_eq(call.value, SLICE_LIT("v")));
+	assert_int_equal(rewrite("SET k v IFEQ w GET", &waiting_by_value), REWRITE_CALL);
+	assert_int_equal(call.effect, LOCK_EFFECT_NONE);
+	assert_int_equal(rewrite("SET k v IFEQ w", &rule), REWRITE_CALL);
+	assert_int_equal(call.effect, LOCK_EFFECT_NONE);
+}
+
 /* --- what success means -------------------------------------------------------- */
 
 struct told {

@@ -353,6 +353,7 @@ static void apply_success(struct holds *h, struct hold_owner *o, const struct lo
 			refusals_tell(h, o, p, db, r);
 		apply_dropped(h, o, p, db);
 		break;
+	case LOCK_EFFECT_STORES: /* see hold_apply() */
 	case LOCK_EFFECT_NONE:
 		break;
 	}
@@ -412,13 +413,18 @@ static void apply_followed(struct holds *h, struct hold_owner *o, struct lock_re
 void hold_apply(struct holds *h, struct hold_owner *o, struct lock_request *p, int db,
                 const struct resp_reply *r)
 {
-	if (db >= 0 && p->followed)
+	if (db >= 0 && p->followed) {
 		apply_followed(h, o, p, db, r);
-	else if (db >= 0 && !rewrite_is_success(p->success, r))
+	} else if (db >= 0 && !rewrite_is_success(p->success, r)) {
 		apply_failure(h, o, p, db, r);
-	else if (db >= 0)
+	} else if (db >= 0 && p->effect == LOCK_EFFECT_STORES) {
+		p->effect = LOCK_EFFECT_TAKES;
+		forget_release(h, p, db);
+		apply_success(h, o, p, db, r);
+	} else if (db >= 0) {
 		for (const struct lock_request *at = p; at; at = at->next)
 			apply_success(h, o, at, db, r);
+	}
 	lock_request_free(p);
 }
 

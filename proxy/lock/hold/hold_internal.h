@@ -162,6 +162,7 @@ enum lock_request_state {
 struct effect_terms {
 	bool acquires; /* the owner has the lock after the call */
 	bool holds; /* hasp begins a hold, and undoes a call that gets no reply */
+	bool stores; /* the call stores a value; with owner = value, that is the owner */
 	bool changes_hold; /* the call changes a hold; if there is no hold, the reply does not
 	                    * matter */
 	bool has_lease; /* the call begins a lease, which may be over when the reply comes */

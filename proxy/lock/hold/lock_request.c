@@ -33,7 +33,11 @@
 
 const struct effect_terms effect_terms[] = {
 	[LOCK_EFFECT_NONE] = { 0 },
-	[LOCK_EFFECT_TAKES] = { .acquires = true, .holds = true, .has_lease = true },
+	[LOCK_EFFECT_TAKES] = { .acquires = true,
+	                        .holds = true,
+	                        .stores = true,
+	                        .has_lease = true },
+	[LOCK_EFFECT_STORES] = { .stores = true, .has_lease = true },
 	[LOCK_EFFECT_COUNTS] = { .acquires = true, .has_lease = true },
 	[LOCK_EFFECT_DROPS] = { .changes_hold = true },
 	[LOCK_EFFECT_EXPIRES] = { .changes_hold = true, .has_lease = true },
@@ -124,7 +128,7 @@ static bool changes_table(const struct holds *h, const struct lock_call *call, b
 {
 	const struct effect_terms *terms = &effect_terms[call->effect];
 
-	if (terms->acquires || (by_verb && terms->has_lease))
+	if (terms->acquires || terms->stores || (by_verb && terms->has_lease))
 		return true;
 	return terms->changes_hold && (h->by_id.n || h->npending);
 }
@@ -171,8 +175,8 @@ struct lock_request *lock_request_new(struct holds *h, const struct lock_call *c
 	if (nkeys == 0 || (!counts_somewhere(call, terms) && !changes_table(h, call, !rule)))
 		return NULL;
 	p = lock_request_alloc(h, call, keys, nkeys, terms->shared,
-	                       layout_of(kind)->by_value && effect->holds ? call->value
-	                                                                  : terms->token);
+	                       layout_of(kind)->by_value && effect->stores ? call->value
+	                                                                   : terms->token);
 	p->kind = kind;
 	p->stats = terms->stats;
 	p->sent_at = timers_now(h->timers);

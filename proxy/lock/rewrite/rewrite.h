@@ -57,6 +57,7 @@ enum lock_kind rewrite_verbs_kind(const struct verbs *verbs);
 enum lock_effect {
 	LOCK_EFFECT_NONE,
 	LOCK_EFFECT_TAKES,
+	LOCK_EFFECT_STORES, /* as TAKES, but not undone: the client has the lock anyway */
 	LOCK_EFFECT_COUNTS, /* takes the lock by a value that does not name the owner */
 	LOCK_EFFECT_DROPS, /* gives up the lock or, in a layout that counts, one of its holds */
 	LOCK_EFFECT_EXPIRES, /* changes the lock's expiry */
@@ -77,7 +78,7 @@ struct lock_call {
 	enum lock_effect effect;
 	enum lock_success success;
 	struct slice key; /* the lock's key; points into the view */
-	struct slice value; /* the value that TAKES stores; points into the view; INCR: "1" */
+	struct slice value; /* what TAKES or STORES stores; points into the view; INCR: "1" */
 	struct slice owner; /* the token that AS names, or else the client's */
 	bool shared_owner; /* verbs: other connections may have the lock as this owner */
 	bool leased; /* the application named an expiry itself, or KEEPTTL */

@@ -350,6 +350,24 @@ static enum rewrite_result rewrite_set_nx(const struct rewrite *rw, const struct
 	return REWRITE_CALL;
 }
 
+/* Rewrites a SET with an option that is not known here, such as IFEQ. With owner = value, the
+ * new value is the owner. (With GET, the reply does not show whether Redis has stored the
+ * value.) */
+static enum rewrite_result rewrite_set_if(const struct rewrite *rw, enum parsed why,
+                                          const struct set_options *a)
+{
+	const struct rule *rule = rw->keys[0].rule;
+	enum rewrite_result result = rewrite_unparsed(rw, why);
+	struct expiry e;
+
+	if (result != REWRITE_CALL || rewrite_has_sidecar(rule) || a->get ||
+	    parse_expiry(rule, a, &e) != PARSED_OK)
+		return result;
+	takes(rw, LOCK_IF_OK, rw->req->argv[2], &e);
+	rw->call->effect = LOCK_EFFECT_STORES;
+	return result;
+}
+
 static enum rewrite_result rewrite_set(const struct rewrite *rw)
 {
 	const struct resp_view *req = rw->req;
@@ -362,7 +380,7 @@ static enum rewrite_result rewrite_set(const struct rewrite *rw)
 		return REWRITE_PASS;
 	parsed = set_options_parse(req, &a);
 	if (parsed != PARSED_OK)
-		return rewrite_unparsed(rw, parsed);
+		return rewrite_set_if(rw, parsed, &a);
 	if (parse_expiry(rw->keys[0].rule, &a, &e) != PARSED_OK)
 		return REWRITE_PASS;
 	if (a.nx)
