@@ -163,6 +163,21 @@ def test_condition_that_proves_nothing_is_no_proof_of_the_owner(start_hasp, plai
         assert plain.get("lock:a") == "v"
 
 
+@pytest.mark.nightly
+@pytest.mark.parametrize("program", ["redis-next"], indirect=True, scope="module")
+@pytest.mark.parametrize("owner", ["connection", "value"])
+def test_msetex_nx_takes_locks_as_msetnx_does(start_hasp, plain, owner):
+    hasp = start_hasp(rule(owner=owner, max_lease="50s"))
+    with hasp.connect() as one, hasp.connect() as other:
+        assert one.call("MSETEX", 2, "x", "y", "lock:a", "v", "EX", 60, "NX") == ONE
+        assert other.call("MSETEX", 1, "lock:a", "w", "NX") == ZERO
+        assert other.call("DEL", "lock:a") == ZERO
+        assert 30_000 < plain.pttl("lock:a") <= 50_000 < plain.pttl("x")
+        assert one.call("DEL", "lock:a") == ONE
+        assert one.call("MSETEX", 1, "lock:a", "v", "NX", "EXAT", 1) == ONE
+        assert plain.keys("*lock:a*") == []
+
+
 @COMPARING
 def test_discover_sees_a_release_by_comparing(redis_server, program):
     hasp = Discovering(redis_server)

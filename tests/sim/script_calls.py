@@ -241,7 +241,7 @@ class ScriptCalls:
     def msetnx(self):
         locks = self.locks()
         keys = [key for lock in locks for key in (lock, self.side_of_rule(lock), self.record(lock))]
-        args = [arg for _ in locks for arg in (self.token(), self.lease())]
+        args = [arg for _ in locks for arg in (self.token(), self.lease(), self.lease())]
         pairs = [word for lock in locks for word in (lock, self.value())]
         return [*keys, "other"], [len(locks), self.ticket(), *args, "MSETNX", *pairs, *self.pick([], ["other", "1"], ["x"])]
 

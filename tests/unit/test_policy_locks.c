@@ -787,6 +787,15 @@ TEST(MSETNX_takes_the_lock_of_each_key)
 	assert_int_equal(f->locks->holds.n, 0);
 }
 
+TEST(MSETEX_with_NX_takes_the_lock_of_each_key)
+{
+	policy_use(f, RULE "[lock short]\npattern = short:*\nlease = 5s\n");
+	run(f, "MSETEX 2 lock:a v short:b x EX 9", ":1\r\n");
+	assert_int_equal(f->locks->holds.n, 0);
+	run(f, "MSETEX 2 lock:a v short:b x EX 9 NX", ":1\r\n");
+	assert_int_equal(f->locks->holds.n, 2);
+}
+
 /* --- when the answer is not known yet ----------------------------------------------- */
 
 TEST(calls_wait_until_nothing_is_awaited)

@@ -317,10 +317,11 @@ TEST(each_command_is_one_call_of_a_script)
 		  " wait \"\"" },
 		{ "MSETNX k v", &rule, SCRIPT_MSETNX, LOCK_EFFECT_TAKES, LOCK_IF_ONE, "v",
 		  false, 30000, 0, true, 0,
-		  "3 k hasp:owner:{k} hasp:fence:{k} 1 " TICKET " " TOKEN " 30000 MSETNX k v" },
+		  "3 k hasp:owner:{k} hasp:fence:{k} 1 " TICKET " " TOKEN
+		  " 30000 1000000000000000 MSETNX k v" },
 		{ "MSETNX k v", &waiting_by_value, SCRIPT_MSETNX, LOCK_EFFECT_TAKES,
 		  LOCK_IF_ONE, "v", false, 30000, 0, true, 0,
-		  "3 k k hasp:fence:{k} 1 " TICKET " " TOKEN " 30000 MSETNX k v" },
+		  "3 k k hasp:fence:{k} 1 " TICKET " " TOKEN " 30000 60000 MSETNX k v" },
 	};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {

@@ -440,18 +440,19 @@ static enum rewrite_result rewrite_getset(const struct rewrite *rw)
 	return REWRITE_CALL;
 }
 
-/* --- MSETNX --- */
+/* --- MSETNX, and MSETEX with NX --- */
 
 /* Writes the call as scripts/commands/msetnx.lua reads it. */
 static void write_msetnx_call(const struct rewrite *rw)
 {
-	rewrite_begin_several(rw, SCRIPT_MSETNX, 2);
+	rewrite_begin_several(rw, SCRIPT_MSETNX, 3);
 	resp_write_bulk(rw->out, rw->opts->ticket);
 	for (size_t i = 0; i < rw->nkeys; i++) {
 		if (!rw->keys[i].rule)
 			continue;
 		resp_write_bulk(rw->out, rw->keys[i].token);
 		resp_write_bulk_int(rw->out, expiry_lease(rw->keys[i].rule).number);
+		rewrite_write_max_lease(rw->out, rw->keys[i].rule);
 	}
 	for (size_t i = 0; i < rw->req->argc; i++)
 		resp_write_bulk(rw->out, rw->req->argv[i]);
@@ -460,23 +461,48 @@ static void write_msetnx_call(const struct rewrite *rw)
 void rewrite_msetnx_lock(const struct lock_key *k, const struct resp_view *req,
                          struct lock_call *call)
 {
-	struct expiry e = expiry_lease(k->rule);
-
+	call->kind = rewrite_rule_kind(k->rule);
 	call->key = req->argv[k->arg];
 	call->owner = k->token;
-	call_takes(call, k->rule, LOCK_IF_ONE, req->argv[k->arg + 1], &e);
+	call->value = req->argv[k->arg + 1];
+	call->lease_ms = call->leased ? rewrite_capped(k->rule, call->lease_ms)
+	                              : expiry_lease(k->rule).number;
 }
 
-static enum rewrite_result rewrite_msetnx(const struct rewrite *rw)
+/* `e`: the expiry of all keys; unless the command names it, each lock gets its rule's lease. */
+static void take_all(const struct rewrite *rw, const struct expiry *e)
 {
-	/* A value is missing. */
-	if (rw->req->argc % 2 == 0)
-		return REWRITE_PASS;
+	const struct lock_key *first = rewrite_first_lock(rw);
+
 	write_msetnx_call(rw);
 	rw->call->script = SCRIPT_MSETNX;
 	rw->call->ticket = rw->opts->ticket;
 	rw->call->only_if_free = true;
-	rewrite_msetnx_lock(rewrite_first_lock(rw), rw->req, rw->call);
+	call_takes(rw->call, first->rule, LOCK_IF_ONE, SLICE_NONE, e);
+	rewrite_msetnx_lock(first, rw->req, rw->call);
+}
+
+static enum rewrite_result rewrite_msetnx(const struct rewrite *rw)
+{
+	struct expiry e = expiry_lease(rewrite_first_lock(rw)->rule);
+
+	/* A value is missing. */
+	if (rw->req->argc % 2 == 0)
+		return REWRITE_PASS;
+	take_all(rw, &e);
+	return REWRITE_CALL;
+}
+
+static enum rewrite_result rewrite_msetex(const struct rewrite *rw)
+{
+	struct set_options a;
+	struct expiry e;
+
+	if (rw->req->argc > ARGS_UNPACK_MAX ||
+	    set_options_parse_from(rw->req, 2 + 2 * rw->nkeys, &a) != PARSED_OK || !a.nx ||
+	    parse_expiry(rewrite_first_lock(rw)->rule, &a, &e) != PARSED_OK)
+		return rewrite_write(rw);
+	take_all(rw, &e);
 	return REWRITE_CALL;
 }
 
@@ -546,6 +572,8 @@ enum rewrite_result rewrite_lock(struct buf *out, const struct command *c,
 	case RULE_CHECK:
 		break;
 	}
+	if (strcmp(c->name, "msetex") == 0)
+		return rewrite_msetex(&rw);
 	return rewrite_write(&rw);
 }
 
