@@ -174,6 +174,17 @@ static void inherited_fds_log_unnamed(int fd)
 	          text);
 }
 
+/* Removes the file of a unix socket. */
+static void unlink_socket(const char *address)
+{
+	struct address at;
+
+	if (address_parse(&at, address) < 0 || !at.local || unlink(at.host) == 0 ||
+	    errno == ENOENT)
+		return;
+	log_info("socket_file_left address=%s reason=\"%s\"", address, strerror(errno));
+}
+
 /* Handles the sockets that no entry took. Closes those of the old hasp, because the file names
  * them no longer. Returns -1 if systemd passed one: its clients would get no answer. */
 static int inherited_fds_finish(struct inherited_fds *h)
@@ -189,6 +200,8 @@ static int inherited_fds_finish(struct inherited_fds *h)
 			log_warning("listener_closed address=%s reason=\"the configuration "
 			            "does not name it any more\"",
 			            s->entry.address);
+			if (!s->lent)
+				unlink_socket(s->entry.address);
 			close(s->fd);
 			s->taken = true;
 			continue;
@@ -468,15 +481,8 @@ void listeners_leave(struct listeners *l)
 
 void listeners_unlink(struct listeners *l)
 {
-	struct address at;
-
-	for (size_t i = 0; i < l->nfiles; i++) {
-		const char *address = l->files[i];
-
-		if (address_parse(&at, address) < 0 || unlink(at.host) == 0 || errno == ENOENT)
-			continue;
-		log_info("socket_file_left address=%s reason=\"%s\"", address, strerror(errno));
-	}
+	for (size_t i = 0; i < l->nfiles; i++)
+		unlink_socket(l->files[i]);
 	l->nfiles = 0;
 }
 

@@ -142,6 +142,16 @@ def test_new_process_may_have_more_or_fewer_workers(generations, tmp_path):
     assert not path.exists()
 
 
+def test_file_of_a_unix_socket_that_listen_names_no_more_is_removed(generations, tmp_path):
+    path = tmp_path / "s"
+    hasps = generations(listen=f"127.0.0.1:0 unix:{path}")
+    hasps.hasp.configure(hasps.hasp.config_file.read_text().replace(f" unix:{path}", ""))
+    hasps.upgrade()
+    assert not path.exists()
+    with hasps.hasp.connect() as one:
+        assert one.call("PING") == PONG
+
+
 def http_ports(hasps):
     """Returns the HTTP port of each generation, in order."""
     return re.findall(r"\blistening_http address=127\.0\.0\.1:(\d+)", hasps.hasp.log)
