@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -18,6 +19,8 @@
 
 /* Limits a line's text, without its time and level: seven texts cut and escaped by quote(). */
 #define LINE_MAX_BYTES 8192
+/* How long a line may wait for the reader of the log, in ms. */
+#define PATIENCE_MS 100
 #define WINDOW_SECONDS 10.0
 #define FAULTS_LOGGED 3 /* of one server, in a window */
 #define SYSLOG_PATH "/dev/log"
@@ -344,7 +347,10 @@ static void put_whole(struct log_text *l, enum log_severity level, const char *t
  * all were written, for example because the disk is full. */
 static int write_file(int fd, const char *p, size_t n)
 {
-	ssize_t written = write(fd, p, n);
+	/* Standard error may be a pipe whose reader hangs. Wait for the reader only once. */
+	struct pollfd ready = { .fd = fd, .events = POLLOUT };
+	ssize_t written = poll(&ready, 1, dropped ? 0 : PATIENCE_MS) != 0 ? write(fd, p, n)
+	                                                                  : -1;
 
 	if (written > 0 && (size_t)written < n)
 		is_cut = true;

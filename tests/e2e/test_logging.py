@@ -1,17 +1,20 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Lines of the log are true, and each has its time."""
 
+import contextlib
 import itertools
 import json
+import os
 import re
 import socket
+import subprocess
 
 import pytest
-from harness import RedisServer, until
-from harness.by_hand import config, run, running
+from harness import Connection, RedisServer, until
+from harness.by_hand import HASP, config, run, running
 from harness.marks import covers
 from harness.processes import ProtectedRedis, free_port
-from harness.replies import FENCE, OK
+from harness.replies import FENCE, OK, PONG
 from harness.sections import VERBS, rule, section
 
 GUARDS = (section("guard stock", {"pattern": "stock:*", "acquire_on": "GET"})
@@ -34,6 +37,30 @@ def test_start_and_reload_count_rules_and_guards(start_hasp):
     assert re.search(r" started .* rules=0 guards=2 verbs=off$", hasp.log, re.M)
     hasp.reload("[guard stock]", rule() + VERBS + "[guard stock]")
     assert re.search(r" reloaded rules=1 guards=2 verbs=on$", hasp.log, re.M)
+
+
+def test_hasp_serves_although_nobody_reads_its_standard_error(redis_server, tmp_path):
+    path = tmp_path / "s"
+    ends, begins = os.pipe()
+    os.set_blocking(begins, False)
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            os.write(begins, b"x" * 4096)
+    os.set_blocking(begins, True)
+    child = subprocess.Popen([HASP, "-c", config(tmp_path / "hasp.ini", redis_server, listen=f"unix:{path}")],
+                             stderr=begins)
+    os.close(begins)
+    try:
+        until(path.exists, "hasp to listen")
+        with Connection(str(path)) as one:
+            assert one.call("PING") == PONG
+        assert os.read(ends, 1 << 20).strip(b"x") == b""
+        child.terminate()
+        with open(ends, "rb") as log:
+            assert b" event=log dropped=" in log.read()
+    finally:
+        child.kill()
+        child.wait()
 
 
 def test_connection_that_a_reload_ends_is_told_by_its_own_address(start_hasp, redis_server):
