@@ -439,6 +439,16 @@ void requests_resume(struct client *c)
 	client_read_on(c);
 }
 
+static const char no_tls[] = "the client uses TLS, but the listener does not";
+
+/* True if the client begins with a TLS handshake: a record of type 22, of version 3.x. (Without
+ * a link, hasp has sent on no part of a request.) */
+static bool is_handshake(const struct client *c, const char *p, size_t n)
+{
+	return !c->stream.tls && !c->user.link && c->scanned == 0 && c->state == CLIENT_OPEN &&
+	       n > 2 && p[0] == 0x16 && p[1] == 3;
+}
+
 static void on_input(struct client *c, char *p, size_t n)
 {
 	size_t done = 0;
@@ -451,6 +461,11 @@ static void on_input(struct client *c, char *p, size_t n)
 		}
 		client_steer_reading(c);
 		client_notice_memory(c);
+		return;
+	}
+	if (is_handshake(c, p, n)) {
+		client_log_tls_failure(c, no_tls);
+		client_close(c, no_tls);
 		return;
 	}
 	done = requests_take(c, p, n);

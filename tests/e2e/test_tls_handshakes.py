@@ -15,6 +15,7 @@ import pytest
 from harness import Connection, encode, until
 from harness.encrypted import Encrypted, TlsAddress
 from harness.load import Load
+from harness.marks import covers
 from harness.memory import Growth
 from harness.replies import PONG
 from harness.resp import PATIENCE
@@ -23,6 +24,17 @@ from harness.tls import Authority, connect_tls, encrypted, tls_address
 from test_upgrade import generations  # noqa: F401 pylint: disable=unused-import
 
 MANY = 500
+
+
+@covers("tls_failed")
+def test_client_that_uses_tls_at_a_plain_port_is_closed_at_once(start_hasp):
+    hasp = start_hasp()
+    with hasp.connect() as one, hasp.connect() as other:
+        one.send(b"\x16\x03\x01\x02\x00\x01")
+        assert one.at_end()
+        until(lambda: 'reason="the client uses TLS, but the listener does not"' in hasp.log, "the reason")
+        other.send(b"\x16 x\r\n\x16\x03 x\r\n")
+        assert other.read().startswith(b"-ERR unknown command") and other.read().startswith(b"-ERR unknown command")
 
 
 @pytest.fixture
