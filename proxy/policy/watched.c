@@ -251,7 +251,8 @@ static struct command_sample *see(const struct context *x, bool is_whole)
 	s->watches = session_in_multi(x->session) && x->session->txn.watching;
 	s->npipelined = x->npipelined;
 	s->under_lock = !list_empty(&context_holds(x)->holds);
-	s->sent_at = session_in_multi(x->session) ? 0 : all->clock();
+	s->is_queued = session_in_multi(x->session);
+	s->sent_at = all->clock();
 	if (x->what->is_discovered)
 		atomic_fetch_add_explicit(&all->commands, 1, memory_order_relaxed);
 	see_client(s, x, is_observed);

@@ -169,7 +169,8 @@ void command_sample_complete(const struct command_sample *s, int db,
 	pthread_mutex_lock(&all->lock);
 	/* Read the clock under the lock, so that the tracker's time never goes back. */
 	a.now = all->clock();
-	a.sent = s->sent_at > 0 ? s->sent_at : a.now;
+	a.sent = s->is_queued ? a.now : s->sent_at;
+	a.queued = a.sent - s->sent_at;
 	for (size_t i = 0; i < s->n; i++) {
 		const struct sighted_key *k = &s->keys[i];
 		a.key = k->n ? slice_of(keys.p + at, k->n) : SLICE_LIT("");

@@ -34,7 +34,8 @@ struct command_sample {
 	int absent; /* LOOK: the integer reply if the key does not exist */
 	struct effect effect; /* EFFECT: what the command does */
 	uint32_t npipelined; /* as tracker_act.npipelined */
-	double sent_at; /* when the command arrived; 0: it is queued in a transaction */
+	double sent_at; /* when the command arrived */
+	bool is_queued; /* the command is queued in a transaction */
 	bool watches; /* as tracker_act.watches */
 	uint64_t value; /* EFFECT: hash of the stored value; 0: not known */
 	uint64_t field; /* hash of the name of the hash field that is read or set; 0: none */

@@ -96,7 +96,9 @@ struct tracker_act {
 	struct slice key;
 	uint64_t field; /* hash of the name of a hash field, which counts as a key; 0: none */
 	double now;
-	double sent; /* when the command arrived, by the clock of `now` */
+	double sent; /* when the command arrived, by the clock of `now`; if it was queued in a
+	              * transaction, when it ran */
+	double queued; /* seconds that the command was queued in a transaction; 0: none */
 	bool watches; /* in a transaction after WATCH: Redis detects changes for the client */
 	uint32_t npipelined; /* the client's commands, with this one, that arrived before the
 	                      * replies to earlier ones */

@@ -197,7 +197,7 @@ void tracker_wrote(const struct tracker_act *a, uint64_t value, int64_t lease_ms
 
 	if (!k)
 		return;
-	tracker_looker_set(k, a->client, a->now);
+	tracker_looker_set(a, k);
 	if (!tracker_lock_set_again(a, k, value, lease_ms)) {
 		if (k->group->rule && k->group->rule->kind == OBSERVED_LOCK)
 			tracker_took(a, WAY_SET, lease_ms, value);
@@ -207,7 +207,7 @@ void tracker_wrote(const struct tracker_act *a, uint64_t value, int64_t lease_ms
 	tracker_used(a, false);
 	k->group->nwritten++;
 	r = tracker_last_read(k, a->client);
-	if (r && r->window == key_window(k))
+	if (r && r->window == key_window(k) && tracker_knew(a, r->at))
 		note_written_back(a, k, r, lease_ms);
 	else if (!r)
 		k->group->hopped += was_read_like(a, k);

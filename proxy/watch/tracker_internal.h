@@ -380,6 +380,13 @@ static inline size_t tracker_cost(size_t nbytes)
 	return (nbytes + sizeof(void *) + 15) & ~(size_t)15;
 }
 
+/* True if the client had the reply of the time `at` when it sent the act. If not, as in a
+ * pipeline, the act does not depend on that reply. */
+static inline bool tracker_knew(const struct tracker_act *a, double at)
+{
+	return a->sent - a->queued >= at;
+}
+
 /* Returns the key of the act; NULL: the tracker does not follow it. tracker_known_key() adds no
  * new key. */
 struct key *tracker_key(const struct tracker_act *a);
@@ -520,7 +527,7 @@ struct last_read *tracker_last_read(const struct key *k, const struct tracker_cl
  * `fills`, written to it. */
 void tracker_list_written(struct key *k, struct tracker_client *c, bool fills);
 /* Notices locks that clients take by a read and a SET. Call it when `c` has set the key. */
-void tracker_looker_set(struct key *k, struct tracker_client *c, double now);
+void tracker_looker_set(const struct tracker_act *a, struct key *k);
 /* Adds the group's open holds to `l`, including those that have expired. */
 void tracker_add_open_holds(struct lock_sums *l, const struct key_group *group, double now);
 /* True if the key of the hold may be a lock. False if the keys of its pattern look like markers

@@ -660,16 +660,20 @@ bool tracker_lock_seized(const struct tracker_act *a, struct key *k, uint64_t va
 	return true;
 }
 
-void tracker_looker_set(struct key *k, struct tracker_client *c, double now)
+void tracker_looker_set(const struct tracker_act *a, struct key *k)
 {
+	struct tracker_client *c = a->client;
+
 	if (c->missed != k->hash)
 		return;
 	c->missed = 0;
+	if (!tracker_knew(a, c->missed_at))
+		return;
 	k->group->filled++;
 	k->group->met += k->looker && k->looker != c->id;
 	k->group->raced += k->looker && k->looker != c->id && c->missed_at < k->looker_at;
 	k->looker = c->id;
-	k->looker_at = now;
+	k->looker_at = a->now;
 	c->filled = k->hash;
 }
 

@@ -9,6 +9,7 @@ import pytest
 from harness import Connection, encode, until
 from harness.discovering import Discovering
 from harness.renewal import HALT
+from harness.resp import pipeline
 from harness.wait import prompt
 
 OK, NIL = b"+OK\r\n", b"$-1\r\n"
@@ -767,6 +768,18 @@ def test_values_that_are_updated_in_turn_get_a_question_that_shows_the_race(watc
     assert (";       one connection:   GET\n;       another one:      GET, SET\n"
             ";       the first one:    SET, over the other's value\n") in found.text
     assert "\n;[guard turn]\n" in found.text
+
+
+@pytest.mark.parametrize("before, after", [((), ()), (["MULTI"], ["EXEC"])])
+def test_value_that_is_set_before_the_read_is_answered_does_not_come_from_it(watch, before, after):
+    hasp = watch()
+    both = [Connection(hasp.address) for _ in range(2)]
+    for n in range(24):
+        commands = *before, "GET last:1", f"SET last:1 {n}", *after
+        pipeline(both[n % 2], *(command.split() for command in commands))
+    found = hasp.end()
+    assert "read and written back" not in found.text
+    assert "1 pattern of other keys: no lock was taken there, and no value was read and written back" in found.text
 
 
 def test_values_that_are_updated_in_turn_under_a_lock_race_with_nobody(watch):

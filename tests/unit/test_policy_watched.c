@@ -323,17 +323,18 @@ TEST(of_dull_keys_only_SET_NX_is_wanted)
 
 /* --- time ---------------------------------------------------------------------------- */
 
-TEST(what_is_queued_has_no_time_yet)
+TEST(what_is_queued_runs_later)
 {
 	const struct pending_request *queued;
 
 	policy_use(f, RULE);
 	assert_watched(f, "SETNX lock:a v", "lock:a");
 	assert_float_equal(f->d.pending->command_sample->sent_at, POLICY_NOW, 0.001);
+	assert_false(f->d.pending->command_sample->is_queued);
 	run(f, "MULTI", "+OK\r\n");
 	assert_passed(f, "SETNX lock:a v");
 	queued = container_of(f->session.txn.exec->queued.next, struct pending_request, node);
-	assert_float_equal(queued->command_sample->sent_at, 0, 0.001);
+	assert_true(queued->command_sample->is_queued);
 }
 
 /* --- the client ---------------------------------------------------------------------- */
