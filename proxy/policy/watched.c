@@ -26,16 +26,16 @@ bool watched_concerns(const struct command *c)
 {
 	if (c->keys == KEYS_NONE || (c->flags & COMMAND_BLOCKING))
 		return false;
-	return (c->flags & COMMAND_WRITE) || c->facts.value != VALUE_NONE ||
-	       c->facts.field != FIELD_NONE || shows_absence(c) || command_runs_script(c);
+	return (c->flags & COMMAND_WRITE) || c->facts.value != VALUE_NONE || shows_absence(c) ||
+	       command_runs_script(c) || command_single_key(c);
 }
 
 bool watched_may_sample(const struct command *c)
 {
 	if (!command_single_key(c) || command_runs_script(c))
 		return false;
-	return c->facts.value != VALUE_NONE || c->facts.field != FIELD_NONE ||
-	       shows_absence(c) || c->facts.act == EFFECT_CHANGE || c->facts.act == EFFECT_SET;
+	return !(c->flags & COMMAND_WRITE) || c->facts.act == EFFECT_CHANGE ||
+	       c->facts.act == EFFECT_SET;
 }
 
 /* True if one of SET's options could be NX. */
@@ -134,6 +134,8 @@ static void see_command(struct command_sample *s, const struct context *x, bool 
 	} else if (shows_absence(c)) {
 		s->kind = COMMAND_SAMPLE_LOOK;
 		s->absent = c->facts.noop == NOOP_ABSENT ? -2 : 0;
+	} else if (c->facts.field == FIELD_NONE && !(c->flags & COMMAND_WRITE)) {
+		s->kind = COMMAND_SAMPLE_OTHER;
 	} else {
 		s->kind = COMMAND_SAMPLE_EFFECT;
 		if (c->facts.rule == RULE_MSETNX)
@@ -159,6 +161,8 @@ static bool see_locked(struct sighted_key *k, const struct context *x, const str
 	/* With owner = value, a connection owns the value that it stored. */
 	enum owner_kind owner = rule->owner == OWNER_VALUE ? OWNER_CONNECTION : rule->owner;
 
+	if (s->kind == COMMAND_SAMPLE_OTHER)
+		return false;
 	k->use = KEY_LOCK;
 	k->owner = hash(x, context_token(x, owner, &x->env->token));
 	return (s->kind != COMMAND_SAMPLE_EFFECT && !s->field) ||

@@ -67,6 +67,7 @@ static void complete_effect(const struct command_sample *s, const struct sighted
 			tracker_refused(a, s->way);
 		break;
 	case EFFECT_INCR:
+		tracker_acted(a);
 		if (reply->integer == 1)
 			tracker_took(a, WAY_INCR, 0, 0);
 		else
@@ -88,10 +89,12 @@ static void complete_effect(const struct command_sample *s, const struct sighted
 	case EFFECT_CHANGE:
 	case EFFECT_READ:
 	case EFFECT_WRITE:
-		if (done && k->use == KEY_LOCK)
+		if (done && k->use == KEY_LOCK) {
 			tracker_changed(a);
-		else
-			tracker_used(a, done);
+			break;
+		}
+		tracker_acted(a);
+		tracker_used(a, done);
 		break;
 	}
 }
@@ -109,6 +112,18 @@ static uint64_t returned_hash(const struct tracker_act *a, const struct resp_rep
 		return 0;
 	n = snprintf(digits, sizeof(digits), "%lld", reply->integer);
 	return tracker_hash(a->tracker, slice_of(digits, (size_t)n));
+}
+
+/* Handles the effect on a hash of a command that reads or sets one of its fields.
+ * complete_key() handles the field. Also handles looks at keys of other types. */
+static void complete_whole(const struct command_sample *s, const struct tracker_act *a)
+{
+	if (s->kind != COMMAND_SAMPLE_EFFECT && s->kind != COMMAND_SAMPLE_SCRIPT) {
+		tracker_looked(a);
+	} else if (s->field) {
+		tracker_acted(a);
+		tracker_used(a, true);
+	}
 }
 
 static void complete_key(const struct command_sample *s, const struct sighted_key *k,
@@ -136,6 +151,8 @@ static void complete_key(const struct command_sample *s, const struct sighted_ke
 	} else if (s->kind == COMMAND_SAMPLE_LIST) {
 		if (k->use == KEY_ANY)
 			tracker_listed(a);
+	} else if (s->kind == COMMAND_SAMPLE_OTHER) {
+		return;
 	} else if (s->kind == COMMAND_SAMPLE_LOOK) {
 		if (reply->integer == s->absent)
 			tracker_missed(a, true);
@@ -176,8 +193,12 @@ void command_sample_complete(const struct command_sample *s, int db,
 		a.key = k->n ? slice_of(keys.p + at, k->n) : SLICE_LIT("");
 		a.group = k->group;
 		a.owner = k->owner;
-		a.field = k->use == KEY_ANY ? s->field : 0;
 		at += a.key.n;
+		a.field = 0;
+		if (all->discovers && k->use == KEY_ANY) {
+			complete_whole(s, &a);
+			a.field = s->field;
+		}
 		if (all->discovers || k->use != KEY_ANY)
 			complete_key(s, k, &a, reply);
 	}

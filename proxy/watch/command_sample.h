@@ -21,6 +21,7 @@ enum command_sample_kind {
 	COMMAND_SAMPLE_READ,
 	COMMAND_SAMPLE_LOOK, /* asks whether the key exists */
 	COMMAND_SAMPLE_LIST, /* reads elements of a list */
+	COMMAND_SAMPLE_OTHER, /* reads the key in another way */
 	COMMAND_SAMPLE_SCRIPT
 };
 

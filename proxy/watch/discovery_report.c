@@ -225,6 +225,29 @@ static void put_refilled(struct buf *out, const struct key_group *s)
 		COUNT(s->refilled_stale, "time"));
 }
 
+/* True if clients look at the keys and then change them, and the first two that do so at once
+ * may both act on what they saw. */
+static bool is_acted(const struct key_group *s)
+{
+	return s->acted_late > 0 || s->acted_in_turn >= IN_TURN_ENOUGH;
+}
+
+static void put_acted(struct buf *out, const struct key_group *s)
+{
+	buf_printf(
+		out,
+		"; %.*s    %s a client looked at the key, and then changed it by a command "
+		"such as DECR, HSET or SADD;\n"
+		";     not proposed: %s, another client had changed the key in between. If the "
+		"change depends on what the client saw,\n"
+		";     as whether an item is left, two clients that look at once may both make "
+		"it: let the application go by the reply to\n"
+		";     the change itself, or look and change in one script, in a transaction "
+		"after WATCH, or under a lock.\n",
+		(int)s->node.key.n, s->node.key.p, COUNT(s->acted, "time"),
+		COUNT(s->acted_late, "time"));
+}
+
 static enum other other_of(const struct key_group *s)
 {
 	bool by_nx = s->lock && s->lock->taken[WAY_SETNX] + s->lock->taken[WAY_SET_NX];
@@ -248,7 +271,11 @@ static void put_others(struct buf *out, const struct discovery_snapshot *all)
 			put_looked(out, s);
 		else if (!s->covered && s->refilled)
 			put_refilled(out, s);
-		else if (s->covered || !(verdict_is_lock(s) || verdict_is_guard(s)))
+		else if (!s->covered && (verdict_is_lock(s) || verdict_is_guard(s)))
+			continue;
+		else if (!s->covered && is_acted(s))
+			put_acted(out, s);
+		else
 			n[other_of(s)]++;
 	}
 	for (size_t i = 0; i < OTHERS; i++)

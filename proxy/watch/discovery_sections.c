@@ -624,8 +624,6 @@ void discovery_put_lock_left(struct buf *out, const struct finding *f)
 /* If more than one read in UNWRITTEN_SHARE is not followed by a write, strategy = lock would
  * make clients wait for nothing. */
 #define UNWRITTEN_SHARE 100
-/* Clients share the values if at least this many updates follow another client's update. */
-#define IN_TURN_ENOUGH 2
 /* If more than one write in HOPPED_SHARE comes over another connection than its read, clients
  * use a pool. */
 #define HOPPED_SHARE 4

@@ -82,6 +82,7 @@ void tracker_client_count(struct tracker *d, struct tracker_client *c)
 	d->ncounted++;
 	c->round = d->round;
 	c->wrote_at = 0;
+	memset(c->looks, 0, sizeof(c->looks));
 }
 
 void tracker_client_rename(struct tracker_client *c, uint64_t name)

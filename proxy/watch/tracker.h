@@ -155,6 +155,11 @@ void tracker_wrote(const struct tracker_act *a, uint64_t value, int64_t lease_ms
 bool tracker_swapped(const struct tracker_act *a, uint64_t value, bool was_there);
 /* A command read elements of the list. */
 void tracker_listed(const struct tracker_act *a);
+/* A command looked at the key: its reply depends on the key's value, or on its existence. */
+void tracker_looked(const struct tracker_act *a);
+/* A command such as DECR, SADD or HSET changed the key, or found nothing to change. Call it
+ * before tracker_used(). */
+void tracker_acted(const struct tracker_act *a);
 /* A command of any other kind used the key; `writes`: the command changed the value. */
 void tracker_used(const struct tracker_act *a, bool writes);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * tracker_guards: notices when a client reads a value and writes it back, and when another
- * client writes it in between.
+ * tracker_guards: notices when a client reads a value and writes it back or changes it, and
+ * when another client writes it in between.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -204,7 +204,9 @@ void tracker_wrote(const struct tracker_act *a, uint64_t value, int64_t lease_ms
 		else if (k->group->rule || !tracker_lock_seized(a, k, value, lease_ms))
 			k->is_written = true;
 	}
-	tracker_used(a, false);
+	/* The caller has counted a use of the whole hash. */
+	if (!k->is_field)
+		tracker_used(a, false);
 	k->group->nwritten++;
 	r = tracker_last_read(k, a->client);
 	if (r && r->window == key_window(k) && tracker_knew(a, r->at))
@@ -222,4 +224,46 @@ void tracker_wrote(const struct tracker_act *a, uint64_t value, int64_t lease_ms
 	k->written_at = a->now;
 	k->written_window = key_window(k);
 	k->life = lease_ms > 0 ? (double)lease_ms / 1e3 : 0;
+}
+
+/* --- a look and then a change ------------------------------------------------------------ */
+
+static struct last_seen *last_seen_of(struct tracker_client *c, uint64_t hash)
+{
+	return &c->looks[(hash >> 1) % LOOKS_KEPT];
+}
+
+void tracker_looked(const struct tracker_act *a)
+{
+	const struct key *k = a->group || a->key.n == 0 ? NULL : tracker_known_key(a);
+	struct sampled *place;
+
+	if (a->group || a->key.n == 0)
+		return;
+	place = k && k->sampled ? k->sampled : sampling_place(a->tracker->sampling, a->key);
+	*last_seen_of(a->client, tracker_key_hash(a)) = (struct last_seen){
+		.key = tracker_key_hash(a),
+		.window = sampling_window(place),
+		.version = k ? k->version : 0,
+		.at = a->now,
+	};
+}
+
+void tracker_acted(const struct tracker_act *a)
+{
+	struct key *k = a->group ? NULL : tracker_key(a);
+	struct last_seen *l = k ? last_seen_of(a->client, k->hash) : NULL;
+	struct key_group *s;
+
+	if (!l || l->key != k->hash)
+		return;
+	l->key = 0;
+	if (!l->window || l->window != key_window(k) || !tracker_knew(a, l->at) || a->watches ||
+	    tracker_hold_over(a))
+		return;
+	s = k->group;
+	s->acted++;
+	s->acted_late += l->version != k->version && k->writer != a->client->id;
+	s->acted_in_turn += k->actor && k->actor != a->client->id;
+	k->actor = a->client->id;
 }

@@ -27,6 +27,9 @@
 #define HOLDS_MAX 1024 /* most locks of a client */
 #define READS_MAX 4096 /* most clients in a key's list of readers */
 #define READS_PER_CLIENT 128 /* most keys in a client's list of reads */
+#define LOOKS_KEPT 8 /* entries of tracker_client.looks */
+/* Clients share the values if at least this many updates follow another client's update. */
+#define IN_TURN_ENOUGH 2
 #define KIN_SLOTS 256 /* number of lists in tracker.by_address, and in tracker.by_name */
 #define PAIRS_KEPT 256 /* entries of tracker.pairs */
 #define VALUES_KEPT 64 /* entries of lock_sums.values */
@@ -169,7 +172,8 @@ struct key_group {
 	struct map_node node; /* key: the pattern */
 	struct observed_rule *rule; /* NULL: the group is a pattern */
 	struct list keys;
-	size_t nkeys; /* number of keys that the tracker follows now */
+	size_t nkeys; /* number of keys that the tracker follows now, fields included */
+	size_t nfields; /* number of fields of hashes among them */
 	unsigned shift; /* the tracker follows one of 2^shift keys */
 	bool covered; /* in a snapshot: a section in force matches the keys */
 	bool varies; /* part of the name certainly varies, even if hasp saw only one key */
@@ -193,6 +197,10 @@ struct key_group {
 	uint64_t refilled; /* times that a client read a list, deleted it and filled it again */
 	uint64_t refilled_stale; /* refills of a list that another client had changed since the
 	                          * read */
+	uint64_t acted; /* changes by a client that had looked at the key, outside any lock; see
+	                 * tracker_acted() */
+	uint64_t acted_late; /* changes among `acted` after another client's, since the look */
+	uint64_t acted_in_turn; /* changes among `acted` after another client's of that kind */
 	uint64_t opposed; /* times that a client with one lock asked for another one, after
 	                   * another client had asked the other way round */
 	uint64_t passed_over; /* acts on keys that the tracker does not follow */
@@ -244,7 +252,9 @@ struct key {
 	uint64_t written_window; /* sampling window of the last write */
 	uint64_t lost_address, lost_name; /* address and name of the last holder that lost the
 	                                   * lock and then took it again */
+	bool is_field; /* a field of a hash */
 	bool is_lock, is_other; /* the key counts in group->nlocks, in group->nothers */
+	uint64_t actor; /* the client that changed the key last, after a look; 0: none */
 	uint64_t looker; /* the client that found no key and then set it; 0: none */
 	double looker_at; /* when the looker set the key */
 	bool was_taken; /* a client took the key as a lock, not by INCR or a script */
@@ -320,6 +330,12 @@ struct tracker_client {
 		bool emptied; /* the client has deleted the list since the read */
 		bool stale; /* another client changed the list between the read and the DEL */
 	} list;
+	struct last_seen {
+		uint64_t key; /* hash of a key that the client has looked at; 0: none */
+		uint64_t window; /* sampling window of the look */
+		uint32_t version; /* key.version when the client looked */
+		double at; /* time of the look */
+	} looks[LOOKS_KEPT]; /* the latest looks, by their keys */
 	bool has_locked; /* the client has taken a lock (not by INCR), or released one */
 	struct list holds, reads;
 	uint32_t nholds, nreads; /* lengths of `holds` and `reads` */

@@ -78,6 +78,7 @@ void tracker_key_free(struct tracker *d, struct key *k)
 	map_remove(&d->keys, &k->node);
 	list_remove(&k->in_group);
 	k->group->nkeys--;
+	k->group->nfields -= k->is_field;
 	d->used -= tracker_cost(sizeof(*k));
 	key_harm_free(d, k->harm);
 	client_label_set(&k->last, NULL);
@@ -187,6 +188,8 @@ static struct key *key_new(const struct tracker_act *a, uint64_t hash)
 	list_append(&s->keys, &k->in_group);
 	s->many |= !slice_eq(name, slice_of(s->sample, s->nsample));
 	s->nkeys++;
+	k->is_field = a->field;
+	s->nfields += k->is_field;
 	map_put(&d->keys, &k->node);
 	d->used += tracker_cost(sizeof(*k));
 	return k;

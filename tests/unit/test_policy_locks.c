@@ -115,7 +115,7 @@ TEST(what_a_command_needs_follows_from_the_configuration)
 		       "q\nmax_lease = 60s\n",
 		       { "QMP", "QM", "WQMPR", "WQMR", "QMP", "QMBR", "QMR", "PN", "PN" } },
 		     { "[discover]\n",
-		       { "DSP", "D", "DSPR", "DR", "PN", "BR", "DR", "PN", "PN" } } };
+		       { "DSP", "D", "DSPR", "DR", "DSP", "BR", "DR", "PN", "PN" } } };
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
 		policy_use(f, rows[i].sections);

@@ -204,6 +204,8 @@ TEST(discovery_sees_fields_elements_and_absence_too)
 		{ "TTL k", COMMAND_SAMPLE_LOOK, -2, NULL, NULL },
 		{ "PTTL k", COMMAND_SAMPLE_LOOK, -2, NULL, NULL },
 		{ "SET k v", COMMAND_SAMPLE_EFFECT, 0, NULL, "v" },
+		{ "SISMEMBER k m", COMMAND_SAMPLE_OTHER, 0, NULL, NULL },
+		{ "HGETALL k", COMMAND_SAMPLE_OTHER, 0, NULL, NULL },
 	};
 
 	policy_use(f, "[discover]\n");
@@ -277,12 +279,10 @@ TEST(commands_that_concern_the_tracker)
 		const char *name;
 		bool concerns, may_sample;
 	} rows[] = {
-		{ "get", true, true },     { "set", true, true },
-		{ "mget", true, false },   { "hget", true, true },
-		{ "exists", true, false }, { "ttl", true, true },
-		{ "append", true, true },  { "del", true, false },
-		{ "expire", true, false }, { "strlen", false, false },
-		{ "eval", true, false },   { "blpop", false, false },
+		{ "get", true, true },    { "set", true, true },     { "mget", true, false },
+		{ "hget", true, true },   { "exists", true, false }, { "ttl", true, true },
+		{ "append", true, true }, { "del", true, false },    { "expire", true, false },
+		{ "strlen", true, true }, { "eval", true, false },   { "blpop", false, false },
 		{ "incr", true, false },
 	};
 
