@@ -321,8 +321,12 @@ void stream_attach_peer(struct stream *s, struct stream_peer *peer)
 
 void stream_peer_ready(struct stream *s)
 {
-	if (s->writing)
-		stream_on_writable(s);
+	if (!s->writing)
+		return;
+	stream_on_writable(s);
+	/* A peer leaves the beginning of a request in `out` until more of it comes. */
+	if (stream_pending(s) && s->ops->on_drained)
+		s->ops->on_drained(s);
 }
 
 void stream_close(struct stream *s)

@@ -43,7 +43,8 @@ enum stream_kind { STREAM_OTHER, STREAM_CLIENT, STREAM_UPSTREAM };
 struct stream_ops {
 	/* Called when there are bytes to read, or the connection broke. */
 	void (*on_readable)(struct stream *s);
-	/* Called when all bytes that waited for the socket are written. May be NULL. */
+	/* Called when all bytes that waited for the socket are written, or a peer has taken all
+	 * that it can use before more bytes come. May be NULL. */
 	void (*on_drained)(struct stream *s);
 	enum stream_kind kind;
 };

@@ -13,6 +13,8 @@
 
 FIXTURE(cluster_set_up, cluster_tear_down);
 
+#define NAME "*3\r\n$6\r\nCLIENT\r\n$7\r\nSETNAME\r\n$1\r\nx\r\n"
+
 #define GET_SPARE "*2\r\n$3\r\nGET\r\n$5\r\nspare\r\n"
 #define MONITOR "*1\r\n$7\r\nMONITOR\r\n"
 #define LONG_VALUE "*3\r\n$3\r\nSET\r\n$3\r\nfoo\r\n$536870913\r\n"
@@ -348,6 +350,29 @@ TEST(a_client_that_runs_ahead_is_not_read)
 	node_sends(f, 1, ":1\r\n");
 	assert_client_got(f, ":1\r\n$10\r\n1234567890\r\n");
 	assert_node_got(f, 0, GET_BAR);
+	buf_release(&many);
+}
+
+/* A full link has the client's last bytes, of which the session leaves the beginning of a
+ * request: the client must send the rest. */
+TEST(a_link_drains_although_the_session_leaves_part_of_a_request)
+{
+	struct buf many = BUF_INIT;
+
+	assert_passes(f, 0, GET_BAR, 1, ":1\r\n");
+	client_sends(f, NAME, 1);
+	assert_node_got(f, 0, NAME);
+	for (int i = 0; i < 300; i++)
+		buf_printf(&many, "*2\r\n$4\r\nECHO\r\n$1000\r\n%01000d\r\n", 0);
+	buf_puts(&many, "*2\r\n$3\r\nGET");
+	client_sends_bytes(f, buf_slice(&many), 300);
+	assert_true(link_is_full(f->link));
+	f->ndrained = 0;
+	node_sends(f, 0, "+OK\r\n");
+	assert_client_got(f, "+OK\r\n");
+	turn_loop(f);
+	assert_false(link_is_full(f->link));
+	assert_int_equal(f->ndrained, 1);
 	buf_release(&many);
 }
 
