@@ -127,6 +127,21 @@ struct node *slot_map_get(struct slot_map *m, struct slice address)
 	return copy_address(text, sizeof(text), address) < 0 ? NULL : get_node(m, text)->node;
 }
 
+/* Returns the only node with the port (":7000"); NULL: no node has it, or several have it. */
+static const struct slot_map_node *find_port(const struct slot_map *m, struct slice port)
+{
+	const struct slot_map_node *found = NULL;
+
+	for (size_t i = 0; i < m->nnodes; i++) {
+		if (!slice_eq(slice_str(strrchr(m->nodes[i].address, ':')), port))
+			continue;
+		if (found)
+			return NULL;
+		found = &m->nodes[i];
+	}
+	return found;
+}
+
 struct node *slot_map_named(const struct slot_map *m, const struct node *asked,
                             struct slice error)
 {
@@ -140,6 +155,10 @@ struct node *slot_map_named(const struct slot_map *m, const struct node *asked,
 		return NULL;
 	if (!slice_eq(word, SLICE_LIT("MOVED")) && !slice_eq(word, SLICE_LIT("ASK")))
 		return NULL;
+	if (slice_starts(address, SLICE_LIT("?:"))) {
+		found = find_port(m, slice_of(address.p + 1, address.n - 1));
+		return found ? found->node : NULL;
+	}
 	if (address.p[0] == ':' && there) {
 		snprintf(whole, sizeof(whole), "%.*s%.*s", (int)(strrchr(there, ':') - there),
 		         there, (int)address.n, address.p);
@@ -184,6 +203,21 @@ struct slot_range {
 	char address[ADDRESS_MAX]; /* address of the primary */
 };
 
+/* Returns the IP address in a node's metadata, which Redis adds if `?` stands for a host name;
+ * NULL: there is none. */
+static const char *metadata_ip(const redisReply *node)
+{
+	const redisReply *data = node->elements > 3 ? node->element[3] : NULL;
+
+	for (size_t i = 0; data && data->type == REDIS_REPLY_ARRAY && i + 1 < data->elements;
+	     i += 2)
+		if (data->element[i]->type == REDIS_REPLY_STRING &&
+		    data->element[i + 1]->type == REDIS_REPLY_STRING &&
+		    strcmp(data->element[i]->str, "ip") == 0 && data->element[i + 1]->len)
+			return data->element[i + 1]->str;
+	return NULL;
+}
+
 /* Reads a range of the reply: first, last, primary [host, port, ...], replicas. Returns false
  * if it is invalid. */
 static bool read_range(const redisReply *range, const char *asked, struct slot_range *r)
@@ -203,9 +237,12 @@ static bool read_range(const redisReply *range, const char *asked, struct slot_r
 	    primary->element[1]->type != REDIS_REPLY_INTEGER)
 		return false;
 	/* A node that does not know its own address leaves the host out. */
-	if (primary->element[0]->type == REDIS_REPLY_STRING && primary->element[0]->len &&
-	    strcmp(primary->element[0]->str, "?") != 0)
+	if (primary->element[0]->type == REDIS_REPLY_STRING && primary->element[0]->len)
 		host = primary->element[0]->str;
+	if (strcmp(host, "?") == 0)
+		host = metadata_ip(primary);
+	if (!host)
+		host = asked;
 	return write_address(r->address, sizeof(r->address), host, strlen(host),
 	                     primary->element[1]->integer) == 0;
 }

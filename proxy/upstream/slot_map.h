@@ -85,8 +85,9 @@ const char *slot_map_address(const struct slot_map *m, const struct node *n);
  * address. */
 struct node *slot_map_get(struct slot_map *m, struct slice address);
 /* Returns the node of the map that a redirection names. `error`: `MOVED SLOT ADDRESS` or `ASK
- * SLOT ADDRESS`; if ADDRESS has no host, the node is at the host of `asked`, the node that
- * answered. NULL: the map does not have that node. */
+ * SLOT ADDRESS`. If ADDRESS has no host, the node is at the host of `asked`, the node that
+ * answered. If the host is `?`, because the node does not know the host name, it is the only
+ * node with that port. NULL: the map does not have that node. */
 struct node *slot_map_named(const struct slot_map *m, const struct node *asked,
                             struct slice error);
 /* Records that `n` serves the slot. */

@@ -262,6 +262,29 @@ TEST(a_redirection_names_a_node)
 	assert_served(8, "1.1.1.1:1000");
 }
 
+#define NAMELESS(first, last, ip, port)                                                        \
+	"*3\r\n:" first "\r\n:" last "\r\n*4\r\n$1\r\n?\r\n:" port "\r\n$2\r\nid\r\n"          \
+	"*2\r\n$2\r\nip\r\n$7\r\n" ip "\r\n"
+
+/* A node may not know another node's host name, which cluster-preferred-endpoint-type tells it
+ * to name. */
+TEST(an_unknown_host_name_is_replaced_by_the_address)
+{
+	struct node *a, *b;
+
+	assert_int_equal(read_slots("*3\r\n" NAMELESS("0", "9", "1.1.1.1", "1")
+	                                    NAMELESS("10", "19", "2.2.2.2", "1")
+	                                            NAMELESS("20", "29", "2.2.2.2", "2")),
+	                 0);
+	assert_served(0, "1.1.1.1:1");
+	assert_served(10, "2.2.2.2:1");
+	a = slot_map_node(&map, 0);
+	b = slot_map_node(&map, 20);
+	assert_ptr_equal(slot_map_named(&map, a, SLICE_LIT("ASK 7 ?:2")), b);
+	assert_null(slot_map_named(&map, a, SLICE_LIT("ASK 7 ?:1")));
+	assert_null(slot_map_named(&map, a, SLICE_LIT("ASK 7 ?:3")));
+}
+
 TEST(nodes_that_get_slots_are_in_the_map)
 {
 	static const char nodes[] = NODES_HEAD "1000-5460 [7->-4567] [9-<-89ab]" NODES_TAIL;
