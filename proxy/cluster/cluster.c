@@ -126,6 +126,7 @@ void cluster_map_changed(struct cluster *c)
 	{
 		dispatch_again(s);
 		pubsub_map_changed(s);
+		session_command_map_changed(s);
 		/* A request may wait for a node that the new map has. */
 		if (s->starved)
 			session_wake(s);

@@ -180,6 +180,18 @@ void entries_push_again(struct cluster_session *s, struct slice push)
 		session_steer_node_conns(s);
 }
 
+void entries_push_after(struct cluster_session *s, struct slice push)
+{
+	struct cluster_entry *e;
+
+	if (list_empty(&s->entries))
+		return;
+	e = container_of(s->entries.prev, struct cluster_entry, node);
+	buf_append(&e->after, push);
+	s->kept += push.n;
+	session_grew(s, push.n);
+}
+
 void session_advance(struct cluster_session *s)
 {
 	struct cluster_entry *e;

@@ -109,7 +109,7 @@ struct cluster_entry {
 	void *arg; /* for `merge` and `on_reply` */
 	void (*free_arg)(void *arg); /* NULL: `arg` need not be freed */
 	struct buf reply; /* bytes of the reply that came before the entry's turn */
-	struct buf after; /* pushes to send after the reply: see entries_push_again() */
+	struct buf after; /* pushes to send after the reply: see entries_push_*() */
 	size_t nreply; /* bytes that nodes have answered */
 	bool done; /* the whole reply has come */
 	bool muted; /* the reply is dropped: CLIENT REPLY */
@@ -163,6 +163,8 @@ void session_advance(struct cluster_session *s);
 /* Sends the push, an invalidation of a cached key that the client already has, again after the
  * replies that hasp keeps: one of them may bring the old value. */
 void entries_push_again(struct cluster_session *s, struct slice push);
+/* Sends the push after the reply to the last request in flight. */
+void entries_push_after(struct cluster_session *s, struct slice push);
 /* Frees the entry, because its request is answered, or the session is closed. */
 void entry_end(struct cluster_entry *e);
 

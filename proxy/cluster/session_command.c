@@ -128,6 +128,17 @@ static void replay_add_hello(struct replay *r, const struct resp_view *hello)
 	buf_release(&request);
 }
 
+void session_command_map_changed(struct cluster_session *s)
+{
+	static const struct slice forget = SLICE_LIT(">2\r\n$10\r\ninvalidate\r\n_\r\n");
+
+	if (!s->tracks || s->proto != 3 || s->flow == FLOW_CLOSED || session_is_raw(s))
+		return;
+	session_push(s, forget);
+	/* The old node may have sent a reply in flight before it gave the slot away. */
+	entries_push_after(s, forget);
+}
+
 /* --- requests ----------------------------------------------------------------------------- */
 
 /* The subcommands of CLIENT that are session commands. */

@@ -295,6 +295,10 @@ enum take session_command_check_login(struct cluster_session *s, const struct co
 /* Takes requests that change the state of their connection at Redis. */
 enum take session_command_take(struct cluster_session *s, const struct command *c,
                                const struct resp_view *req, struct slice bytes);
+/* Makes a client with CLIENT TRACKING drop all that it has cached, as after FLUSHALL. A node
+ * that has given a slot away reports no later change of a key that the client read while the
+ * key did not exist: only existing keys move, and are reported then. */
+void session_command_map_changed(struct cluster_session *s);
 /* Take requests of PLAN_SPLIT, PLAN_EACH and PLAN_SCAN. wide_scan() returns TAKE_NOT if Redis
  * must refuse the request. `counts`: the request is WAIT. */
 enum take wide_split(struct cluster_session *s, const struct plan *p,

@@ -28,6 +28,7 @@
 #define MESSAGE(t) t "3\r\n$7\r\nmessage\r\n$1\r\na\r\n$2\r\nhi\r\n"
 
 #define TRACKING "*3\r\n$6\r\nCLIENT\r\n$8\r\nTRACKING\r\n$2\r\nON\r\n"
+#define FORGET ">2\r\n$10\r\ninvalidate\r\n_\r\n"
 #define INVALIDATED(key) ">2\r\n$10\r\ninvalidate\r\n*1\r\n$3\r\n" key "\r\n"
 
 #define SUBSCRIBE_EVENTS "*2\r\n$9\r\nSUBSCRIBE\r\n$18\r\n__keyevent@0__:set\r\n"
@@ -223,6 +224,20 @@ TEST(an_invalidation_comes_again_after_a_reply_that_waited)
 	assert_client_got(f, "$1\r\n1\r\n$1\r\n2\r\n" INVALIDATED("bar"));
 	node_sends(f, 0, INVALIDATED("bar"));
 	assert_client_got(f, INVALIDATED("bar"));
+}
+
+/* The old node would report a key that moves, but not one that was created at the new node. */
+TEST(when_a_slot_moves_a_client_drops_all_that_it_has_cached)
+{
+	assert_passes(f, 0, HELLO_3, 0, "%0\r\n");
+	assert_passes(f, 0, TRACKING, 0, "+OK\r\n");
+	client_sends(f, GET_BAR, 0);
+	assert_node_got(f, 0, GET_BAR);
+	node_takes_over(f, SPARE, 1);
+	assert_client_got(f, FORGET);
+	node_sends(f, 0, "_\r\n");
+	assert_client_got(f, "_\r\n" FORGET);
+	assert_passes(f, 0, GET_BAR, 0, "_\r\n");
 }
 
 TEST(shard_channels_are_at_their_slots_nodes)
