@@ -55,6 +55,8 @@ struct process {
 	_Atomic int shutdown; /* greatest enum admin_shutdown that console commands asked for */
 	double drain_at; /* clock_now() at which lame_duck ends; 0: lame_duck has not begun */
 	struct upgrade upgrade;
+	bool stale_successor; /* a reload came after the next hasp had started, which may have
+	                       * read the old file */
 	struct supervision supervision;
 	struct worker_shared shared;
 	struct http http;
@@ -243,6 +245,7 @@ static bool main_try_reload(struct process *p, struct buf *why)
 	main_use_config(p, next);
 	password_renewal_reset(&p->renewal, clock_now());
 	main_use_log(p);
+	p->stale_successor = p->upgrade.pid > 0;
 	log_info("reloaded rules=%zu guards=%zu verbs=%s", next->nrules, next->nguards,
 	         main_on_off(next->verbs.enabled));
 	return true;
@@ -310,6 +313,8 @@ static void main_hand_over(struct process *p)
 	bool given = upgrade_give_channels(&p->upgrade, channels, p->shared.nworkers);
 
 	log_info("upgraded pid=%ld effect=\"the old process drains\"", (long)p->upgrade.pid);
+	if (p->stale_successor)
+		kill(p->upgrade.pid, SIGHUP);
 	supervision_is_handing_over(&p->supervision, p->upgrade.pid);
 	listeners_leave(&p->listeners);
 	listeners_leave(&p->console);

@@ -21,12 +21,18 @@ from harness.guards import guard
 from harness.line import entries
 from harness.load import Load
 from harness.marks import covers
+from harness.processes import ProtectedRedis
 from harness.replies import FENCE, NIL, OK, ONE, PONG, ZERO
 from harness.resp import Connection
 from harness.scrape import HTTP, where
 from harness.sections import VERBS, rule, verbs
 
 LOCK = "lock:1"
+# Of the processes that run this script, one waits: the first that finds the file `gate`.
+PASSWORD = """#!/bin/sh
+mv {0}/gate {0}/waits 2>/dev/null && while [ -e {0}/waits ]; do sleep 0.01; done
+echo secret
+"""
 
 
 def owned(address, faults, ending, busy):
@@ -361,3 +367,30 @@ def test_pause_is_refused_during_an_upgrade(redis_server, tmp_path):
         assert console.call("PAUSE") == OK
         assert console.call("RESUME") == OK
         assert one.call("PING") == PONG
+
+
+@covers("upgraded", "reloaded")
+def test_successor_reads_a_file_that_was_reloaded_during_the_upgrade(generations, tmp_path):
+    script, gate, waits = tmp_path / "password", tmp_path / "gate", tmp_path / "waits"
+    script.write_text(PASSWORD.format(tmp_path))
+    script.chmod(0o700)
+    with ProtectedRedis() as redis:
+        hasps = generations(rule(), upstream=f"address = unix:{redis.unix}\npassword_command = {script}")
+        hasp = hasps.hasp
+
+        def upgraded():
+            """Reloads a changed file while the next hasp waits. Returns false if it waited for too long."""
+            failures, reloads = hasps.log_count("upgrade_failed"), hasps.log_count(" reloaded ")
+            gate.touch()
+            hasp.signal(signal.SIGUSR2)
+            until(waits.exists, "the next hasp to read the file")
+            hasp.edit("[lock ", f"[lock x{reloads}-")
+            until(lambda: hasps.log_count(" reloaded ") > reloads, "the reload")
+            waits.unlink()
+            until(lambda: " upgraded " in hasp.log or hasps.log_count("upgrade_failed") > failures, "the upgrade")
+            return " upgraded " in hasp.log
+
+        until(upgraded, "an upgrade that is fast enough")
+        hasps.pids.append(int(hasp.log.rsplit(" upgraded pid=", 1)[1].split()[0]))
+        until(lambda: " reloaded " in hasp.log.rsplit(" upgraded ", 1)[1], "the next hasp to read the file again")
+        hasps.end()
