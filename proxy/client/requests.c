@@ -29,12 +29,12 @@ static enum plain takes_plain(const struct client *c)
 {
 	bool pooled = c->env->policy.config->pooling == POOLING_SHARED;
 
-	if (!route_is_usable(c))
+	/* Before a login, Redis closes a client that sends a long request: take_whole(). */
+	if (!route_is_usable(c) || client_must_log_in(c))
 		return PLAIN_NONE;
 	if (c->pinned)
 		return c->shared ? PLAIN_NONE : PLAIN_ANY;
-	if (c->shared != pooled ||
-	    (pooled && (c->session.certainty != SESSION_CERTAIN || client_must_log_in(c))))
+	if (c->shared != pooled || (pooled && c->session.certainty != SESSION_CERTAIN))
 		return PLAIN_NONE;
 	return PLAIN_STATELESS;
 }
@@ -43,6 +43,9 @@ static enum plain takes_plain(const struct client *c)
 static enum plain takes_plain_in_multi(const struct client *c)
 {
 	if (!route_is_usable(c) || c->shared || c->session.opaque)
+		return PLAIN_NONE;
+	/* Until Redis accepts MULTI, the client may not be logged in. */
+	if (c->session.nawaited && client_must_log_in(c))
 		return PLAIN_NONE;
 	return c->pinned ? PLAIN_ANY : PLAIN_STATELESS;
 }

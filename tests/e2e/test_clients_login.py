@@ -99,6 +99,17 @@ def test_long_command_of_a_rule_or_verb_is_refused_as_by_redis_before_the_login(
         assert not one.read().startswith(b"-ERR Protocol")
 
 
+@pytest.mark.parametrize("first", [("GET", "a"), ("MULTI",), ("WATCH", "a"), ("SUBSCRIBE", "a")])
+@pytest.mark.parametrize("command, what", [(("ECHO", "v" * 16_385), b"bulk"), (("MGET", *range(10)), b"multibulk")])
+def test_nothing_follows_the_refusal_of_a_long_command_before_the_login(start_hasp, protected, first, command, what):
+    hasp = start_hasp(rule(), upstream=upstream(protected)).is_up()
+    with hasp.connect() as one:
+        one.send(encode(*first) + encode(*command) + encode("SETNX", "lock:1", "v"))
+        assert one.read() == NOAUTH
+        assert one.read() == b"-ERR Protocol error: unauthenticated %s length\r\n" % what
+        assert one.at_end()
+
+
 def test_long_command_behind_auth_passes_where_replies_are_not_followed(start_hasp, protected):
     hasp = start_hasp(upstream=upstream(protected)).is_up()
     data = encode("AUTH", "secret") + encode("MSET", *(str(n) for n in range(40)))
