@@ -62,6 +62,15 @@ static inline bool slice_eq(struct slice a, struct slice b)
 	       (a.n == 0 || memcmp(a.p, b.p, a.n) == 0); /* NOLINT(clang-analyzer-core.*) */
 }
 
+/* Returns a negative number if `a` comes before `b` in the order of bytes, a positive one if it
+ * comes after `b`, 0 if they are equal. */
+static inline int slice_order(struct slice a, struct slice b)
+{
+	int order = memcmp(a.p, b.p, a.n < b.n ? a.n : b.n);
+
+	return order ? order : (a.n > b.n) - (a.n < b.n);
+}
+
 /* True if both are equal except for ASCII case, as Redis compares names. */
 static inline bool slice_is_alike(struct slice a, struct slice b)
 {

@@ -52,11 +52,8 @@ struct merging {
 
 static int by_pattern(const void *a, const void *b)
 {
-	struct slice x = ((const struct candidate *)a)->group->node.key;
-	struct slice y = ((const struct candidate *)b)->group->node.key;
-	int order = memcmp(x.p, y.p, x.n < y.n ? x.n : y.n);
-
-	return order ? order : (x.n > y.n) - (x.n < y.n);
+	return slice_order(((const struct candidate *)a)->group->node.key,
+	                   ((const struct candidate *)b)->group->node.key);
 }
 
 static bool is_of_kind(const struct key_group *s, enum finding_kind kind)

@@ -174,8 +174,10 @@ static const char *const others[] = {
 	"of keys that were set by NX, and that hasp did not see released: markers, not locks, "
 	"or "
 	"every holder died",
-	"of keys that were set by NX, prolonged and never released, as leaders do: hasp "
-	"learns from releases only whose a lock is",
+	"of keys that were set by NX, prolonged or set again, and never released, as leaders "
+	"do, "
+	"or clients that store a result:\n"
+	";     hasp learns from releases only whose a lock is",
 	"of keys that scripts use: hasp sees the lock of a script only if the script stores a "
 	"new string each time,\n"
 	";     and a script or the holder compares that string before the release",
@@ -261,9 +263,45 @@ static enum other other_of(const struct key_group *s)
 	                                             : REST;
 }
 
+/* A line names at most this many patterns, of at most this many bytes together. */
+#define OTHERS_NAMED 3
+#define NAMED_MAX 150
+
+/* Keeps the pattern among the first by name. */
+static void name_first(const struct key_group **first, const struct key_group *s)
+{
+	for (size_t i = 0; i < OTHERS_NAMED; i++) {
+		const struct key_group *other = first[i];
+		if (other && slice_order(other->node.key, s->node.key) <= 0)
+			continue;
+		first[i] = s;
+		if (!other)
+			return;
+		s = other;
+	}
+}
+
+/* Names patterns in one line of the ini file, which must not be too long. */
+static void put_first(struct buf *out, const struct key_group *const *first)
+{
+	const char *before = ";     such as ";
+	size_t n = 0;
+
+	for (size_t i = 0; i < OTHERS_NAMED && first[i]; i++) {
+		struct slice name = first[i]->node.key;
+		if (n + name.n > NAMED_MAX)
+			continue;
+		buf_printf(out, "%s%.*s", before, (int)name.n, name.p);
+		before = ", ";
+		n += name.n;
+	}
+	buf_puts(out, n ? "\n" : "");
+}
+
 static void put_others(struct buf *out, const struct discovery_snapshot *all)
 {
 	uint64_t n[OTHERS] = { 0 };
+	const struct key_group *first[OTHERS][OTHERS_NAMED] = { 0 };
 
 	for (size_t i = 0; i < all->n; i++) {
 		const struct key_group *s = &all->key_patterns[i];
@@ -275,12 +313,17 @@ static void put_others(struct buf *out, const struct discovery_snapshot *all)
 			continue;
 		else if (!s->covered && is_acted(s))
 			put_acted(out, s);
-		else
+		else {
 			n[other_of(s)]++;
+			name_first(first[other_of(s)], s);
+		}
 	}
-	for (size_t i = 0; i < OTHERS; i++)
+	for (size_t i = 0; i < OTHERS; i++) {
 		if (n[i])
 			buf_printf(out, ";   %s %s\n", COUNT(n[i], "pattern"), others[i]);
+		if (i != COVERED && i != REST)
+			put_first(out, first[i]);
+	}
 }
 
 /* Marks patterns that a section in force matches: hasp watched them before it had the

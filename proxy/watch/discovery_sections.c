@@ -241,10 +241,9 @@ static void put_harm(struct buf *out, const struct lock_sums *l, const struct lo
 		         "counter");
 	/* Explain why hasp proposes a section although it saw no harm. */
 	if (l->n[SEEN_OUTLASTED])
-		put_fact(
-			out, l->n[SEEN_OUTLASTED], "lock",
-			"lasted longer than its connection: hasp cannot see whether its holder "
-			"released it");
+		put_fact(out, l->n[SEEN_OUTLASTED], "release",
+		         "came after the connection that took the lock had closed: hasp cannot "
+		         "see whether the holder released it");
 	else if (!verdict_is_harmed(l) && !l->n[SEEN_OVERWRITTEN] && !v->unreleased)
 		buf_printf(out,
 		           ";   no harm was seen: no holder outlived its lock or removed "
@@ -492,11 +491,15 @@ static void put_section(struct buf *out, const struct finding *f, const struct l
 
 static void put_order(struct buf *out, const struct finding *f)
 {
-	put_fact(out, f->opposed, "time",
-	         "a client that had one lock asked for another one, and another client did so "
-	         "the other way round: they may\n"
-	         ";     wait for each other. Take such locks in one order, or by MLOCK of "
-	         "[verbs]");
+	/* Several holders share a connection: each of them may have one lock only. */
+	if (f->lock.n[SEEN_REFUSED_OWN])
+		return;
+	put_fact(
+		out, f->opposed, "time",
+		"a client that had one lock asked for another one, and another client did so "
+		"the other way round: if they\n"
+		";     try until they get it, they may wait for each other. Take such locks in "
+		"one order, or by MLOCK of [verbs]");
 }
 
 /* Writes why the section has a `wait`, or has none although clients repeat their attempts. */
@@ -841,10 +844,13 @@ void discovery_put_guard_left(struct buf *out, const struct finding *f)
 	if (lost_updates(g) && is_nested_often(g))
 		buf_printf(
 			out,
-			";     not proposed: %s seen, but the clients read several keys, one "
+			";     not proposed: %s seen, but connections read several keys, one "
 			"after the other, before they write:\n"
-			";     their guards would wait for each other; lock all keys at once, "
-			"as MLOCK of [verbs] does\n",
+			";     their guards would wait for each other. If one client reads "
+			"these "
+			"keys, let it lock all of them at once, as MLOCK of [verbs] does.\n"
+			";     If several clients share the connections, no guard tells them "
+			"apart: let the application WATCH the key, or lock it.\n",
 			COUNT(lost_updates(g), "lost update"));
 	else if (lost_updates(g) && f->caught)
 		buf_printf(

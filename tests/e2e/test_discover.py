@@ -320,7 +320,7 @@ def test_transfers_get_no_guard_for_they_would_wait_for_each_other(run):
     result, found = run("transfers.py")
     assert result["before"] != result["after"]
     assert not found.sections
-    assert "lock all keys at once, as MLOCK of [verbs] does" in found.text
+    assert "lock all of them at once, as MLOCK of [verbs] does" in found.text
 
 
 @pytest.mark.parametrize("app", ["exports.py", "report.py"])

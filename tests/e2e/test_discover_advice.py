@@ -592,7 +592,7 @@ def test_values_of_two_patterns_that_are_read_before_either_is_written_get_no_gu
                     client.call(command[0], key, *command[1:])
     found = hasp.end()
     assert not found.sections
-    assert "lost updates seen, but the clients read several keys, one after the other" in found.text
+    assert "lost updates seen, but connections read several keys, one after the other" in found.text
 
 
 # --- idioms without a section -------------------------------------------------------------
@@ -661,7 +661,7 @@ def test_leader_that_prolongs_its_key_is_named(watch):
         assert one.call("PEXPIRE", "leader", 60_000) == b":1\r\n"
     found = hasp.end()
     assert not found.sections
-    assert "1 pattern of keys that were set by NX, prolonged and never released, as leaders do" in found.text
+    assert "1 pattern of keys that were set by NX, prolonged or set again, and never released, as leaders do" in found.text
 
 
 def test_rate_limit_that_sets_its_expiry_each_time_is_no_leader(watch):
@@ -900,6 +900,8 @@ def test_value_that_several_clients_set_after_a_miss_is_named(watch):
     found = hasp.end()
     assert not found.sections
     assert "1 pattern of keys that several clients found missing and then set" in found.text
+    assert "; first:" not in found.text
+    assert ";     such as first:*\n" in found.text
 
 
 LOOKS = [("GET stock:1", "DECR stock:1"), ("GET stock:1", "INCR stock:1"), ("HGET stock:1 f", "HINCRBY stock:1 f -1"),

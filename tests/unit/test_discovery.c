@@ -1063,6 +1063,19 @@ TEST(so_are_those_of_clients_that_wait_for_each_other)
 	assert_told(f, "1 time a client that had one lock asked for another one");
 }
 
+TEST(holders_that_share_a_connection_may_have_one_lock_each)
+{
+	take(f, 0, "lock:a");
+	tracker_refused(by(f, 0, "lock:a"), WAY_SET_NX);
+	release(f, 0, "lock:a");
+	take(f, 0, "lock:b");
+	tracker_refused(by(f, 0, "lock:b"), WAY_SET_NX);
+	release(f, 0, "lock:b");
+	take_both(f, 0, "lock:a", "lock:b");
+	take_both(f, 1, "lock:b", "lock:a");
+	assert_not_told(f, "the other way round");
+}
+
 TEST(so_are_those_of_clients_that_wait_by_GETSET)
 {
 	swap(f, 0, "lock:a", false);
@@ -1603,7 +1616,7 @@ TEST(clients_that_read_several_keys_before_they_write_them_get_no_guard)
 		tracker_wrote(by(f, i, "money:2"), value(f, i ? "5" : "6"), 0, false);
 	}
 	assert_not_told(f, "[guard");
-	assert_told(f, "2 lost updates seen, but the clients read several keys");
+	assert_told(f, "2 lost updates seen, but connections read several keys");
 }
 
 TEST(what_one_command_reads_is_guarded_at_once)

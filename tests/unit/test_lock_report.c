@@ -83,9 +83,9 @@ TEST(a_report_has_the_evidence_the_questions_and_the_section)
 		  ";   2 locks expired without a release, although the connection stayed "
 		  "open\n"
 		  ";   2 times a client that had one lock asked for another one, and "
-		  "another client did so the other way round: they may\n"
-		  ";     wait for each other. Take such locks in one order, or by MLOCK of "
-		  "[verbs]\n"
+		  "another client did so the other way round: if they\n"
+		  ";     try until they get it, they may wait for each other. Take such locks "
+		  "in one order, or by MLOCK of [verbs]\n"
 		  ";   2 released by the connection that took the lock, 0 by another one: "
 		  "owner = connection\n"
 		  ";   no lock was seen held for longer than 3.0 s: max_hold = 30s leaves "
@@ -240,8 +240,8 @@ TEST(a_report_has_the_evidence_the_questions_and_the_section)
 		                                [SEEN_REPEATED] = 1 } } },
 		  "; jobs:*    1 key, taken 20 times by SET NX, released by DEL\n"
 		  ";   such as jobs:1\n"
-		  ";   1 lock lasted longer than its connection: hasp cannot see whether its "
-		  "holder released it\n"
+		  ";   1 release came after the connection that took the lock had closed: hasp "
+		  "cannot see whether the holder released it\n"
 		  ";   0 released by the connection that took the lock, 1 by another one\n"
 		  ";   Question: which connections share a lock? Those that released it "
 		  "have neither name nor address in common\n"
@@ -261,8 +261,8 @@ TEST(a_report_has_the_evidence_the_questions_and_the_section)
 		                     [SEEN_DELETES] = 20, [SEEN_VOIDS] = 1 } } },
 		  "; jobs:*    1 key, taken 20 times by INCR, released by DEL\n"
 		  ";   such as jobs:1\n"
-		  ";   2 locks lasted longer than its connection: hasp cannot see whether its "
-		  "holder released it\n"
+		  ";   2 releases came after the connection that took the lock had closed: hasp "
+		  "cannot see whether the holder released it\n"
 		  ";   18 released by the connection that took the lock, 2 by another one\n"
 		  ";   Question: which connections share a lock? Some closed while they had "
 		  "one, and another one released it.\n"
@@ -284,8 +284,8 @@ TEST(a_report_has_the_evidence_the_questions_and_the_section)
 		                                [SEEN_NARROW] = 1, [SEEN_REPEATED] = 1 } } },
 		  "; jobs:*    1 key, taken 40 times by SET NX, released by DEL\n"
 		  ";   such as jobs:1\n"
-		  ";   1 lock lasted longer than its connection: hasp cannot see whether its "
-		  "holder released it\n"
+		  ";   1 release came after the connection that took the lock had closed: hasp "
+		  "cannot see whether the holder released it\n"
 		  ";   39 released by the connection that took the lock, 1 by another one: "
 		  "owner = connection\n"
 		  "[lock jobs]\n"
@@ -374,9 +374,9 @@ TEST(a_report_has_the_evidence_the_questions_and_the_section)
 		  ";     not proposed: the pattern also matches keys that are no such "
 		  "locks, those of other:*\n"
 		  ";   1 time a client that had one lock asked for another one, and "
-		  "another client did so the other way round: they may\n"
-		  ";     wait for each other. Take such locks in one order, or by MLOCK of "
-		  "[verbs]\n" },
+		  "another client did so the other way round: if they\n"
+		  ";     try until they get it, they may wait for each other. Take such locks "
+		  "in one order, or by MLOCK of [verbs]\n" },
 		{ { .lock = { TAKEN(20), .n = { [SEEN_BARE] = 1 } }, .nothers = 1 },
 		  "; jobs:*    1 key, taken 20 times by SET NX, never released\n"
 		  ";     not proposed: 1 key of this pattern had other uses, and no harm "
