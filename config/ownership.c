@@ -130,8 +130,10 @@ bool ownership_changes(const struct config *running, const struct config *next, 
 	       ownership_verbs_change(&running->verbs, &next->verbs, why);
 }
 
-bool ownership_moves(const struct config *first, const struct config *next, struct buf *why)
+bool ownership_moves(const struct config *first, const struct config *running,
+                     const struct config *next, struct buf *why)
 {
 	return ownership_servers_change(config_quorum(first), config_quorum(next), why) ||
-	       ownership_verbs_move(&first->verbs, &next->verbs, why);
+	       ownership_verbs_move(&first->verbs, &next->verbs, why) ||
+	       ownership_verbs_move(&running->verbs, &next->verbs, why);
 }

@@ -349,7 +349,7 @@ static bool main_next_changes_owners(const struct process *p, struct buf *why)
 	struct buf faults = BUF_INIT, warnings = BUF_INIT;
 	struct config *next = config_load(p->cmdline.file, &faults, &warnings);
 	bool changes = next && (ownership_changes(p->config, next, why) ||
-	                        ownership_moves(p->first, next, why));
+	                        ownership_moves(p->first, p->config, next, why));
 
 	if (changes)
 		main_explain_ownership(why);

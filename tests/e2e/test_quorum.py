@@ -461,6 +461,17 @@ def test_holder_may_finish_behind_an_upgrade(start_hasp, quorum):
         os.kill(int(hasp.log.rsplit(" upgraded pid=", 1)[1].split()[0]), signal.SIGTERM)
 
 
+def test_upgrade_to_a_quorum_is_refused_after_a_reload_brought_verbs(start_hasp, quorum):
+    """Until a restart, the locks of these verbs are at the upstream."""
+    hasp = start_hasp(workers=1).is_up()
+    hasp.reload("[upstream]", quorum.sections() + "[upstream]")
+    with hasp.connect() as one:
+        assert one.call("LOCK", KEY) == FENCE
+        hasp.signal(signal.SIGUSR2)
+        until(lambda: "upgrade_refused" in hasp.log or " upgraded pid=" in hasp.log, "the upgrade")
+        assert "upgrade_refused reason=\"'quorum' in [verbs]: none -> locks; clients" in hasp.log
+
+
 def test_holder_that_is_cut_off_keeps_its_lock_until_its_lease_is_over(start_hasp, quorum):
     hasp = connected(start_hasp(quorum.sections(on_disconnect="release"), drain_timeout="1h", workers=1).is_up())
     with hasp.connect() as one, hasp.connect() as idle:
