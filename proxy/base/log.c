@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdarg.h>
@@ -10,6 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <syslog.h>
 #include <time.h>
@@ -343,18 +345,31 @@ static void put_whole(struct log_text *l, enum log_severity level, const char *t
 		l->text[l->n++] = '\n';
 }
 
-/* Writes `n` bytes at once, so that lines of several processes do not mix. Returns -1 if not
- * all were written, for example because the disk is full. */
+/* Returns how many of `n` bytes to write at once: all, so that lines of several processes do
+ * not mix. A pipe that poll() calls ready may block a write of more than PIPE_BUF bytes. */
+static size_t write_size(int fd, size_t n)
+{
+	struct stat st;
+
+	return n > PIPE_BUF && fstat(fd, &st) == 0 && S_ISFIFO(st.st_mode) ? PIPE_BUF : n;
+}
+
+/* Returns -1 if not all bytes were written, for example because the disk is full. */
 static int write_file(int fd, const char *p, size_t n)
 {
 	/* Standard error may be a pipe whose reader hangs. Wait for the reader only once. */
 	struct pollfd ready = { .fd = fd, .events = POLLOUT };
-	ssize_t written = poll(&ready, 1, dropped ? 0 : PATIENCE_MS) != 0 ? write(fd, p, n)
-	                                                                  : -1;
+	size_t done = 0;
 
-	if (written > 0 && (size_t)written < n)
-		is_cut = true;
-	return written == (ssize_t)n ? 0 : -1;
+	while (done < n && poll(&ready, 1, dropped ? 0 : PATIENCE_MS) != 0) {
+		ssize_t written = write(fd, p + done, write_size(fd, n - done));
+
+		if (written <= 0)
+			break;
+		done += (size_t)written;
+	}
+	is_cut |= done > 0 && done < n;
+	return done == n ? 0 : -1;
 }
 
 static int write_whole(int fd, const struct log_text *l, bool is_syslog)

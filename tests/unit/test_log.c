@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -255,6 +256,38 @@ TEST(lines_of_several_threads_do_not_mix_in_a_pipe_that_is_full)
 	assert_int_equal(log_open("stderr"), 0);
 	fclose(pipe);
 	unlink(path);
+}
+
+/* poll() calls a pipe ready that has room for PIPE_BUF bytes, but not for a long line. */
+/* covers: log */
+TEST(long_line_does_not_wait_for_a_pipe_that_is_nearly_full)
+{
+	static char full[16 * PIPE_BUF], text[sizeof(full)], letters[6001];
+	int ends[2], before = dup(STDERR_FILENO);
+	ssize_t n;
+
+	memset(letters, 'a', sizeof(letters) - 1);
+	assert_int_equal(pipe(ends), 0);
+	assert_int_equal(fcntl(ends[1], F_SETPIPE_SZ, sizeof(full)), sizeof(full));
+	assert_int_equal(write(ends[1], full, sizeof(full) - PIPE_BUF),
+	                 sizeof(full) - PIPE_BUF);
+	assert_int_equal(dup2(ends[1], STDERR_FILENO), STDERR_FILENO);
+	assert_int_equal(log_open("stderr"), 0);
+	log_error("event text=%s", letters);
+	log_error("second");
+	assert_int_equal(read(ends[0], text, sizeof(text)), sizeof(text));
+	log_error("third");
+	assert_int_equal(dup2(before, STDERR_FILENO), STDERR_FILENO);
+	n = read(ends[0], text, sizeof(text) - 1);
+	assert_true(n > 0);
+	text[n] = '\0';
+	assert_int_equal(text[0], '\n');
+	assert_non_null(strstr(text, " event=log dropped=2 "));
+	assert_null(strstr(text, "second"));
+	assert_non_null(strstr(text, "event=third"));
+	close(before);
+	close(ends[0]);
+	close(ends[1]);
 }
 
 /* As on a full disk, the file takes only a part of the first line, and nothing of the
