@@ -525,6 +525,7 @@ static void main_serve(struct process *p, const sigset_t *signals)
 /* Reports to the service manager and the old hasp that this hasp serves. */
 static void main_ready(struct process *p)
 {
+	inherited_fds_close(&p->inherited_fds);
 	supervision_serves(&p->supervision, &p->shared, upgrade_is_successor(&p->upgrade),
 	                   clock_now());
 	upgrade_tell_ready(&p->upgrade);

@@ -185,31 +185,37 @@ static void unlink_socket(const char *address)
 	log_info("socket_file_left address=%s reason=\"%s\"", address, strerror(errno));
 }
 
-/* Handles the sockets that no entry took. Closes those of the old hasp, because the file names
- * them no longer. Returns -1 if systemd passed one: its clients would get no answer. */
-static int inherited_fds_finish(struct inherited_fds *h)
+/* Returns -1 if no entry took a socket that systemd passed: its clients would get no answer. */
+static int inherited_fds_check(const struct inherited_fds *h)
 {
 	int rc = 0;
 
+	for (size_t i = 0; i < h->n; i++) {
+		const struct inherited_fds_socket *s = &h->sockets[i];
+
+		if (s->taken || s->entry.address)
+			continue;
+		inherited_fds_log_unnamed(s->fd);
+		rc = -1;
+	}
+	return rc;
+}
+
+void inherited_fds_close(struct inherited_fds *h)
+{
 	for (size_t i = 0; i < h->n; i++) {
 		struct inherited_fds_socket *s = &h->sockets[i];
 
 		if (s->taken)
 			continue;
-		if (s->entry.address) {
-			log_warning("listener_closed address=%s reason=\"the configuration "
-			            "does not name it any more\"",
-			            s->entry.address);
-			if (!s->lent)
-				unlink_socket(s->entry.address);
-			close(s->fd);
-			s->taken = true;
-			continue;
-		}
-		inherited_fds_log_unnamed(s->fd);
-		rc = -1;
+		log_warning("listener_closed address=%s reason=\"the configuration does not "
+		            "name it any more\"",
+		            s->entry.address);
+		if (!s->lent)
+			unlink_socket(s->entry.address);
+		close(s->fd);
+		s->taken = true;
 	}
-	return rc;
 }
 
 void inherited_fds_free(struct inherited_fds *h)
@@ -418,7 +424,7 @@ int listeners_open(struct listeners *l, const struct config *config,
 		if (listeners_open_entry(l, &entry, inherited_fds) < 0)
 			return -1;
 	}
-	return inherited_fds_finish(inherited_fds);
+	return inherited_fds_check(inherited_fds);
 }
 
 /* True if each user of the machine may open the unix socket, as systemd permits by default.

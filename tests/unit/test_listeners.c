@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "process/listeners.h"
@@ -115,4 +116,30 @@ TEST(variables_of_systemd_that_are_no_numbers_are_ignored)
 		inherited_fds_free(&h);
 	}
 	assert_nothing_logged();
+}
+
+/* If the new hasp cannot start, the old one still serves at its sockets. */
+TEST(file_of_a_socket_that_no_entry_names_goes_when_hasp_serves)
+{
+	struct sockaddr_un at = { .sun_family = AF_UNIX };
+	struct inherited_fds h = { 0 };
+	struct listeners l = { 0 };
+	struct config config = { .workers = 1 };
+	int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+	char text[128];
+
+	snprintf(at.sun_path, sizeof(at.sun_path), "/tmp/test_listeners.%ld", (long)getpid());
+	assert_int_equal(bind(fd, (struct sockaddr *)&at, sizeof(at)), 0);
+	assert_int_equal(listen(fd, 1), 0);
+	snprintf(text, sizeof(text), "%d:plain:own:unix:%s", fd, at.sun_path);
+	setenv(VARIABLE, text, 1);
+	assert_int_equal(inherited_fds_take(&h), 0);
+	assert_int_equal(listeners_open(&l, &config, &h), 0);
+	assert_int_equal(access(at.sun_path, F_OK), 0);
+	inherited_fds_close(&h);
+	assert_logged("listener_closed address=unix:/tmp/test_listeners.");
+	assert_int_equal(access(at.sun_path, F_OK), -1);
+	assert_int_equal(close(fd), -1);
+	listeners_free(&l);
+	inherited_fds_free(&h);
 }
