@@ -522,13 +522,24 @@ static void main_serve(struct process *p, const sigset_t *signals)
 	}
 }
 
+/* Leaves the files of unix sockets to the old hasp, which still serves there. */
+static void main_leave_files(struct process *p)
+{
+	listeners_leave(&p->listeners);
+	listeners_leave(&p->console);
+}
+
 /* Reports to the service manager and the old hasp that this hasp serves. */
 static void main_ready(struct process *p)
 {
-	inherited_fds_close(&p->inherited_fds);
+	bool told;
+
 	supervision_serves(&p->supervision, &p->shared, upgrade_is_successor(&p->upgrade),
 	                   clock_now());
-	upgrade_tell_ready(&p->upgrade);
+	told = upgrade_tell_ready(&p->upgrade);
+	inherited_fds_close(&p->inherited_fds, told);
+	if (!told)
+		main_leave_files(p);
 	if (upgrade_awaits_channels(&p->upgrade))
 		atomic_fetch_add(&p->shared.arriving, 1);
 }
@@ -638,11 +649,9 @@ static int main_run(struct process *p, sigset_t *signals)
 	} else if (strcmp(p->config->log, "stderr") != 0) {
 		fprintf(stderr, "hasp: not started; see %s for the reason\n", p->config->log);
 	}
-	/* If a successor cannot start, the old hasp still serves at the inherited sockets. */
-	if (upgrade_is_successor(&p->upgrade)) {
-		listeners_leave(&p->listeners);
-		listeners_leave(&p->console);
-	}
+	/* This successor could not start. */
+	if (upgrade_is_successor(&p->upgrade))
+		main_leave_files(p);
 	http_close(&p->http);
 	listeners_unlink(&p->listeners);
 	listeners_unlink(&p->console);

@@ -50,15 +50,17 @@ bool upgrade_is_successor(const struct upgrade *u)
 	return u->successor_fd >= 0;
 }
 
-void upgrade_tell_ready(struct upgrade *u)
+bool upgrade_tell_ready(struct upgrade *u)
 {
+	bool told;
 	char word;
 
 	if (u->successor_fd < 0)
-		return;
+		return true;
 	/* An old hasp that hands over no clients has passed a pipe instead of a channel. */
 	word = fd_channel_is(u->successor_fd) ? READY_FOR_CLIENTS : READY_ALONE;
-	if (write(u->successor_fd, &word, 1) != 1)
+	told = write(u->successor_fd, &word, 1) == 1;
+	if (!told)
 		log_warning("hand_over_failed reason=\"the old process cannot be reached: %s\"",
 		            strerror(errno));
 	else if (word == READY_FOR_CLIENTS)
@@ -66,6 +68,7 @@ void upgrade_tell_ready(struct upgrade *u)
 	if (u->old_fd < 0)
 		close(u->successor_fd);
 	u->successor_fd = -1;
+	return told;
 }
 
 bool upgrade_awaits_channels(const struct upgrade *u)

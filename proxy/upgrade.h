@@ -50,8 +50,9 @@ void upgrade_init(struct upgrade *u, char **argv, const sigset_t *mask);
 /* True if an old hasp started this process to take over. */
 bool upgrade_is_successor(const struct upgrade *u);
 /* If there is an old process, reports to it that this process serves, so that the old process
- * leaves. */
-void upgrade_tell_ready(struct upgrade *u);
+ * leaves. Returns false if that fails: the old process has given up the upgrade, or has ended.
+ */
+bool upgrade_tell_ready(struct upgrade *u);
 /* True while the old process may send channels, so that upgrade_take_channels() must run. */
 bool upgrade_awaits_channels(const struct upgrade *u);
 /* Takes the channels that have come, at most UPGRADE_CHANNELS_MAX, and returns their number.

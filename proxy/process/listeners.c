@@ -201,7 +201,7 @@ static int inherited_fds_check(const struct inherited_fds *h)
 	return rc;
 }
 
-void inherited_fds_close(struct inherited_fds *h)
+void inherited_fds_close(struct inherited_fds *h, bool remove)
 {
 	for (size_t i = 0; i < h->n; i++) {
 		struct inherited_fds_socket *s = &h->sockets[i];
@@ -211,7 +211,7 @@ void inherited_fds_close(struct inherited_fds *h)
 		log_warning("listener_closed address=%s reason=\"the configuration does not "
 		            "name it any more\"",
 		            s->entry.address);
-		if (!s->lent)
+		if (remove && !s->lent)
 			unlink_socket(s->entry.address);
 		close(s->fd);
 		s->taken = true;

@@ -49,10 +49,10 @@ struct inherited_fds {
  * with the reason logged, if a descriptor is not a listening stream socket. */
 int inherited_fds_take(struct inherited_fds *h) __attribute__((warn_unused_result));
 
-/* Closes the sockets of the old hasp that no entry took, because the file names them no longer,
- * and removes their files. Call this when hasp serves: if it cannot start, the old hasp still
- * serves there. */
-void inherited_fds_close(struct inherited_fds *h);
+/* Closes the sockets of the old hasp that no entry took, because the configuration names them
+ * no longer. `remove`: also removes the files of unix sockets, because the old hasp leaves.
+ * Call this when hasp serves: if it cannot start, the old hasp still serves there. */
+void inherited_fds_close(struct inherited_fds *h, bool remove);
 
 /* Frees the list. Closes no socket. */
 void inherited_fds_free(struct inherited_fds *h);

@@ -106,13 +106,19 @@ def test_sigterm_just_before_hasp_notices_the_new_process_does_not_end_that(odd_
 
 @pytest.fixture
 def new_hasp(redis_server, tmp_path):
-    """new_hasp(fd) starts a hasp that replaces an old one, and reports at `fd` that it is ready."""
+    """new_hasp(fd) starts a hasp that replaces an old one, and reports at `fd` that it is ready. `listener`: a socket
+    that it inherits."""
     with contextlib.ExitStack() as stack:
-        def start(fd):
+        def start(fd, listener=None):
             path = config(tmp_path / "hasp.ini", redis_server, listen=f"unix:{tmp_path}/s")
-            child = subprocess.Popen([HASP, "-c", path], pass_fds=[fd], env={**os.environ, "HASP_READY_FD": str(fd)})
+            env, fds = {**os.environ, "HASP_READY_FD": str(fd)}, [fd]
+            if listener:
+                fds.append(listener.fileno())
+                env["HASP_LISTEN_FDS"] = f"{listener.fileno()}:plain:own:unix:{tmp_path}/s"
+            child = subprocess.Popen([HASP, "-c", path], pass_fds=fds, env=env)
             stack.callback(child.wait)
             stack.callback(child.terminate)
+            return child
 
         yield start
 
@@ -190,3 +196,18 @@ def test_old_process_of_a_version_that_hands_no_clients_over(new_hasp):
         new_hasp(theirs)
         os.close(theirs)
         assert pipe.read() == b"\0"
+
+
+def test_old_process_that_gave_the_upgrade_up_keeps_its_unix_socket(new_hasp, tmp_path):
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    ours.close()
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(tmp_path / "s"))
+        listener.listen()
+        with theirs:
+            child = new_hasp(theirs.fileno(), listener)
+    with Connection(str(tmp_path / "s")) as one:
+        assert one.call("PING") == PONG
+    child.terminate()
+    assert child.wait() == 0
+    assert (tmp_path / "s").exists()

@@ -153,7 +153,7 @@ def test_file_of_a_unix_socket_that_listen_names_no_more_is_removed(generations,
     hasps = generations(listen=f"127.0.0.1:0 unix:{path}")
     hasps.hasp.configure(hasps.hasp.config_file.read_text().replace(f" unix:{path}", ""))
     hasps.upgrade()
-    assert not path.exists()
+    until(lambda: not path.exists(), "the new hasp to remove the file")
     with hasps.hasp.connect() as one:
         assert one.call("PING") == PONG
 

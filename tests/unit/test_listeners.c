@@ -136,7 +136,7 @@ TEST(file_of_a_socket_that_no_entry_names_goes_when_hasp_serves)
 	assert_int_equal(inherited_fds_take(&h), 0);
 	assert_int_equal(listeners_open(&l, &config, &h), 0);
 	assert_int_equal(access(at.sun_path, F_OK), 0);
-	inherited_fds_close(&h);
+	inherited_fds_close(&h, true);
 	assert_logged("listener_closed address=unix:/tmp/test_listeners.");
 	assert_int_equal(access(at.sun_path, F_OK), -1);
 	assert_int_equal(close(fd), -1);

@@ -379,9 +379,9 @@ TEST(heir_tells_once_that_it_is_ready)
 	assert_null(getenv(READY));
 	/* The new process' children must not keep the pipe open. */
 	assert_int_equal(fcntl(fds[1], F_GETFD), FD_CLOEXEC);
-	upgrade_tell_ready(&f->u);
+	assert_true(upgrade_tell_ready(&f->u));
 	assert_false(upgrade_is_successor(&f->u));
-	upgrade_tell_ready(&f->u);
+	assert_true(upgrade_tell_ready(&f->u));
 	assert_int_equal(read(fds[0], bytes, sizeof(bytes)), 1);
 	/* No clients come over a pipe. */
 	assert_false(upgrade_awaits_channels(&f->u));
@@ -401,7 +401,7 @@ TEST(heir_of_a_process_that_was_killed_logs_that)
 	snprintf(number, sizeof(number), "%d", fds[1]);
 	setenv(READY, number, 1);
 	upgrade_init(&f->u, f->argv, &(sigset_t){ 0 });
-	upgrade_tell_ready(&f->u);
+	assert_false(upgrade_tell_ready(&f->u));
 	signal(SIGPIPE, SIG_DFL);
 	assert_logged("level=warning event=hand_over_failed reason=\"the old process cannot be "
 	              "reached: ");
