@@ -601,20 +601,21 @@ static bool set_is_unknown(const struct context *x)
 	return set_options_parse(x->req, &o) == PARSED_UNKNOWN;
 }
 
-/* True if the command names the value that the lock must have. */
-static bool compares_value(const struct context *x)
+/* Returns the value that the command says the lock must have; SLICE_NONE: it names none. */
+static struct slice compared_value(const struct context *x)
 {
 	const struct resp_view *req = x->req;
 	struct slice name = slice_str(x->what->command->name);
 	size_t first = slice_is(name, "set") ? 3 : slice_is(name, "delex") ? 2 : req->argc;
 
-	if (slice_is(name, "delifeq"))
-		return req->argc == 3;
+	if (slice_is(name, "delifeq") && req->argc == 3)
+		return req->argv[2];
 	/* SET has at most one condition, whose value may look like another condition. */
 	for (size_t i = first; i + 1 < req->argc; i++)
 		if (req->argv[i].n > 2 && strncasecmp(req->argv[i].p, "IF", 2) == 0)
-			return args_option(req->argv[i], "IFEQ");
-	return false;
+			return args_option(req->argv[i], "IFEQ") ? req->argv[i + 1]
+			                                         : SLICE_NONE;
+	return SLICE_NONE;
 }
 
 /* Finds the token of a lock with owner = value: the value that the connection has stored. For
@@ -634,7 +635,7 @@ void lock_find_value(const struct context *x, struct lock_key *key)
 		rule = RULE_CHECK;
 	if (rule != RULE_DEL && rule != RULE_CHECK && rule != RULE_EXPIRE)
 		return;
-	if (rule == RULE_CHECK && compares_value(x)) {
+	if (rule == RULE_CHECK && compared_value(x).p) {
 		key->token = SLICE_NONE;
 		return;
 	}
@@ -746,7 +747,7 @@ static struct lock_request *keep_write(const struct context *x, const struct loc
 		names[n] = context_key(x, i);
 		if (may_end_lock(x, &k->v[i], names[n], call))
 			holds_note_release(x->env->holds, session_db(x->session), names[n],
-			                   k->v[i].token);
+			                   k->v[i].token.n ? k->v[i].token : compared_value(x));
 		n++;
 	}
 	lock_request = lock_request_new(x->env->holds, call, names, n, &terms);

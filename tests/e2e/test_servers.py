@@ -141,6 +141,18 @@ def test_owner_that_replaces_its_value_by_comparing_keeps_the_lock(start_hasp, p
 
 
 @COMPARING
+def test_lock_whose_value_another_connection_replaces_by_comparing_is_not_lost(start_hasp, plain, program):
+    hasp = start_hasp(rule(owner="value", lease=LEASE, on_lost="close"))
+    with hasp.connect() as one, hasp.connect() as other:
+        for key in "lock:a", "lock:b":
+            assert one.call("SET", key, "v", "NX") == OK
+        assert other.call("SET", "lock:a", "w", "IFEQ", "v") == OK
+        assert is_renewed(plain, "lock:a", "lock:b")
+        assert "lock_lost" not in hasp.log
+        assert one.call("PING") == PONG
+
+
+@COMPARING
 def test_lock_that_another_client_took_does_not_equal_the_value_that_the_connection_stored(start_hasp, plain, program):
     with start_hasp(rule(owner="value")).connect() as one:
         assert one.call("SET", "lock:a", "v", "NX", "PX", 60_000) == OK

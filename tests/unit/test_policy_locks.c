@@ -428,6 +428,10 @@ TEST(a_command_on_a_rule_s_key_is_noted_if_it_may_end_its_owner_s_lock)
 		{ BY_VALUE, "SET lock:a old NX", "SET lock:a new", "old", true },
 		{ BY_VALUE, "SET lock:a old NX", "SET lock:a new NX", "old", false },
 		{ BY_VALUE, NULL, "SET lock:a new", "", false },
+		/* The command names the old value, which any connection may have stored. */
+		{ BY_VALUE, NULL, "SET lock:a new IFEQ old", "old", true },
+		{ BY_VALUE, NULL, "DELEX lock:a IFEQ old", "old", true },
+		{ BY_VALUE, NULL, "DELIFEQ lock:a old", "old", true },
 	};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
