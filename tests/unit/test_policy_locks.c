@@ -800,6 +800,19 @@ TEST(MSETEX_with_NX_takes_the_lock_of_each_key)
 	assert_int_equal(f->locks->holds.n, 2);
 }
 
+TEST(MSETEX_with_NX_limits_each_lease_by_its_own_rule)
+{
+	struct slice token = SLICE_LIT(TOKEN_CONNECTION);
+	struct held held;
+
+	policy_use(f, RULE "[lock short]\npattern = short:*\nlease = 3s\nmax_lease = 5s\n");
+	run(f, "MSETEX 2 short:b x lock:a v EX 9 NX", ":1\r\n");
+	assert_true(held_find(f->env.holds, 0, SLICE_LIT("lock:a"), token, 0, 0, &held));
+	assert_int_equal(held.lease_ms, 9000);
+	assert_true(held_find(f->env.holds, 0, SLICE_LIT("short:b"), token, 0, 0, &held));
+	assert_int_equal(held.lease_ms, 5000);
+}
+
 /* --- when the answer is not known yet ----------------------------------------------- */
 
 TEST(calls_wait_until_nothing_is_awaited)

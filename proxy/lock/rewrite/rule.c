@@ -478,8 +478,9 @@ static void take_all(const struct rewrite *rw, const struct expiry *e)
 	rw->call->script = SCRIPT_MSETNX;
 	rw->call->ticket = rw->opts->ticket;
 	rw->call->only_if_free = true;
-	call_takes(rw->call, first->rule, LOCK_IF_ONE, SLICE_NONE, e);
-	rewrite_msetnx_lock(first, rw->req, rw->call);
+	rw->call->key = rw->req->argv[first->arg];
+	rw->call->owner = first->token;
+	call_takes(rw->call, first->rule, LOCK_IF_ONE, rw->req->argv[first->arg + 1], e);
 }
 
 static enum rewrite_result rewrite_msetnx(const struct rewrite *rw)
@@ -495,12 +496,14 @@ static enum rewrite_result rewrite_msetnx(const struct rewrite *rw)
 
 static enum rewrite_result rewrite_msetex(const struct rewrite *rw)
 {
+	/* rewrite_msetnx_lock() limits each lock's expiry by the lock's own rule. */
+	static const struct rule unlimited = { 0 };
 	struct set_options a;
 	struct expiry e;
 
 	if (rw->req->argc > ARGS_UNPACK_MAX ||
 	    set_options_parse_from(rw->req, 2 + 2 * rw->nkeys, &a) != PARSED_OK || !a.nx ||
-	    parse_expiry(rewrite_first_lock(rw)->rule, &a, &e) != PARSED_OK)
+	    parse_expiry(&unlimited, &a, &e) != PARSED_OK)
 		return rewrite_write(rw);
 	take_all(rw, &e);
 	return REWRITE_CALL;
