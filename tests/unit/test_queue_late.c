@@ -90,6 +90,28 @@ TEST(whose_lock_is_always_over_gives_up)
 	client_leave(c);
 }
 
+TEST(whose_lock_ended_at_a_past_date_gives_up_before_the_deadline)
+{
+	struct client *c = client_come(f);
+	double deadline = c->waiter->deadline;
+
+	for (int i = 0; i < 4; i++) {
+		struct attempt t = { .id = { .kind = LOCK_KIND_COUNT,
+			                     .key = SLICE_LIT("key"),
+			                     .token = SLICE_LIT("token") } };
+
+		assert_string_equal(client_told(c), i ? "lost" : "");
+		client_send(c);
+		t.ticket = slice_str(c->waiter->ticket);
+		waiter_answered_late(c->waiter, 0, &t);
+		(void)expect_probe(f, c);
+		answer_gone(f);
+	}
+	assert_string_equal(client_told(c), "timed out");
+	assert_true(deadline > f->redis.now);
+	client_leave(c);
+}
+
 TEST(a_lock_that_redis_says_nothing_about_is_asked_for_until_the_deadline)
 {
 	struct client *c = client_confirming(f);

@@ -107,7 +107,7 @@ struct waiter {
 	int64_t lease_ms; /* lease in ms; 0: the application named the time at which it ends */
 	struct grant *early; /* the grant of WAITER_GRANTED_EARLY; else NULL */
 	char ticket[TICKET_MAX];
-	uint8_t nlate; /* how many grants came after the deadline, too late to report */
+	uint8_t nlate; /* how many grants came too late to report: see count_late() */
 	enum waiter_state state : 8; /* written by waiter_set_state() */
 	enum lock_kind kind : 8;
 	bool stores_token : 1; /* attempt.value of the tries is the token; else it is empty */

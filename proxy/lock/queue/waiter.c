@@ -295,10 +295,13 @@ static void waiter_timed_out(struct waiter *w)
 	w->all->ops->on_timed_out(w->owner);
 }
 
-/* Counts a grant that came too late to report. Returns true if the waiter gives up. */
+/* Counts a grant that came too late to report. Returns true if the waiter gives up. (If the
+ * application has named the end of the lease, and that is past, each further try ends so, too:
+ * the waiter must not try until its deadline.) */
 static bool count_late(struct waiter *w)
 {
-	return timers_now(w->all->timers) >= w->deadline && ++w->nlate > LEASE_LATE_MAX;
+	return (w->lease_ms == 0 || timers_now(w->all->timers) >= w->deadline) &&
+	       ++w->nlate > LEASE_LATE_MAX;
 }
 
 /* The answer to `p` says that the waiter has had the lock since `since`. */
