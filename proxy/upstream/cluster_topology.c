@@ -15,6 +15,8 @@
 #define REFRESH_SECONDS_MIN 0.1 /* least time between any two searches */
 /* Seconds between checks whether a node has stopped answering. */
 #define LOOK_SECONDS 1.0
+/* A node is away if hasp has not been connected to it for so many looks. */
+#define AWAY_LOOKS 3
 /* Time limit of a question, in milliseconds. */
 #define ANSWER_MS 1000
 /* Seconds that hasp waits for an answer before it also asks the next node. */
@@ -470,14 +472,21 @@ static void map_question_answered(struct map_question *q)
 	stop_gone(c);
 }
 
-/* Asks for the map if a node has stopped answering, because another node may have its slots. */
+/* Asks for the map if a node has stopped answering, because another node may have its slots.
+ * Nothing keeps a node in the map that was about to get slots and is away: it may have left the
+ * cluster. */
 static void cluster_on_look(void *arg)
 {
 	struct cluster_topology *c = arg;
 
-	for (size_t i = 0; i < c->map.nnodes; i++)
-		if (!control_is_answering(c->map.nodes[i].node->control))
+	for (size_t i = 0; i < c->map.nnodes; i++) {
+		struct slot_map_node *n = &c->map.nodes[i];
+		if (!control_is_answering(n->node->control))
 			cluster_topology_refresh(&c->base);
+		n->naway = control_is_up(n->node->control) ? 0 : n->naway + 1;
+		if (n->naway >= AWAY_LOOKS)
+			n->importing = false;
+	}
 	free_gone(c);
 }
 

@@ -35,6 +35,7 @@ struct server {
 	size_t nconns;
 	const struct server *owner; /* has all slots, says this server */
 	int epoch; /* of the last failover that the server knows */
+	const struct server *gets_slot; /* the server says that a slot moves there; or NULL */
 	bool is_down; /* the server reports that the cluster is down */
 	bool is_silent; /* the server answers only questions that verify a redirection */
 	bool delays_verifying; /* the server answers only the other questions */
@@ -159,13 +160,18 @@ static void put_bulk(struct buf *out, const char *text)
 static void send_map(struct server *s, struct conn *c, bool verifies)
 {
 	struct buf out = BUF_INIT;
-	char info[128];
+	char info[128], nodes[256] = "";
 
+	if (s->gets_slot)
+		snprintf(nodes, sizeof(nodes),
+		         "01 %s@1 myself,master - 0 0 1 connected 0-16383 [7->-02]\n"
+		         "02 %s@1 master - 0 0 2 connected\n",
+		         s->address, s->gets_slot->address);
 	snprintf(info, sizeof(info), "cluster_state:%s\r\ncluster_current_epoch:%d\r\n",
 	         s->is_down ? "fail" : "ok", s->epoch);
 	put_bulk(&out, info);
 	if (verifies)
-		put_bulk(&out, "");
+		put_bulk(&out, nodes);
 	buf_printf(&out, "*1\r\n*3\r\n:0\r\n:16383\r\n*2\r\n$9\r\n127.0.0.1\r\n:%s\r\n",
 	           strchr(s->owner->address, ':') + 1);
 	/* If hasp has given up waiting, it asks again. */
@@ -283,6 +289,19 @@ TEST(a_node_that_serves_no_slot_any_more_is_stopped)
 	assert_string_equal(node(f)->links.name, f->servers[1].address);
 	assert_int_equal(f->nstopped, 1);
 	assert_ptr_equal(f->stopped, left);
+}
+
+/* hasp asks for the map again and again, because it cannot connect to the node. */
+TEST(a_node_that_was_to_get_a_slot_and_is_away_is_stopped)
+{
+	f->servers[0].gets_slot = &f->servers[1];
+	now_s++;
+	(void)cluster_topology_verify(f->topology, node(f));
+	await(f, &f->nanswered, 0);
+	assert_non_null(topology_next(f->topology, node(f)));
+	await(f, &f->nstopped, 0);
+	assert_string_equal(f->stopped->links.name, f->servers[1].address);
+	assert_string_equal(node(f)->links.name, f->servers[0].address);
 }
 
 TEST(an_answer_says_whether_the_cluster_was_down_in_the_last_second)
