@@ -98,11 +98,14 @@ static struct slice waited_key(const struct client *c)
  * says so, because hasp does not know whether another owner has the lock. */
 static void describe_outage(const struct client *c, struct buf *error)
 {
-	if (!script_jobs_are_up(c->env->policy.script_jobs, waited_key(c)))
+	const struct script_jobs *jobs = c->env->policy.script_jobs;
+	const char *server = script_jobs_server(jobs, waited_key(c));
+
+	if (!script_jobs_are_up(jobs, waited_key(c)))
 		buf_printf(error,
-		           "-ERR hasp: upstream %s: the connection was lost while the command "
-		           "waited for a lock\r\n",
-		           c->env->node->links.name);
+		           "-ERR hasp: upstream %s: it cannot be reached, and the wait for a "
+		           "lock timed out\r\n",
+		           server ? server : c->env->node->links.name);
 }
 
 /* True if other clients may wait for this one, because it has locks or guards. */

@@ -408,6 +408,20 @@ def test_others_are_not_kept_waiting_by_a_primary_that_is_dead(start_hasp, clust
     cluster.until_ok()
 
 
+@pytest.mark.parametrize("command", [("LOCK", "{k}", "WAIT", "100"), ("SETNX", "lock:{k}", "v"), ("SET", "guarded:{k}", "v")])
+def test_the_error_names_the_primary_that_is_dead(start_hasp, command):
+    rules = verbs() + rule(wait="100ms") + guard(pattern="guarded:*", wait="100ms")
+    with Cluster(replicas=0) as cluster:
+        hasp = start(start_hasp, cluster, rules, PATIENT)
+        dead = cluster.owner("{k}")
+        dead.kill()
+        until(lambda: f"upstream_down address={dead} " in hasp.log, "hasp to miss the primary")
+        with hasp.connect() as c:
+            assert c.call(*command) == (b"-ERR hasp: upstream %s: it cannot be reached, and the wait for a lock timed out\r\n"
+                                        % str(dead).encode())
+            assert c.call("ECHO", "open") == bulk("open")
+
+
 def test_a_hold_is_renewed_at_the_new_primary_and_released_there(start_hasp, cluster):
     hasp = start(start_hasp, cluster, rule(lease="20s", on_disconnect="release"))
     with hasp.connect() as one:

@@ -89,6 +89,13 @@ bool script_jobs_are_up(const struct script_jobs *jobs, struct slice key)
 	return true;
 }
 
+const char *script_jobs_server(const struct script_jobs *jobs, struct slice key)
+{
+	(void)jobs;
+	(void)key;
+	return NULL;
+}
+
 void script_job_run(struct script_jobs *jobs, int db, enum script_id script,
                     struct slice evalsha, double until, script_job_fn *fn, void *arg)
 {

@@ -459,6 +459,13 @@ bool script_jobs_are_up(const struct script_jobs *all, struct slice key)
 	return n && control_is_up(n->control);
 }
 
+const char *script_jobs_server(const struct script_jobs *all, struct slice key)
+{
+	const struct node *n = topology_node(all->topology, key);
+
+	return n ? n->links.name : NULL;
+}
+
 bool script_jobs_are_done(const struct script_jobs *all)
 {
 	return all->nwaiting == 0;

@@ -60,6 +60,8 @@ struct rewrite_opts script_jobs_opts(struct script_jobs *all, int db);
 
 /* True if hasp would send a call about `key` at once. */
 bool script_jobs_are_up(const struct script_jobs *all, struct slice key);
+/* Returns the address of the server of `key`; NULL: not known. */
+const char *script_jobs_server(const struct script_jobs *all, struct slice key);
 
 /* True if no job waits for Redis, or for its next run. Jobs in flight do not count. */
 bool script_jobs_are_done(const struct script_jobs *all);
