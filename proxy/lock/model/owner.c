@@ -24,13 +24,11 @@ static void random_hex(char out[static RANDOM_BYTES * 2 + 1])
 
 struct token *owner_identity_of(struct slice connection, struct slice address)
 {
-	struct token *id = xcalloc(1, sizeof(*id) + connection.n + address.n + 1);
+	struct token *id = token_new_before(connection, address.n + 1);
 
-	id->refs = 1;
-	id->n = (uint32_t)connection.n & INT32_MAX;
 	id->counted = true;
-	memcpy(id->bytes, connection.p, connection.n);
-	memcpy(id->bytes + connection.n, address.p, address.n);
+	memcpy(id->bytes + id->n, address.p, address.n);
+	id->bytes[id->n + address.n] = '\0';
 	return id;
 }
 

@@ -33,10 +33,10 @@ struct token {
 	char bytes[];
 };
 
-/* Returns a copy of the bytes, with one reference. */
-static inline struct token *token_new(struct slice s)
+/* As token_new(), with room for `nroom` more bytes after those of the token. */
+static inline struct token *token_new_before(struct slice s, size_t nroom)
 {
-	struct token *t = xmalloc(sizeof(*t) + s.n);
+	struct token *t = xmalloc(sizeof(*t) + s.n + nroom);
 
 	t->refs = 1;
 	t->n = (uint32_t)s.n & INT32_MAX;
@@ -44,6 +44,12 @@ static inline struct token *token_new(struct slice s)
 	if (s.n)
 		memcpy(t->bytes, s.p, s.n);
 	return t;
+}
+
+/* Returns a copy of the bytes, with one reference. */
+static inline struct token *token_new(struct slice s)
+{
+	return token_new_before(s, 0);
 }
 
 static inline struct token *token_ref(struct token *t)
