@@ -18,8 +18,7 @@ struct quorum_server {
 	size_t number;
 	struct link_env links;
 	struct own_conn conn; /* closed while `retry` waits */
-	struct loop_timer
-		silence; /* ends the connection if the server owes a reply for too long */
+	struct loop_timer silence; /* ends a connection whose replies do not come in time */
 	struct retry retry;
 	struct list calls; /* calls in flight, oldest first */
 	bool up; /* the server has answered INFO */

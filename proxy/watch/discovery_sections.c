@@ -114,9 +114,11 @@ static bool is_polled(const struct lock_sums *l)
 }
 
 /* Returns a `wait` in seconds: of the clients that repeat their attempts, most get the lock
- * within that time. Returns 0 if few clients repeat attempts, or none of these got the lock; if
- * clients leave locks to expire as marks; or if an attempt that waits would delay other
- * commands, because holders share a connection, or a connection has several uses. */
+ * within that time. Returns 0 if
+ *   - few clients repeat attempts, or none of these got the lock
+ *   - clients leave locks to expire as marks
+ *   - an attempt that waits would delay other commands, because holders share a connection, or
+ *     a connection has several uses */
 static int useful_wait_seconds(const struct lock_sums *l)
 {
 	static const int steps[] = { 1, 2, 5, 10, 0 };

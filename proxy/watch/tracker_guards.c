@@ -235,11 +235,12 @@ static struct last_seen *last_seen_of(struct tracker_client *c, uint64_t hash)
 
 void tracker_looked(const struct tracker_act *a)
 {
-	const struct key *k = a->group || a->key.n == 0 ? NULL : tracker_known_key(a);
+	const struct key *k;
 	struct sampled *place;
 
 	if (a->group || a->key.n == 0)
 		return;
+	k = tracker_known_key(a);
 	place = k && k->sampled ? k->sampled : sampling_place(a->tracker->sampling, a->key);
 	*last_seen_of(a->client, tracker_key_hash(a)) = (struct last_seen){
 		.key = tracker_key_hash(a),

@@ -28,7 +28,7 @@ from harness.scrape import HTTP, where
 from harness.sections import VERBS, rule, verbs
 
 LOCK = "lock:1"
-# Of the processes that run this script, one waits: the first that finds the file `gate`.
+# The first process that runs this script and finds the file `gate` waits; the others do not.
 PASSWORD = """#!/bin/sh
 mv {0}/gate {0}/waits 2>/dev/null && while [ -e {0}/waits ]; do sleep 0.01; done
 echo secret

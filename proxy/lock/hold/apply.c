@@ -418,6 +418,7 @@ void hold_apply(struct holds *h, struct hold_owner *o, struct lock_request *p, i
 	} else if (db >= 0 && !rewrite_is_success(p->success, r)) {
 		apply_failure(h, o, p, db, r);
 	} else if (db >= 0 && p->effect == LOCK_EFFECT_STORES) {
+		/* The lock was not free, but has the client's value now, as if just taken. */
 		p->effect = LOCK_EFFECT_TAKES;
 		forget_release(h, p, db);
 		apply_success(h, o, p, db, r);

@@ -262,9 +262,10 @@ struct voters {
 };
 void holds_set_voters(struct holds *h, const struct voters *voters);
 
-/* Ends a renewal, and frees `slot`. `result`: 1: a majority has renewed the lock; 0: a majority
- * does not have the lock any more, so hasp releases what is left of it; -1: no answer has a
- * majority. Returns true if the lock was renewed. */
+/* Ends a renewal, and frees `slot`. Returns true if the lock was renewed. `result`:
+ *    1  a majority has renewed the lock
+ *    0  a majority does not have the lock any more: hasp releases what is left of it
+ *   -1  no answer has a majority */
 bool renewal_voted(struct hold **slot, int result, double good_until);
 
 /* The servers' answer to a command that takes a lock. */

@@ -251,10 +251,10 @@ void waiter_probed(struct waiter *w, const struct probe *p, const struct probe_a
 
 struct probe *probe_new(struct waiters *all, const char *ticket,
                         void (*on_answer)(const struct probe *, const struct probe_answer *));
-/* Asks poll.lua about `t`; the script may hand the lock over. lease_ms > 0: if `t` has the
- * lock, the script begins its lease again. hasp retries until `until`; 0: it does not retry.
- * p->on_answer() runs once, maybe before probe_check() returns, and `p` is then freed. `p`
- * NULL: hasp ignores the answer. */
+/* Asks poll.lua about `t`. The script may hand the lock over. If `t` has the lock, and lease_ms
+ * is above 0, the script begins the lease again. hasp repeats the question until `until`; 0: it
+ * asks once. p->on_answer() runs once, maybe before probe_check() returns; then `p` is freed.
+ * If `p` is NULL, hasp ignores the answer. */
 void probe_check(struct waiters *all, int db, const struct attempt *t, int64_t lease_ms,
                  double until, struct probe *p);
 

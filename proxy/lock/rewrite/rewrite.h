@@ -88,8 +88,8 @@ struct lock_call {
 	                   * 1970; 0: none */
 	enum lock_kind kind; /* kind of the lock that the call takes */
 	int64_t limit; /* LOCK_KIND_LIMIT: how many owners there may be; else 0 */
-	struct slice ticket; /* rewrite_opts.ticket; empty: the call names none. UNLOCK,
-	                      * MUNLOCK: rewrite_opts.given_back */
+	struct slice ticket; /* of this try: rewrite_opts.ticket; of UNLOCK and MUNLOCK, the
+	                      * ticket that they give back; empty: the call names none */
 	int64_t wait_ms; /* how long the call may wait in the queue; 0: not at all */
 	bool only_if_free; /* the call succeeds only if the lock was free */
 	bool hand_off; /* the call hands the lock off if it releases the lock */
