@@ -71,6 +71,18 @@ void resp_write_request(struct buf *out, const struct slice *argv, size_t n)
 		resp_write_bulk(out, argv[i]);
 }
 
+void resp_write_words(struct buf *out, const char *const *words, size_t n)
+{
+	size_t nwords = 0;
+
+	for (size_t i = 0; i < n; i++)
+		nwords += words[i] != NULL;
+	resp_write_array(out, nwords);
+	for (size_t i = 0; i < n; i++)
+		if (words[i])
+			resp_write_bulk_str(out, words[i]);
+}
+
 void resp_write_inline(struct buf *out, const struct slice *argv, size_t n)
 {
 	static const char digits[] = "0123456789abcdef";

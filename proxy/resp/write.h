@@ -101,6 +101,8 @@ void resp_write_bulk_int(struct buf *out, long long v);
 
 /* Appends a whole request: an array of `n` bulks. */
 void resp_write_request(struct buf *out, const struct slice *argv, size_t n);
+/* As resp_write_request(), for strings; leaves out those that are NULL. */
+void resp_write_words(struct buf *out, const char *const *words, size_t n);
 /* As resp_write_request(), but writes the request as one inline line. */
 void resp_write_inline(struct buf *out, const struct slice *argv, size_t n);
 /* Appends a request without arguments. */

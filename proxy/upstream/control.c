@@ -552,12 +552,9 @@ static void control_on_ping(void *arg, const redisReply *reply)
 		control_note_error(c, reply);
 	if (c->introduced)
 		return;
-	if (env->password && env->user)
+	if (env->password)
 		control_ask(c, (const char *[]){ "AUTH", env->user, env->password }, 3,
 		            control_on_auth, c);
-	else if (env->password)
-		control_ask(c, (const char *[]){ "AUTH", env->password }, 2, control_on_auth,
-		            c);
 	else
 		control_introduce(c);
 }

@@ -91,8 +91,8 @@ size_t control_inflight(const struct control *c);
  * may have executed the request or not. */
 typedef void control_fn(void *arg, const redisReply *reply);
 
-/* Sends a request, made of words, whose effect does not depend on the selected database. Call
- * it only while control_is_up(). */
+/* Sends a request, made of those words that are not NULL, whose effect does not depend on the
+ * selected database. Call it only while control_is_up(). */
 void control_ask(struct control *c, const char *const *argv, size_t n, control_fn *fn,
                  void *arg);
 

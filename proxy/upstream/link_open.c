@@ -29,97 +29,64 @@ static const struct login_step proof = { { "-NOPERM", "-ERR unknown command", NU
 /* A command whose reply only shows that the server does not hang. */
 static const struct login_step hearing = { { "-", NULL } };
 
-static void add_login_step(struct login_script *script, const struct login_step *step,
-                           const struct slice *argv, size_t n)
+static void add_step(struct login_script *script, const struct login_step *step)
 {
 	HASP_ASSERT(script->n < LOGIN_STEPS_MAX);
-	resp_write_request(&script->bytes, argv, n);
 	script->steps[script->n++] = step;
+}
+
+/* Appends a request of those words that are not NULL. */
+static void add_request(struct login_script *script, const struct login_step *step,
+                        const char *const *words, size_t n)
+{
+	resp_write_words(&script->bytes, words, n);
+	add_step(script, step);
 }
 
 /* Appends HELLO, which also logs in and sets the name. An ACL can deny CLIENT SETNAME, but not
  * HELLO. */
 static void add_hello(struct login_script *script, const struct link_login *login)
 {
-	struct slice argv[7] = { SLICE_LIT("HELLO"),
-		                 login->proto == 3 ? SLICE_LIT("3") : SLICE_LIT("2") };
-	size_t n = 2;
+	const char *user = login->user ? login->user : "default";
 
-	if (login->password) {
-		argv[n++] = SLICE_LIT("AUTH");
-		argv[n++] = slice_str(login->user ? login->user : "default");
-		argv[n++] = slice_str(login->password);
-	}
-	if (login->name) {
-		argv[n++] = SLICE_LIT("SETNAME");
-		argv[n++] = slice_str(login->name);
-	}
-	add_login_step(script, &essential, argv, n);
-}
-
-static void add_auth(struct login_script *script, const struct link_login *login)
-{
-	struct slice argv[3] = { SLICE_LIT("AUTH") };
-	size_t n = 1;
-
-	if (login->user)
-		argv[n++] = slice_str(login->user);
-	argv[n++] = slice_str(login->password);
-	add_login_step(script, login->user ? &essential : &auth_alone, argv, n);
-}
-
-static void add_set_name(struct login_script *script, const struct link_login *login)
-{
-	struct slice argv[] = { SLICE_LIT("CLIENT"), SLICE_LIT("SETNAME"),
-		                slice_str(login->name) };
-
-	add_login_step(script, &naming, argv, 3);
+	add_request(script, &essential,
+	            (const char *[]){ "HELLO", login->proto == 3 ? "3" : "2",
+	                              login->password ? "AUTH" : NULL,
+	                              login->password ? user : NULL, login->password,
+	                              login->name ? "SETNAME" : NULL, login->name },
+	            7);
 }
 
 unsigned link_write_setinfo(struct buf *out, const struct link_login *login)
 {
-	struct slice argv[] = { SLICE_LIT("CLIENT"), SLICE_LIT("SETINFO"), SLICE_NONE,
-		                SLICE_NONE };
+	const char *const infos[][2] = { { "LIB-NAME", login->lib_name },
+		                         { "LIB-VER", login->lib_ver } };
 	unsigned n = 0;
 
-	if (login->lib_name) {
-		argv[2] = SLICE_LIT("LIB-NAME");
-		argv[3] = slice_str(login->lib_name);
-		resp_write_request(out, argv, 4);
-		n++;
-	}
-	if (login->lib_ver) {
-		argv[2] = SLICE_LIT("LIB-VER");
-		argv[3] = slice_str(login->lib_ver);
-		resp_write_request(out, argv, 4);
+	for (size_t i = 0; i < 2; i++) {
+		if (!infos[i][1])
+			continue;
+		resp_write_words(
+			out, (const char *[]){ "CLIENT", "SETINFO", infos[i][0], infos[i][1] },
+			4);
 		n++;
 	}
 	return n;
 }
 
-static void add_setinfo(struct login_script *script, const struct link_login *login)
-{
-	unsigned n = link_write_setinfo(&script->bytes, login);
-
-	HASP_ASSERT(script->n + n <= LOGIN_STEPS_MAX);
-	while (n--)
-		script->steps[script->n++] = &naming;
-}
-
-static void add_select(struct login_script *script, const struct link_login *login)
+static void add_select(struct login_script *script, int number)
 {
 	char db[16];
 
-	snprintf(db, sizeof(db), "%d", login->db);
-	add_login_step(script, &essential,
-	               (struct slice[]){ SLICE_LIT("SELECT"), slice_str(db) }, 2);
+	snprintf(db, sizeof(db), "%d", number);
+	add_request(script, &essential, (const char *[]){ "SELECT", db }, 2);
 }
 
 /* Appends REPLCONF without arguments, which does nothing. Redis answers it even while it loads
  * its data or runs a long script, and MONITOR does not show it. */
 static void add_proof(struct login_script *script, const struct login_step *step)
 {
-	add_login_step(script, step, (struct slice[]){ SLICE_LIT("REPLCONF") }, 1);
+	add_request(script, step, (const char *[]){ "REPLCONF" }, 1);
 }
 
 static void write_login(struct login_script *script, const struct link_login *login)
@@ -128,17 +95,18 @@ static void write_login(struct login_script *script, const struct link_login *lo
 
 	if (login->probe_noauth && !login->password && !hello && login->db == 0)
 		add_proof(script, &proof);
-	if (hello) {
+	if (hello)
 		add_hello(script, login);
-	} else {
-		if (login->password)
-			add_auth(script, login);
-		if (login->name)
-			add_set_name(script, login);
-	}
+	if (!hello && login->password)
+		add_request(script, login->user ? &essential : &auth_alone,
+		            (const char *[]){ "AUTH", login->user, login->password }, 3);
+	if (!hello && login->name)
+		add_request(script, &naming,
+		            (const char *[]){ "CLIENT", "SETNAME", login->name }, 3);
 	if (login->db > 0)
-		add_select(script, login);
-	add_setinfo(script, login);
+		add_select(script, login->db);
+	for (unsigned n = link_write_setinfo(&script->bytes, login); n > 0; n--)
+		add_step(script, &naming);
 	if (login->await_first_reply && script->n == 0)
 		add_proof(script, &hearing);
 }

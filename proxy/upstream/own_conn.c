@@ -80,19 +80,9 @@ void own_conn_send_words(struct own_conn *c, const char *const *words, size_t n,
 {
 	struct buf out = BUF_INIT;
 
-	resp_write_array(&out, n);
-	for (size_t i = 0; i < n; i++)
-		resp_write_bulk_str(&out, words[i]);
+	resp_write_words(&out, words, n);
 	own_conn_send(c, buf_slice(&out), 1, tag);
 	buf_release(&out);
-}
-
-void own_conn_send_auth(struct own_conn *c, const char *user, const char *password, void *tag)
-{
-	if (user)
-		own_conn_send_words(c, (const char *[]){ "AUTH", user, password }, 3, tag);
-	else
-		own_conn_send_words(c, (const char *[]){ "AUTH", password }, 2, tag);
 }
 
 /* --- retry -------------------------------------------------------------------------------- */
@@ -226,7 +216,8 @@ void query_start(struct query *q, const struct address *address, const char *use
 	q->env->dialer.timeout_ms = timeout_ms;
 	own_conn_open(&q->conn, q->env, q->login);
 	if (password)
-		own_conn_send_auth(&q->conn, user, password, NULL);
+		own_conn_send_words(&q->conn, (const char *[]){ "AUTH", user, password }, 3,
+		                    NULL);
 	own_conn_send(&q->conn, commands, n, q);
 	loop_timer_start(&q->timer, (double)timeout_ms / 1000);
 }

@@ -47,11 +47,8 @@ bool own_conn_is_made(const struct own_conn *c);
 
 /* Sends `n` requests; on_reply() gets `tag` with each reply. */
 void own_conn_send(struct own_conn *c, struct slice requests, size_t n, void *tag);
-/* As own_conn_send(), for one request made of words. */
+/* As own_conn_send(), for one request made of those words that are not NULL. */
 void own_conn_send_words(struct own_conn *c, const char *const *words, size_t n, void *tag);
-/* Sends AUTH with the user (NULL: none) and the password. If Redis refuses it, the link stays
- * open. */
-void own_conn_send_auth(struct own_conn *c, const char *user, const char *password, void *tag);
 
 /* --- retry --- */
 

@@ -87,23 +87,17 @@ const char *sentinels_next(struct sentinels *s)
 
 /* --- answers ------------------------------------------------------------------------------ */
 
-static void write_sentinel_command(struct buf *out, struct slice subcommand, const char *master)
-{
-	struct slice argv[] = { SLICE_LIT("SENTINEL"), subcommand, slice_str(master) };
-
-	resp_write_request(out, argv, 3);
-}
-
 void sentinel_write_question(struct buf *out, const char *master)
 {
-	write_sentinel_command(out, SLICE_LIT("GET-MASTER-ADDR-BY-NAME"), master);
+	resp_write_words(out, (const char *[]){ "SENTINEL", "GET-MASTER-ADDR-BY-NAME", master },
+	                 3);
 }
 
 void sentinel_write_commands(struct buf *out, const char *master)
 {
 	sentinel_write_question(out, master);
-	write_sentinel_command(out, SLICE_LIT("MASTER"), master);
-	write_sentinel_command(out, SLICE_LIT("SENTINELS"), master);
+	resp_write_words(out, (const char *[]){ "SENTINEL", "MASTER", master }, 3);
+	resp_write_words(out, (const char *[]){ "SENTINEL", "SENTINELS", master }, 3);
 }
 
 /* Returns a field's value in a reply of names and values; NULL: the reply lacks the field. */

@@ -135,7 +135,9 @@ int sync_query(const struct ask *opts, struct buf *why)
 	ask_session_init(&a, opts);
 	own_conn_open(&a.conn, &a.env, NULL);
 	if (opts->password)
-		own_conn_send_auth(&a.conn, opts->user, opts->password, NULL);
+		own_conn_send_words(&a.conn,
+		                    (const char *[]){ "AUTH", opts->user, opts->password }, 3,
+		                    NULL);
 	for (size_t i = 0; i < opts->nrequests; i++)
 		own_conn_send(&a.conn, opts->requests[i], 1, &a);
 	ev_run(a.loop, 0);
