@@ -312,39 +312,20 @@ static void control_note_error(struct control *c, const redisReply *reply)
 		c->error = xstrdup(reply->str);
 }
 
-static bool control_is_text(const redisReply *r, const char *text)
-{
-	return r->type == REDIS_REPLY_STRING && strcmp(r->str, text) == 0;
-}
-
-static void control_note_too_old(struct control *c, const char *version)
-{
-	char error[128];
-
-	c->too_old = true;
-	snprintf(error, sizeof(error), "version %.32s is too old: " SERVER_NEEDED, version);
-	if (!c->error)
-		c->error = xstrdup(error);
-}
-
-/* Reads HELLO's pairs of names and values. A server without HELLO counts as supported, and as
- * no node of a cluster. */
+/* Handles the reply to HELLO. A server without HELLO counts as supported, and as no node of a
+ * cluster. */
 static void control_on_hello(void *arg, const redisReply *reply)
 {
 	struct control *c = arg;
+	const char *version = reply_value(reply, "version");
+	char error[128];
 
-	c->in_cluster = c->too_old = false;
-	if (!reply || reply->type != REDIS_REPLY_ARRAY)
+	c->in_cluster = slice_same_str(reply_value(reply, "mode"), "cluster");
+	c->too_old = version && version_is_too_old(version);
+	if (!c->too_old || c->error)
 		return;
-	for (size_t i = 0; i + 1 < reply->elements; i += 2) {
-		const redisReply *value = reply->element[i + 1];
-
-		if (control_is_text(reply->element[i], "mode"))
-			c->in_cluster = control_is_text(value, "cluster");
-		else if (control_is_text(reply->element[i], "version") && value->str &&
-		         version_is_too_old(value->str))
-			control_note_too_old(c, value->str);
-	}
+	snprintf(error, sizeof(error), "version %.32s is too old: " SERVER_NEEDED, version);
+	c->error = xstrdup(error);
 }
 
 /* Returns a hint to the operator about an error; NULL: none. */

@@ -24,6 +24,18 @@ redisReply *reply_decode(struct slice frame)
 	return reply;
 }
 
+const char *reply_value(const redisReply *reply, const char *name)
+{
+	if (!reply || reply->type != REDIS_REPLY_ARRAY)
+		return NULL;
+	for (size_t i = 0; i + 1 < reply->elements; i += 2)
+		if (reply->element[i]->type == REDIS_REPLY_STRING &&
+		    reply->element[i + 1]->type == REDIS_REPLY_STRING &&
+		    strcmp(reply->element[i]->str, name) == 0)
+			return reply->element[i + 1]->str;
+	return NULL;
+}
+
 static bool begins_with_one_of(const char *error, const char *const *codes)
 {
 	for (; *codes; codes++)

@@ -15,6 +15,10 @@
  * cannot decode the frame, or it is too long. An empty `frame` was too long to capture. */
 redisReply *reply_decode(struct slice frame);
 
+/* Returns a field's value in a reply of names and values in turn, if both are strings; NULL:
+ * the reply, which may be NULL, lacks the field. */
+const char *reply_value(const redisReply *reply, const char *name);
+
 /* True if the same request may succeed later, because Redis loads its data, runs a long script,
  * or is a replica now, for example. `error`: without the dash. */
 bool reply_error_is_temporary(const char *error);

@@ -7,6 +7,7 @@
 
 #include "base/fatal.h"
 #include "resp/write.h"
+#include "upstream/decode.h"
 
 /* Returns the index of `name` in `names`; -1: it is not there. */
 static int find_name(char *const *names, size_t n, const char *name)
@@ -100,17 +101,6 @@ void sentinel_write_commands(struct buf *out, const char *master)
 	resp_write_words(out, (const char *[]){ "SENTINEL", "SENTINELS", master }, 3);
 }
 
-/* Returns a field's value in a reply of names and values; NULL: the reply lacks the field. */
-static const char *field_of(const redisReply *r, const char *name)
-{
-	for (size_t i = 0; r->type == REDIS_REPLY_ARRAY && i + 1 < r->elements; i += 2)
-		if (r->element[i]->type == REDIS_REPLY_STRING &&
-		    r->element[i + 1]->type == REDIS_REPLY_STRING &&
-		    strcmp(r->element[i]->str, name) == 0)
-			return r->element[i + 1]->str;
-	return NULL;
-}
-
 static bool is_port(const char *s)
 {
 	size_t n = strspn(s, "0123456789");
@@ -133,8 +123,8 @@ static void read_others(struct sentinel_answer *a, const redisReply *r)
 	char name[sizeof(a->name)];
 
 	for (size_t i = 0; r->type == REDIS_REPLY_ARRAY && i < r->elements; i++) {
-		const char *host = field_of(r->element[i], "ip");
-		const char *port = field_of(r->element[i], "port");
+		const char *host = reply_value(r->element[i], "ip");
+		const char *port = reply_value(r->element[i], "port");
 		if (host && port && a->nothers < SENTINELS_MAX &&
 		    print_address(host, port, name, sizeof(name)))
 			a->others[a->nothers++] = xstrdup(name);
@@ -158,7 +148,7 @@ int sentinel_read_named(struct sentinel_answer *a, const redisReply *named, cons
 
 int sentinel_read(struct sentinel_answer *a, redisReply *const *replies, const char **why)
 {
-	const char *epoch = field_of(replies[1], "config-epoch");
+	const char *epoch = reply_value(replies[1], "config-epoch");
 
 	if (sentinel_read_named(a, replies[0], why) < 0)
 		return -1;

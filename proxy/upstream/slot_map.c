@@ -7,6 +7,7 @@
 
 #include "base/fatal.h"
 #include "net/address.h"
+#include "upstream/decode.h"
 
 #define ADDRESS_MAX 300
 /* Limit of primaries in a map, because hasp connects to each, and a compromised node could name
@@ -203,21 +204,6 @@ struct slot_range {
 	char address[ADDRESS_MAX]; /* address of the primary */
 };
 
-/* Returns the IP address in a node's metadata, which Redis adds if `?` stands for a host name;
- * NULL: there is none. */
-static const char *metadata_ip(const redisReply *node)
-{
-	const redisReply *data = node->elements > 3 ? node->element[3] : NULL;
-
-	for (size_t i = 0; data && data->type == REDIS_REPLY_ARRAY && i + 1 < data->elements;
-	     i += 2)
-		if (data->element[i]->type == REDIS_REPLY_STRING &&
-		    data->element[i + 1]->type == REDIS_REPLY_STRING &&
-		    strcmp(data->element[i]->str, "ip") == 0 && data->element[i + 1]->len)
-			return data->element[i + 1]->str;
-	return NULL;
-}
-
 /* Reads a range of the reply: first, last, primary [host, port, ...], replicas. Returns false
  * if it is invalid. */
 static bool read_range(const redisReply *range, const char *asked, struct slot_range *r)
@@ -239,9 +225,10 @@ static bool read_range(const redisReply *range, const char *asked, struct slot_r
 	/* A node that does not know its own address leaves the host out. */
 	if (primary->element[0]->type == REDIS_REPLY_STRING && primary->element[0]->len)
 		host = primary->element[0]->str;
+	/* If `?` stands for a host name, Redis adds metadata with the IP address. */
 	if (strcmp(host, "?") == 0)
-		host = metadata_ip(primary);
-	if (!host)
+		host = reply_value(primary->elements > 3 ? primary->element[3] : NULL, "ip");
+	if (!host || !*host)
 		host = asked;
 	return write_address(r->address, sizeof(r->address), host, strlen(host),
 	                     primary->element[1]->integer) == 0;
