@@ -11,7 +11,7 @@
 #include "base/buf.h"
 #include "base/list.h"
 #include "base/slice.h"
-#include "cluster/subscriptions.h"
+#include "commands/subscriptions.h"
 #include "upstream/node.h"
 
 struct cluster_session;

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "base/fatal.h"
-#include "cluster/subscriptions.h"
+#include "commands/subscriptions.h"
 #include "resp/write.h"
 #include "upstream/slot.h"
 

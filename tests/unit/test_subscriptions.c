@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of cluster/subscriptions.c: which frames answer a command, and which are messages or
+ * Tests of commands/subscriptions.c: which frames answer a command, and which are messages or
  * acknowledgements of subscriptions, which hasp counts.
  */
 #define TEST_FIXTURE struct session *s
@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "base/fatal.h"
-#include "cluster/subscriptions.h"
+#include "commands/subscriptions.h"
 #include "tests/unit/session_fixture.h"
 #include "tests/unit/testing.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "cluster/subscriptions.h"
+#include "commands/subscriptions.h"
 
 static const struct {
 	const char *name;

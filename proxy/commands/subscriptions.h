@@ -8,8 +8,8 @@
  * to its own subscribers. So hasp subscribes to channels of keyspace notifications at every
  * node. Source: https://redis.io/docs/manual/keyspace-notifications/ ("Events in a cluster")
  */
-#ifndef HASP_CLUSTER_SUBSCRIPTIONS_H
-#define HASP_CLUSTER_SUBSCRIPTIONS_H
+#ifndef HASP_COMMANDS_SUBSCRIPTIONS_H
+#define HASP_COMMANDS_SUBSCRIPTIONS_H
 
 #include <stdbool.h>
 #include <stddef.h>
