@@ -1,14 +1,30 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "commands/subscriptions.h"
 
-static const struct {
-	const char *name;
-	enum command_session of;
-} acknowledged[] = {
-	{ "subscribe", SESSION_SUBSCRIBE },   { "unsubscribe", SESSION_UNSUBSCRIBE },
-	{ "psubscribe", SESSION_PSUBSCRIBE }, { "punsubscribe", SESSION_PUNSUBSCRIBE },
-	{ "ssubscribe", SESSION_SSUBSCRIBE }, { "sunsubscribe", SESSION_SUNSUBSCRIBE },
+static const struct frame {
+	const char *name; /* the frame's first element */
+	enum frame_kind kind;
+	enum command_session of; /* (acknowledgements) the command */
+} frames[] = {
+	{ "subscribe", FRAME_ACK, SESSION_SUBSCRIBE },
+	{ "unsubscribe", FRAME_ACK, SESSION_UNSUBSCRIBE },
+	{ "psubscribe", FRAME_ACK, SESSION_PSUBSCRIBE },
+	{ "punsubscribe", FRAME_ACK, SESSION_PUNSUBSCRIBE },
+	{ "ssubscribe", FRAME_SHARD_ACK, SESSION_SSUBSCRIBE },
+	{ "sunsubscribe", FRAME_SHARD_ACK, SESSION_SUNSUBSCRIBE },
+	{ "message", FRAME_PUBLISHED, SESSION_DEFAULT },
+	{ "pmessage", FRAME_PUBLISHED, SESSION_DEFAULT },
+	{ "smessage", FRAME_SHARD_PUBLISHED, SESSION_DEFAULT },
 };
+
+/* Returns the row of a frame with this first element; NULL: there is none. */
+static const struct frame *find_frame(struct slice first)
+{
+	for (size_t i = 0; i < sizeof(frames) / sizeof(*frames); i++)
+		if (slice_eq(first, slice_str(frames[i].name)))
+			return &frames[i];
+	return NULL;
+}
 
 static const struct slice event_prefixes[] = { SLICE_LIT("__keyspace@"),
 	                                       SLICE_LIT("__keyevent@") };
@@ -34,10 +50,11 @@ bool pattern_has_key_events(struct slice pattern)
 
 struct acks acks_of(const struct command *c, size_t argc)
 {
-	for (size_t i = 0; i < sizeof(acknowledged) / sizeof(*acknowledged); i++)
-		if (c->facts.session == acknowledged[i].of && command_arity_ok(c, argc))
-			return (struct acks){ acknowledged[i].of, argc - 1 };
-	return (struct acks){ 0 };
+	enum command_session of = (enum command_session)c->facts.session;
+
+	if (of < SESSION_SUBSCRIBE || of > SESSION_SUNSUBSCRIBE || !command_arity_ok(c, argc))
+		return (struct acks){ 0 };
+	return (struct acks){ of, argc - 1 };
 }
 
 static uint32_t *number_of(struct subscriptions *s, enum command_session of)
@@ -78,93 +95,68 @@ static bool count_ack(struct subscriptions *s, struct acks *head)
  * SIZE_MAX: its header is not complete; 0: another value, or an empty string. */
 static size_t take_bulk(struct slice *rest, struct slice *bulk)
 {
-	const char *lf = rest->n ? memchr(rest->p, '\n', rest->n) : NULL;
-	size_t len = 0;
+	struct slice header;
+	size_t len = 0, n = rest->n;
 
 	*bulk = SLICE_NONE;
-	if (!lf)
+	if (!slice_cut(rest, '\n', &header) || header.n == n)
 		return SIZE_MAX;
-	if (*rest->p != '$')
+	if (*header.p != '$')
 		return 0;
-	for (const char *p = rest->p + 1; *p >= '0' && *p <= '9'; p++)
+	for (const char *p = header.p + 1; *p >= '0' && *p <= '9'; p++)
 		len = len * 10 + (size_t)(*p - '0');
-	lf++;
-	*rest = slice_of(lf, rest->n - (size_t)(lf - rest->p));
 	*bulk = slice_of(rest->p, rest->n < len ? rest->n : len);
 	*rest = rest->n < len + 2 ? SLICE_NONE : slice_of(rest->p + len + 2, rest->n - len - 2);
 	return len;
 }
 
-/* Returns the kind of a message; `rest` begins with the name of its channel. */
-static enum frame_kind message_kind(struct slice rest)
+/* As take_bulk(). Returns false if the string is not complete. */
+static bool take_whole_bulk(struct slice *rest, struct slice *bulk)
 {
-	struct slice channel;
-	size_t len = take_bulk(&rest, &channel);
+	size_t len = take_bulk(rest, bulk);
 
-	if (len == SIZE_MAX || (channel.n < len && channel.n < event_prefixes[0].n))
-		return FRAME_UNKNOWN;
-	return channel_has_key_events(channel) ? FRAME_KEY_EVENT : FRAME_PUBLISHED;
+	return len != SIZE_MAX && bulk->n == len;
 }
 
 enum frame_kind frame_kind(struct slice beginning)
 {
-	const char *lf = memchr(beginning.p, '\n', beginning.n);
-	struct slice rest, first;
+	struct slice rest = beginning, word;
+	const struct frame *f;
 	size_t len;
 
-	if (!lf)
+	if (!slice_cut(&rest, '\n', &word) || word.n == beginning.n ||
+	    !take_whole_bulk(&rest, &word))
 		return FRAME_UNKNOWN;
-	lf++;
-	rest = slice_of(lf, beginning.n - (size_t)(lf - beginning.p));
-	len = take_bulk(&rest, &first);
-	if (len == SIZE_MAX || first.n < len)
+	f = find_frame(word);
+	if (!f)
+		return FRAME_OTHER;
+	if (f->kind != FRAME_PUBLISHED)
+		return f->kind;
+	/* In `pmessage`, the pattern comes before the channel. */
+	if (*f->name == 'p' && !take_whole_bulk(&rest, &word))
 		return FRAME_UNKNOWN;
-	if (slice_eq(first, SLICE_LIT("message")))
-		return message_kind(rest);
-	if (slice_eq(first, SLICE_LIT("smessage")))
-		return FRAME_SHARD_PUBLISHED;
-	if (slice_eq(first, SLICE_LIT("pmessage"))) {
-		struct slice pattern;
-		len = take_bulk(&rest, &pattern);
-		if (len == SIZE_MAX || pattern.n < len)
-			return FRAME_UNKNOWN;
-		return message_kind(rest);
-	}
-	for (size_t i = 0; i < sizeof(acknowledged) / sizeof(*acknowledged); i++)
-		if (slice_eq(first, slice_str(acknowledged[i].name)))
-			return acknowledged[i].of == SESSION_SSUBSCRIBE ||
-			                       acknowledged[i].of == SESSION_SUNSUBSCRIBE
-			               ? FRAME_SHARD_ACK
-			               : FRAME_ACK;
-	return FRAME_OTHER;
-}
-
-static bool is_published(const struct subscriptions *s, struct slice first)
-{
-	return subscriptions_any(s) && (slice_eq(first, SLICE_LIT("message")) ||
-	                                slice_eq(first, SLICE_LIT("pmessage")) ||
-	                                slice_eq(first, SLICE_LIT("smessage")));
+	len = take_bulk(&rest, &word);
+	if (len == SIZE_MAX || (word.n < len && word.n < event_prefixes[0].n))
+		return FRAME_UNKNOWN;
+	return channel_has_key_events(word) ? FRAME_KEY_EVENT : FRAME_PUBLISHED;
 }
 
 bool subscriptions_frame(struct subscriptions *s, const struct reply_scan *frame,
                          struct acks *head, bool resp3, bool *ended)
 {
-	struct slice first = reply_scan_first(frame);
 	bool awaited = head && head->of;
+	const struct frame *f;
 
 	*ended = false;
 	/* In RESP3 an array is always the reply to a request, whatever its first element is. */
 	if (frame->reply.type != '>' && (frame->reply.type != '*' || resp3))
 		return false;
-	for (size_t i = 0; i < sizeof(acknowledged) / sizeof(*acknowledged); i++) {
-		if (!slice_eq(first, slice_str(acknowledged[i].name)))
-			continue;
-		if (!awaited && !subscriptions_any(s))
-			break;
-		if (awaited && head->of == acknowledged[i].of)
+	f = find_frame(reply_scan_first(frame));
+	if (f && f->of && (awaited || subscriptions_any(s))) {
+		if (awaited && head->of == f->of)
 			*ended = count_ack(s, head);
-		count(s, acknowledged[i].of, frame->reply.integer);
+		count(s, f->of, frame->reply.integer);
 		return true;
 	}
-	return frame->reply.type == '>' || is_published(s, first);
+	return frame->reply.type == '>' || (f && !f->of && subscriptions_any(s));
 }
