@@ -267,26 +267,13 @@ static struct decision turn_opaque(const struct context *x)
 
 static struct decision on_subscribe(struct context *x)
 {
-	static const struct {
-		enum subscription kind;
-		bool ends;
-	} commands[] = {
-		[SESSION_SUBSCRIBE] = { SUBSCRIBED_CHANNELS, false },
-		[SESSION_PSUBSCRIBE] = { SUBSCRIBED_PATTERNS, false },
-		[SESSION_SSUBSCRIBE] = { SUBSCRIBED_SHARDS, false },
-		[SESSION_UNSUBSCRIBE] = { SUBSCRIBED_CHANNELS, true },
-		[SESSION_PUNSUBSCRIBE] = { SUBSCRIBED_PATTERNS, true },
-		[SESSION_SUNSUBSCRIBE] = { SUBSCRIBED_SHARDS, true },
-	};
 	struct pending_request *r;
 
 	/* If EXEC runs SUBSCRIBE, Redis sends further frames after EXEC's reply. */
 	if (session_in_multi(x->session))
 		return turn_opaque(x);
 	r = pending_new(PENDING_SUBSCRIBE);
-	r->subscribe.kind = commands[x->what->session].kind;
-	r->subscribe.ends = commands[x->what->session].ends;
-	r->subscribe.acks = x->req->argc - 1;
+	r->acks = (struct acks){ x->what->session, x->req->argc - 1 };
 	return await_session(x, r);
 }
 

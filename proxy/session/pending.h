@@ -14,6 +14,7 @@
 #include "base/freelist.h"
 #include "base/list.h"
 #include "base/slice.h"
+#include "commands/subscriptions.h"
 
 struct checked_read;
 struct guard_op;
@@ -50,9 +51,6 @@ enum pending_kind {
 enum login_text { TEXT_USER, TEXT_PASSWORD, TEXT_NAME, TEXT_LIB_NAME, TEXT_LIB_VER };
 #define LOGIN_TEXTS (TEXT_LIB_VER + 1)
 
-enum subscription { SUBSCRIBED_CHANNELS, SUBSCRIBED_PATTERNS, SUBSCRIBED_SHARDS };
-#define SUBSCRIPTION_KINDS 3
-
 struct pending_login {
 	char *texts[LOGIN_TEXTS]; /* NULL: the request leaves the text as it is; "": removes it.
 	                           * A new user has a new password. */
@@ -78,12 +76,7 @@ struct pending_request {
 		int db; /* SELECT: the number of the database */
 		bool raw; /* STREAM: the client sends no more requests, but a stream of bytes */
 		struct pending_login *login; /* AUTH, HELLO, NAME, SETINFO: what they set */
-		struct {
-			enum subscription kind;
-			bool ends; /* true for UNSUBSCRIBE, SUNSUBSCRIBE and PUNSUBSCRIBE */
-			size_t acks; /* number of acknowledgements that are due; 0: one for each
-			              * subscription */
-		} subscribe; /* SUBSCRIBE, UNSUBSCRIBE and their variants */
+		struct acks acks; /* SUBSCRIBE: the acknowledgements that are the reply */
 		struct list queued; /* EXEC: the queued requests that it runs */
 	};
 	/* The meaning of the reply for locks, guards and watched keys. This folder only keeps

@@ -142,7 +142,7 @@ static void session_reset(struct session *s)
 	s->login = LOGIN_UNKNOWN;
 	for (enum login_text i = TEXT_USER; i <= TEXT_NAME; i++)
 		replace_text(s, i, NULL);
-	memset(s->subscriptions, 0, sizeof(s->subscriptions));
+	s->subscriptions = (struct subscriptions){ 0 };
 	transaction_discard(&s->txn);
 }
 
@@ -378,83 +378,12 @@ void session_reply(struct session *s, struct pending_request *r, const struct re
 	session_complete(s, r);
 }
 
-/* --- subscriptions ------------------------------------------------------------------ */
-
-static const struct {
-	const char *name;
-	enum subscription subscription;
-	bool unsubscribe;
-} subscription_acks[] = {
-	{ "subscribe", SUBSCRIBED_CHANNELS, false },
-	{ "unsubscribe", SUBSCRIBED_CHANNELS, true },
-	{ "psubscribe", SUBSCRIBED_PATTERNS, false },
-	{ "punsubscribe", SUBSCRIBED_PATTERNS, true },
-	{ "ssubscribe", SUBSCRIBED_SHARDS, false },
-	{ "sunsubscribe", SUBSCRIBED_SHARDS, true },
-};
-
-/* Counts subscriptions of kind `which`. For channels and for patterns, Redis sends the `total`
- * of both kinds, so subtract the other kind. Shard channels have a total of their own. */
-static void count_subscriptions(struct session *s, enum subscription which, long long total)
-{
-	uint32_t *n = s->subscriptions;
-
-	if (total < 0 || total > UINT32_MAX)
-		return;
-	if (which == SUBSCRIBED_CHANNELS)
-		total -= n[SUBSCRIBED_PATTERNS];
-	else if (which == SUBSCRIBED_PATTERNS)
-		total -= n[SUBSCRIBED_CHANNELS];
-	n[which] = total > 0 ? (uint32_t)total : 0;
-}
-
-static bool is_message(const struct session *s, struct slice first)
-{
-	return session_is_subscribed(s) && (slice_eq(first, SLICE_LIT("message")) ||
-	                                    slice_eq(first, SLICE_LIT("pmessage")) ||
-	                                    slice_eq(first, SLICE_LIT("smessage")));
-}
-
-/* Counts an acknowledgement of (UN)SUBSCRIBE. Returns true if it was the last one. */
-static bool take_ack(const struct session *s, struct pending_request *r)
-{
-	/* UNSUBSCRIBE without arguments is acknowledged once for each channel, or once if
-	 * there is none. */
-	if (r->subscribe.acks == 0)
-		r->subscribe.acks = s->subscriptions[r->subscribe.kind];
-	if (r->subscribe.acks <= 1)
-		return true;
-	r->subscribe.acks--;
-	return false;
-}
-
 bool session_frame(struct session *s, const struct reply_scan *frame,
                    struct pending_request *head, bool *ended)
 {
-	struct slice first = reply_scan_first(frame);
-	bool awaited = head && head->kind == PENDING_SUBSCRIBE;
+	struct acks *acks = head && head->kind == PENDING_SUBSCRIBE ? &head->acks : NULL;
 
-	*ended = false;
-	/* In RESP3, messages are pushes, so an array always answers a request. */
-	if (frame->reply.type != '>' && (frame->reply.type != '*' || s->proto == 3))
-		return false;
-	for (size_t i = 0; i < sizeof(subscription_acks) / sizeof(*subscription_acks); i++) {
-		if (!slice_eq(first, slice_str(subscription_acks[i].name)))
-			continue;
-		if (!awaited && !session_is_subscribed(s))
-			break;
-		if (awaited && head->subscribe.kind == subscription_acks[i].subscription &&
-		    head->subscribe.ends == subscription_acks[i].unsubscribe)
-			*ended = take_ack(s, head);
-		count_subscriptions(s, subscription_acks[i].subscription, frame->reply.integer);
-		return true;
-	}
-	return frame->reply.type == '>' || is_message(s, first);
-}
-
-bool session_is_subscribed(const struct session *s)
-{
-	return s->subscriptions[0] || s->subscriptions[1] || s->subscriptions[2];
+	return subscriptions_frame(&s->subscriptions, frame, acks, s->proto == 3, ended);
 }
 
 void session_make_opaque(struct session *s)

@@ -51,7 +51,7 @@ struct session {
 	uint32_t nawaited; /* number of requests in `awaited` other than PENDING_NOTICE: later
 	                    * requests may depend on their replies */
 	uint32_t nsubscribing; /* number of (UN)SUBSCRIBEs in `awaited` */
-	uint32_t subscriptions[SUBSCRIPTION_KINDS];
+	struct subscriptions subscriptions;
 	enum session_login login : 8; /* only session.c writes `login` and `certainty` */
 	enum session_certainty certainty : 8;
 	uint8_t proto; /* version of RESP: 2 or 3; 0: not known */
@@ -167,7 +167,10 @@ void session_set_logged_in(struct session *s);
 /* Returns the name of the connection's user; NULL: not known. */
 const char *session_user(const struct session *s);
 
-bool session_is_subscribed(const struct session *s);
+static inline bool session_is_subscribed(const struct session *s)
+{
+	return subscriptions_any(&s->subscriptions);
+}
 
 /* True if the connection is subscribed in RESP2: Redis then refuses all commands except those
  * about subscriptions. */

@@ -82,7 +82,7 @@ TEST(only_a_login_names_a_user_or_a_name)
 	}
 	/* A subscription stores other facts in the same bytes. */
 	r = pending_new(PENDING_SUBSCRIBE);
-	r->subscribe.acks = SIZE_MAX;
+	r->acks.due = SIZE_MAX;
 	assert_null(pending_user(r));
 	assert_null(pending_name(r));
 	pending_free(r);

@@ -265,24 +265,21 @@ TEST(subscriptions_are_awaited_by_their_kind)
 {
 	static const struct {
 		const char *words;
-		enum subscription kind;
-		bool ends;
-		size_t acks;
+		struct acks acks;
 	} cases[] = {
-		{ "SUBSCRIBE a b", SUBSCRIBED_CHANNELS, false, 2 },
-		{ "PSUBSCRIBE a*", SUBSCRIBED_PATTERNS, false, 1 },
-		{ "SSUBSCRIBE a", SUBSCRIBED_SHARDS, false, 1 },
-		{ "UNSUBSCRIBE", SUBSCRIBED_CHANNELS, true, 0 },
-		{ "PUNSUBSCRIBE a* b* c*", SUBSCRIBED_PATTERNS, true, 3 },
-		{ "SUNSUBSCRIBE a", SUBSCRIBED_SHARDS, true, 1 },
+		{ "SUBSCRIBE a b", { SESSION_SUBSCRIBE, 2 } },
+		{ "PSUBSCRIBE a*", { SESSION_PSUBSCRIBE, 1 } },
+		{ "SSUBSCRIBE a", { SESSION_SSUBSCRIBE, 1 } },
+		{ "UNSUBSCRIBE", { SESSION_UNSUBSCRIBE, 0 } },
+		{ "PUNSUBSCRIBE a* b* c*", { SESSION_PUNSUBSCRIBE, 3 } },
+		{ "SUNSUBSCRIBE a", { SESSION_SUNSUBSCRIBE, 1 } },
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
 		struct pending_request *r = assert_awaited(*state, cases[i].words,
 		                                           PENDING_SUBSCRIBE);
-		assert_int_equal(r->subscribe.kind, cases[i].kind);
-		assert_int_equal(r->subscribe.ends, cases[i].ends);
-		assert_int_equal(r->subscribe.acks, cases[i].acks);
+		assert_int_equal(r->acks.of, cases[i].acks.of);
+		assert_int_equal(r->acks.due, cases[i].acks.due);
 	}
 }
 
@@ -367,7 +364,7 @@ TEST(wait_of_a_subscriber_comes_after_nothing_of_hasps)
 	f->needs_wait_ping = true;
 	assert_int_equal(decide(f, "WAIT 1 0")->verdict, DISPATCH_DEFER);
 	session_complete(&f->session, r);
-	f->session.subscriptions[SUBSCRIBED_CHANNELS] = 1;
+	f->session.subscriptions.channels = 1;
 	assert_passed(f, "WAIT 1 0");
 	assert_false(decide(f, "WAIT 1 0")->follows_ping);
 	assert_false(decide(f, "CLIENT REPLY OFF")->turns_opaque);

@@ -16,24 +16,14 @@
 
 FIXTURE(session_set_up, session_tear_down);
 
-static struct pending_request *subscribe(struct session *s, enum subscription which,
+/* Sends a command of the kind `of`. Without channels, UNSUBSCRIBE ends all subscriptions. */
+static struct pending_request *subscribe(struct session *s, enum command_session of,
                                          size_t nchannels)
 {
 	struct pending_request *r = pending_new(PENDING_SUBSCRIBE);
 
-	r->subscribe.kind = which;
-	r->subscribe.acks = nchannels;
+	r->acks = (struct acks){ of, nchannels };
 	return sent(s, r);
-}
-
-/* Without channels, unsubscribes from all. */
-static struct pending_request *unsubscribe(struct session *s, enum subscription which,
-                                           size_t nchannels)
-{
-	struct pending_request *r = subscribe(s, which, nchannels);
-
-	r->subscribe.ends = true;
-	return r;
 }
 
 enum { ANSWERS, BESIDES, ENDS };
@@ -67,9 +57,9 @@ static int ack(struct session *s, struct pending_request *head, const char *kind
 static void assert_subscribed(struct session *s, unsigned channels, unsigned patterns,
                               unsigned shards)
 {
-	assert_int_equal(s->subscriptions[SUBSCRIBED_CHANNELS], channels);
-	assert_int_equal(s->subscriptions[SUBSCRIBED_PATTERNS], patterns);
-	assert_int_equal(s->subscriptions[SUBSCRIBED_SHARDS], shards);
+	assert_int_equal(s->subscriptions.channels, channels);
+	assert_int_equal(s->subscriptions.patterns, patterns);
+	assert_int_equal(s->subscriptions.shards, shards);
 	assert_int_equal(session_is_subscribed(s), channels || patterns || shards);
 }
 
@@ -77,7 +67,7 @@ static void assert_subscribed(struct session *s, unsigned channels, unsigned pat
 
 TEST(each_channel_is_acknowledged)
 {
-	struct pending_request *r = subscribe(s, SUBSCRIBED_CHANNELS, 3);
+	struct pending_request *r = subscribe(s, SESSION_SUBSCRIBE, 3);
 
 	assert_subscribed(s, 0, 0, 0);
 	assert_int_equal(ack(s, r, "subscribe", 1), BESIDES);
@@ -91,32 +81,32 @@ TEST(each_channel_is_acknowledged)
 /* Redis counts channels and patterns together, but shard channels separately. */
 TEST(channels_and_patterns_are_counted_apart)
 {
-	struct pending_request *r = subscribe(s, SUBSCRIBED_CHANNELS, 2);
+	struct pending_request *r = subscribe(s, SESSION_SUBSCRIBE, 2);
 
 	ack(s, r, "subscribe", 1);
 	assert_int_equal(ack(s, r, "subscribe", 2), ENDS);
-	r = subscribe(s, SUBSCRIBED_PATTERNS, 1);
+	r = subscribe(s, SESSION_PSUBSCRIBE, 1);
 	assert_int_equal(ack(s, r, "psubscribe", 3), ENDS);
-	r = subscribe(s, SUBSCRIBED_SHARDS, 1);
+	r = subscribe(s, SESSION_SSUBSCRIBE, 1);
 	assert_int_equal(ack(s, r, "ssubscribe", 1), ENDS);
 	assert_subscribed(s, 2, 1, 1);
-	r = unsubscribe(s, SUBSCRIBED_CHANNELS, 1);
+	r = subscribe(s, SESSION_UNSUBSCRIBE, 1);
 	assert_int_equal(ack(s, r, "unsubscribe", 2), ENDS);
 	assert_subscribed(s, 1, 1, 1);
-	r = unsubscribe(s, SUBSCRIBED_PATTERNS, 1);
+	r = subscribe(s, SESSION_PUNSUBSCRIBE, 1);
 	assert_int_equal(ack(s, r, "punsubscribe", 1), ENDS);
 	assert_subscribed(s, 1, 0, 1);
-	r = unsubscribe(s, SUBSCRIBED_SHARDS, 1);
+	r = subscribe(s, SESSION_SUNSUBSCRIBE, 1);
 	assert_int_equal(ack(s, r, "sunsubscribe", 0), ENDS);
 	assert_subscribed(s, 1, 0, 0);
 }
 
 TEST(unsubscribing_from_what_is_not_subscribed_changes_nothing)
 {
-	struct pending_request *r = subscribe(s, SUBSCRIBED_PATTERNS, 1);
+	struct pending_request *r = subscribe(s, SESSION_PSUBSCRIBE, 1);
 
 	assert_int_equal(ack(s, r, "psubscribe", 1), ENDS);
-	r = unsubscribe(s, SUBSCRIBED_CHANNELS, 2);
+	r = subscribe(s, SESSION_UNSUBSCRIBE, 2);
 	assert_int_equal(ack(s, r, "unsubscribe", 1), BESIDES);
 	assert_int_equal(ack(s, r, "unsubscribe", 1), ENDS);
 	assert_subscribed(s, 0, 1, 0);
@@ -127,11 +117,11 @@ TEST(unsubscribing_from_what_is_not_subscribed_changes_nothing)
 TEST(unsubscribing_from_all_ends_with_the_last)
 {
 	for (int n = 0; n <= 3; n++) {
-		struct pending_request *r = subscribe(s, SUBSCRIBED_PATTERNS, 1), *un;
+		struct pending_request *r = subscribe(s, SESSION_PSUBSCRIBE, 1), *un;
 		assert_int_equal(ack(s, r, "psubscribe", 1), ENDS);
-		r = n ? subscribe(s, SUBSCRIBED_CHANNELS, (size_t)n) : NULL;
+		r = n ? subscribe(s, SESSION_SUBSCRIBE, (size_t)n) : NULL;
 		/* Sent before the subscriptions are acknowledged. */
-		un = unsubscribe(s, SUBSCRIBED_CHANNELS, 0);
+		un = subscribe(s, SESSION_UNSUBSCRIBE, 0);
 		for (int i = 1; i <= n; i++)
 			assert_int_equal(ack(s, r, "subscribe", i + 1),
 			                 i == n ? ENDS : BESIDES);
@@ -140,7 +130,7 @@ TEST(unsubscribing_from_all_ends_with_the_last)
 			assert_int_equal(ack(s, un, "unsubscribe", i), BESIDES);
 		assert_int_equal(ack(s, un, "unsubscribe", 1), ENDS);
 		assert_subscribed(s, 0, 1, 0);
-		un = unsubscribe(s, SUBSCRIBED_PATTERNS, 0);
+		un = subscribe(s, SESSION_PUNSUBSCRIBE, 0);
 		assert_int_equal(ack(s, un, "punsubscribe", 0), ENDS);
 		assert_int_equal(s->nawaited, 0);
 	}
@@ -148,7 +138,7 @@ TEST(unsubscribing_from_all_ends_with_the_last)
 
 TEST(unsubscribing_from_nothing_at_all_is_acknowledged)
 {
-	struct pending_request *r = unsubscribe(s, SUBSCRIBED_CHANNELS, 0);
+	struct pending_request *r = subscribe(s, SESSION_UNSUBSCRIBE, 0);
 
 	assert_int_equal(arrives(s, r, "*3\r\n$11\r\nunsubscribe\r\n$-1\r\n:0\r\n"), ENDS);
 	assert_subscribed(s, 0, 0, 0);
@@ -162,7 +152,7 @@ TEST(messages_answer_nothing)
 	static const char pmessage[] =
 		"*4\r\n$8\r\npmessage\r\n$1\r\n*\r\n$1\r\nc\r\n$2\r\nhi\r\n";
 	static const char smessage[] = "*3\r\n$8\r\nsmessage\r\n$1\r\nc\r\n$2\r\nhi\r\n";
-	struct pending_request *r = subscribe(s, SUBSCRIBED_CHANNELS, 2);
+	struct pending_request *r = subscribe(s, SESSION_SUBSCRIBE, 2);
 
 	assert_int_equal(ack(s, r, "subscribe", 1), BESIDES);
 	assert_int_equal(arrives(s, r, message), BESIDES);
@@ -181,7 +171,7 @@ TEST(what_looks_like_a_message_is_an_answer_without_subscriptions)
 
 TEST(other_answers_are_answers_while_subscribed)
 {
-	struct pending_request *r = subscribe(s, SUBSCRIBED_CHANNELS, 1);
+	struct pending_request *r = subscribe(s, SESSION_SUBSCRIBE, 1);
 
 	assert_int_equal(arrives(s, r, "-NOPERM no channel\r\n"), ANSWERS);
 	assert_int_equal(ack(s, r, "subscribe", 1), ENDS);
@@ -193,12 +183,12 @@ TEST(other_answers_are_answers_while_subscribed)
 
 TEST(an_acknowledgement_of_another_kind_ends_no_request)
 {
-	struct pending_request *first = subscribe(s, SUBSCRIBED_CHANNELS, 1);
+	struct pending_request *first = subscribe(s, SESSION_SUBSCRIBE, 1);
 	struct pending_request *r;
 
 	assert_int_equal(ack(s, first, "subscribe", 1), ENDS);
 	/* Redis ends a subscription itself when the channel's slot moves. */
-	r = subscribe(s, SUBSCRIBED_PATTERNS, 1);
+	r = subscribe(s, SESSION_PSUBSCRIBE, 1);
 	assert_int_equal(ack(s, r, "sunsubscribe", 0), BESIDES);
 	assert_int_equal(ack(s, r, "psubscribe", 2), ENDS);
 	assert_subscribed(s, 1, 1, 0);
@@ -210,7 +200,7 @@ TEST(in_resp3_pushes_answer_nothing_and_arrays_do)
 
 	ANSWER(s, sent_hello(s, 3, NULL, NULL), "%0\r\n");
 	assert_int_equal(arrives(s, NULL, ">2\r\n$10\r\ninvalidate\r\n_\r\n"), BESIDES);
-	r = subscribe(s, SUBSCRIBED_CHANNELS, 2);
+	r = subscribe(s, SESSION_SUBSCRIBE, 2);
 	assert_int_equal(ack(s, r, "subscribe", 1), BESIDES);
 	assert_int_equal(arrives(s, r, ">3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$1\r\nm\r\n"),
 	                 BESIDES);
