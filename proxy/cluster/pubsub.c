@@ -6,94 +6,35 @@
  * after a subscription waits for the acknowledgement, because the subscription changes Redis'
  * answer.
  */
+#include <stdlib.h>
+
 #include "base/fatal.h"
 #include "cluster/session_internal.h"
 #include "commands/args.h"
 
-static void set_part(struct cluster_entry *e, size_t i, int slot, struct node *to,
-                     struct slice bytes, struct acks acks)
+/* Stores in `to` the nodes at which the session has shard channels; or, unless `shards`, the
+ * nodes besides its home at which it has channels. Returns their number. */
+static size_t find_subscribed(const struct cluster_session *s, bool shards, struct node **to)
 {
-	entry_set_part(e, i, slot, to, bytes);
-	e->parts[i].acks = acks;
-}
-
-static struct cluster_entry *begin_entry(struct cluster_session *s, size_t nparts)
-{
-	struct cluster_entry *e = entry_begin(s, nparts);
-
-	e->patient = e->pushes = true;
-	return e;
-}
-
-/* Ends the shard subscriptions at all nodes. */
-static void leave_shards(struct cluster_session *s, struct slice bytes, struct acks acks)
-{
-	struct cluster_entry *e;
-	struct node_conn *l = NULL;
 	size_t n = 0;
 
-	while ((l = pubsub_next_node_conn(s, l, true)))
-		n++;
-	e = begin_entry(s, n ? n : 1);
-	e->merge = pubsub_merge_left_shards;
-	for (size_t i = 0; i < e->nparts; i++) {
-		l = pubsub_next_node_conn(s, l, true);
-		set_part(e, i, -1, l ? l->node : NULL, bytes, acks);
-	}
-	entry_start(e);
+	list_each (const struct node_conn, l, &s->node_conns, in_session)
+		if (shards ? l->subscriptions.shards > 0
+		           : l->node != s->default_node && node_conn_has_channels(l))
+			to[n++] = l->node;
+	return n;
 }
 
-static enum take subscribe_everywhere(struct cluster_session *s, struct slice bytes,
-                                      struct acks acks)
+/* Stores in `to` the primaries besides the session's home. Returns their number. */
+static size_t find_primaries(const struct cluster_session *s, struct node **to)
 {
-	struct primaries *primaries = &s->cluster->primaries;
-	struct node *default_node = session_default_node(s);
-	struct cluster_entry *e;
-	size_t n = 1;
+	const struct primaries *primaries = &s->cluster->primaries;
+	size_t n = 0;
 
-	primaries_update(primaries, s->cluster->opts.map);
-	if (!default_node || primaries->n == 0)
-		return wide_await_primaries(s);
-	s->stalled_since = 0;
 	for (size_t i = 0; i < primaries->n; i++)
-		n += primaries->v[i].node != default_node;
-	e = begin_entry(s, n);
-	e->merge = pubsub_merge_subscribed;
-	set_part(e, 0, -1, NULL, bytes, acks);
-	n = 1;
-	for (size_t i = 0; i < primaries->n; i++) {
-		if (primaries->v[i].node == default_node)
-			continue;
-		set_part(e, n, -1, slot_map_node(s->cluster->opts.map, primaries->v[i].slot),
-		         bytes, acks);
-		e->parts[n++].is_copy = true;
-	}
-	s->everywhere = s->subscribing = true;
-	entry_start(e);
-	return TAKE_DONE;
-}
-
-/* Unsubscribes at the home node, and where hasp has subscribed for keyspace notifications. */
-static void unsubscribe_everywhere(struct cluster_session *s, struct slice bytes,
-                                   struct acks acks)
-{
-	struct cluster_entry *e;
-	struct node_conn *l = NULL;
-	size_t n = 1;
-
-	while ((l = pubsub_next_node_conn(s, l, false)))
-		n += l->node != s->default_node && node_conn_has_channels(l);
-	e = begin_entry(s, n);
-	e->merge = pubsub_merge_unsubscribed;
-	set_part(e, 0, -1, NULL, bytes, acks);
-	n = 1;
-	while ((l = pubsub_next_node_conn(s, l, false))) {
-		if (l->node == s->default_node || !node_conn_has_channels(l))
-			continue;
-		set_part(e, n, -1, l->node, bytes, acks);
-		e->parts[n++].is_copy = true;
-	}
-	entry_start(e);
+		if (primaries->v[i].node != s->default_node)
+			to[n++] = slot_map_node(s->cluster->opts.map, primaries->v[i].slot);
+	return n;
 }
 
 static bool names_key_events(const struct resp_view *req, struct acks acks)
@@ -108,29 +49,60 @@ static bool names_key_events(const struct resp_view *req, struct acks acks)
 
 /* --- requests ----------------------------------------------------------------------------- */
 
+/* Sends a part to each of the `n` nodes `to`; NULL: to the home node, or the node of `slot`. */
+static void start_parts(struct cluster_session *s, int slot, struct node *const *to, size_t n,
+                        void (*merge)(struct cluster_entry *e, struct buf *out),
+                        struct slice bytes, struct acks acks)
+{
+	struct cluster_entry *e = entry_begin(s, n);
+
+	e->patient = e->pushes = true;
+	e->merge = merge;
+	for (size_t i = 0; i < n; i++) {
+		entry_set_part(e, i, slot, to[i], bytes);
+		e->parts[i].acks = acks;
+		e->parts[i].is_copy = i > 0;
+	}
+	entry_start(e);
+}
+
 static enum take send_subscription(struct cluster_session *s, const struct resp_view *req,
                                    const struct plan *p, struct slice bytes, struct acks acks)
 {
+	const struct slot_map *map = s->cluster->opts.map;
 	bool ends = acks.of == SESSION_UNSUBSCRIBE || acks.of == SESSION_PUNSUBSCRIBE;
-	struct cluster_entry *e;
+	void (*merge)(struct cluster_entry * e, struct buf * out) = NULL;
+	struct node **to;
+	size_t n = 1;
 
 	HASP_ASSERT(!s->shares);
 	if (p->kind == PLAN_CROSSSLOT) {
 		entry_answer_new(s, plan_crossslot);
 		return TAKE_DONE;
 	}
+	primaries_update(&s->cluster->primaries, map);
+	to = xcalloc(map->nnodes + 1, sizeof(struct node *));
 	if (acks.of == SESSION_SUNSUBSCRIBE && p->kind == PLAN_HOME) {
-		leave_shards(s, bytes, acks);
+		n = find_subscribed(s, true, to);
+		n += n == 0;
+		merge = pubsub_merge_left_shards;
 	} else if (names_key_events(req, acks)) {
-		if (subscribe_everywhere(s, bytes, acks) == TAKE_LATER)
-			return TAKE_LATER;
+		if (!session_default_node(s) || s->cluster->primaries.n == 0) {
+			free(to);
+			return wide_await_primaries(s);
+		}
+		s->stalled_since = 0;
+		n += find_primaries(s, to + 1);
+		merge = pubsub_merge_subscribed;
+		s->everywhere = s->subscribing = true;
 	} else if (ends && s->everywhere) {
-		unsubscribe_everywhere(s, bytes, acks);
-	} else {
-		e = begin_entry(s, 1);
-		set_part(e, 0, p->kind == PLAN_SLOT ? p->slot : -1, NULL, bytes, acks);
-		entry_start(e);
+		/* Also unsubscribe where hasp has subscribed for keyspace notifications. */
+		n += find_subscribed(s, false, to + 1);
+		merge = pubsub_merge_unsubscribed;
 	}
+	HASP_ASSERT(n <= map->nnodes + 1);
+	start_parts(s, p->kind == PLAN_SLOT ? p->slot : -1, to, n, merge, bytes, acks);
+	free(to);
 	session_set_flow(s, FLOW_BARRIER);
 	return TAKE_DONE;
 }
@@ -161,9 +133,7 @@ enum take pubsub_take(struct cluster_session *s, const struct command *c,
                       const struct resp_view *req, struct slice bytes)
 {
 	struct acks acks = acks_of(c, req->argc);
-	struct node_conn *l = s->subscribed && s->proto == 2
-	                              ? pubsub_next_node_conn(s, NULL, false)
-	                              : NULL;
+	struct node_conn *l = s->subscribed && s->proto == 2 ? pubsub_node_conn(s) : NULL;
 	struct cluster_entry *e;
 	struct plan p;
 	struct buf *text = &s->cluster->text;

@@ -7,17 +7,11 @@
  */
 #include "cluster/session_internal.h"
 
-struct node_conn *pubsub_next_node_conn(struct cluster_session *s,
-                                        const struct node_conn *after, bool shards)
+struct node_conn *pubsub_node_conn(const struct cluster_session *s)
 {
-	const struct list *head = &s->node_conns, *at = after ? &after->in_session : head;
-	struct node_conn *l;
-
-	while ((l = list_entry(at->next, head, struct node_conn, in_session))) {
-		if (shards ? l->subscriptions.shards > 0 : subscriptions_any(&l->subscriptions))
+	list_each (struct node_conn, l, &s->node_conns, in_session)
+		if (subscriptions_any(&l->subscriptions))
 			return l;
-		at = &l->in_session;
-	}
 	return NULL;
 }
 
@@ -59,14 +53,13 @@ void pubsub_merge_left_shards(struct cluster_entry *e, struct buf *out)
 void pubsub_write_ack(const struct node_conn *l, struct slice frame, struct buf *out)
 {
 	long long shards = 0;
-	struct node_conn *other = NULL;
 
 	if (frame_kind(frame) != FRAME_SHARD_ACK) {
 		buf_append(out, frame);
 		return;
 	}
-	while ((other = pubsub_next_node_conn(l->session, other, true)))
-		shards += other->subscriptions.shards;
+	list_each (const struct node_conn, at, &l->session->node_conns, in_session)
+		shards += at->subscriptions.shards;
 	write_acked(frame, shards, out);
 }
 
@@ -93,7 +86,7 @@ static bool is_everywhere(struct cluster_session *s)
 
 void pubsub_note(struct cluster_session *s)
 {
-	s->subscribed = pubsub_next_node_conn(s, NULL, false);
+	s->subscribed = pubsub_node_conn(s);
 	if (!s->subscribing && !has_subscribed_at(s, s->default_node))
 		s->everywhere = false;
 }

@@ -331,10 +331,8 @@ struct node *session_default_node(struct cluster_session *s);
 
 /* --- pubsub_replies.c --------------------------------------------------------------------- */
 
-/* Returns the first node connection after `after` (NULL: the first of all) that has
- * subscriptions; if `shards`, subscriptions to shard channels. NULL: there is none. */
-struct node_conn *pubsub_next_node_conn(struct cluster_session *s,
-                                        const struct node_conn *after, bool shards);
+/* Returns the first node connection that has subscriptions; NULL: there is none. */
+struct node_conn *pubsub_node_conn(const struct cluster_session *s);
 /* Ends the session if it misses keyspace notifications of a node that the map has now. */
 void pubsub_map_changed(struct cluster_session *s);
 /* Call this when the subscriptions of a node connection have changed. */
