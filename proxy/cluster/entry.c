@@ -281,11 +281,7 @@ static uint64_t get_client_id(struct cluster_session *s)
 
 void entry_merge_mode(struct cluster_entry *e, struct buf *out)
 {
-	struct buf hidden = BUF_INIT;
-
-	hide_cluster_mode(buf_slice(&e->only.reply), &hidden);
-	mode_replace_id(buf_slice(&hidden), get_client_id(e->session), out);
-	buf_release(&hidden);
+	hide_cluster_mode(buf_slice(&e->only.reply), get_client_id(e->session), out);
 }
 
 void entry_answer_new(struct cluster_session *s, struct slice reply)

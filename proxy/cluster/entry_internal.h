@@ -156,7 +156,7 @@ void entry_answer(struct cluster_entry *e, struct slice reply);
 /* Appends an entry whose reply is hasp's own. */
 void entry_answer_new(struct cluster_session *s, struct slice reply);
 /* A value of entry->merge, for entries of one part: passes the reply through
- * hide_cluster_mode() and mode_replace_id(). */
+ * hide_cluster_mode(). */
 void entry_merge_mode(struct cluster_entry *e, struct buf *out);
 /* Puts the replies of finished entries at the head into session->out. */
 void session_advance(struct cluster_session *s);

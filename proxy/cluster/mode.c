@@ -2,7 +2,6 @@
 #include "cluster/session_internal.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 struct replacement {
@@ -53,92 +52,66 @@ static void replace_all(struct slice text, const struct replacement *table, stru
 	buf_append(out, text);
 }
 
-/* Replaces the texts of `of_info` in a bulk string, and corrects its length. */
-static void replace_in_string(struct slice reply, struct buf *out)
-{
-	const char *lf = memchr(reply.p, '\n', reply.n);
-	struct buf text = BUF_INIT;
-	size_t head;
-
-	if (!lf || reply.n < (size_t)(lf - reply.p) + 3) {
-		buf_append(out, reply);
-		return;
-	}
-	head = (size_t)(lf - reply.p) + 1;
-	replace_all(slice_of(reply.p + head, reply.n - head - 2), of_info, &text);
-	buf_printf(out, "%c%zu\r\n", *reply.p, buf_len(&text));
-	buf_append(out, buf_slice(&text));
-	buf_puts(out, "\r\n");
-	buf_release(&text);
-}
-
-void hide_cluster_mode(struct slice reply, struct buf *out)
-{
-	if (reply.n && (*reply.p == '$' || *reply.p == '='))
-		replace_in_string(reply, out);
-	else
-		replace_all(reply, of_hello, out);
-}
-
-/* --- ids ---------------------------------------------------------------------------------- */
-
-/* Returns the length of a reply's first line, with its line end. */
-static size_t line_length(struct slice reply)
-{
-	const char *lf = memchr(reply.p, '\n', reply.n);
-
-	return lf ? (size_t)(lf - reply.p) + 1 : reply.n;
-}
-
-/* Returns the digits of the connection's id in the reply; SLICE_NONE: it has none. */
-static struct slice find_id(struct slice reply)
+/* Returns the digits of the connection's id; SLICE_NONE: there are none. `text`: the content of
+ * a bulk string; else a whole reply. `type`: the first byte of the reply. */
+static struct slice find_id(char type, struct slice text)
 {
 	static const struct slice field = SLICE_LIT("$2\r\nid\r\n:"), info = SLICE_LIT("id=");
-	size_t at = 1, n = 0;
 	const char *p;
+	size_t n = 0;
 
-	switch (reply.n ? *reply.p : 0) {
+	switch (type) {
 	case ':':
+		(void)slice_take(&text, 1);
 		break;
 	case '*':
 	case '%':
-		p = memmem(reply.p, reply.n, field.p, field.n);
+		p = memmem(text.p, text.n, field.p, field.n);
 		if (!p)
 			return SLICE_NONE;
-		at = (size_t)(p - reply.p) + field.n;
+		(void)slice_take(&text, (size_t)(p - text.p) + field.n);
 		break;
-	case '$':
 	case '=':
 		/* In RESP3 `txt:` precedes the text. */
-		at = line_length(reply) + (*reply.p == '=' ? 4 : 0);
-		if (at >= reply.n || !slice_starts(slice_of(reply.p + at, reply.n - at), info))
+		(void)slice_take(&text, text.n < 4 ? text.n : 4);
+		/* fall through */
+	case '$':
+		if (!slice_starts(text, info))
 			return SLICE_NONE;
-		at += info.n;
+		(void)slice_take(&text, info.n);
 		break;
 	default:
 		return SLICE_NONE;
 	}
-	while (at + n < reply.n && reply.p[at + n] >= '0' && reply.p[at + n] <= '9')
+	while (n < text.n && text.p[n] >= '0' && text.p[n] <= '9')
 		n++;
-	return slice_of(reply.p + at, n);
+	return slice_of(text.p, n);
 }
 
-void mode_replace_id(struct slice reply, uint64_t id, struct buf *out)
+void hide_cluster_mode(struct slice reply, uint64_t id, struct buf *out)
 {
-	struct slice old = find_id(reply);
-	size_t begin = 0, head;
-	char text[24];
-	int n = snprintf(text, sizeof(text), "%" PRIu64, id);
+	char type = reply.n ? *reply.p : 0;
+	bool is_string = type == '$' || type == '=';
+	const struct replacement *table = is_string ? of_info : of_hello;
+	struct slice text = reply, head, old;
+	struct buf changed = BUF_INIT;
 
-	if (old.n == 0) {
+	if (is_string && slice_cut(&text, '\n', &head) && text.n < 2) {
+		/* The string is nil. */
 		buf_append(out, reply);
 		return;
 	}
-	if (*reply.p == '$' || *reply.p == '=') {
-		begin = head = line_length(reply);
-		buf_printf(out, "%c%zu\r\n", *reply.p, reply.n - head - 2 - old.n + (size_t)n);
+	text.n -= is_string ? 2 : 0;
+	old = find_id(type, text);
+	if (old.n) {
+		replace_all(slice_take(&text, (size_t)(old.p - text.p)), table, &changed);
+		buf_printf(&changed, "%" PRIu64, id);
+		(void)slice_take(&text, old.n);
 	}
-	buf_append(out, slice_of(reply.p + begin, (size_t)(old.p - reply.p) - begin));
-	buf_append(out, slice_of(text, (size_t)n));
-	buf_append(out, slice_of(old.p + old.n, (size_t)(reply.p + reply.n - old.p) - old.n));
+	replace_all(text, table, &changed);
+	if (is_string)
+		buf_printf(out, "%c%zu\r\n", type, buf_len(&changed));
+	buf_append(out, buf_slice(&changed));
+	buf_puts(out, is_string ? "\r\n" : "");
+	buf_release(&changed);
 }

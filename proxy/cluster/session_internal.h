@@ -351,12 +351,10 @@ void pubsub_merge_unsubscribed(struct cluster_entry *e, struct buf *out);
 
 /* --- mode.c ------------------------------------------------------------------------------- */
 
-/* Appends a whole reply to HELLO or INFO as a server without a cluster would send it, so that
- * clients do not look for other nodes. Changes `mode` of HELLO; `redis_mode` (Valkey:
- * `server_mode`) and `cluster_enabled` of INFO. */
-void hide_cluster_mode(struct slice reply, struct buf *out);
-/* Appends a whole reply to CLIENT ID, CLIENT INFO or HELLO with `id` in place of the node's id,
- * because each node counts its connections by itself. A reply without an id is not changed. */
-void mode_replace_id(struct slice reply, uint64_t id, struct buf *out);
+/* Appends a whole reply as a server without a cluster would send it, so that clients do not
+ * look for other nodes. Changes `mode` of HELLO; `redis_mode` (Valkey: `server_mode`) and
+ * `cluster_enabled` of INFO. In the replies to CLIENT ID, CLIENT INFO and HELLO, writes `id` in
+ * place of the node's id, because each node counts its connections by itself. */
+void hide_cluster_mode(struct slice reply, uint64_t id, struct buf *out);
 
 #endif
