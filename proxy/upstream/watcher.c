@@ -185,15 +185,11 @@ void watcher_hold_init(struct watcher *w)
 
 /* --- the role ----------------------------------------------------------------------------- */
 
-static void watcher_set_candidate(struct watcher *w, const char *server)
+static void watcher_ask_role(struct watcher *w, const char *server)
 {
+	struct address address = address_of(server);
+
 	snprintf(w->candidate, sizeof(w->candidate), "%s", server);
-}
-
-static void watcher_ask_role(struct watcher *w)
-{
-	struct address address = address_of(w->candidate);
-
 	w->asked = NULL;
 	query_start(&w->query, &address, w->settings.user, w->settings.password,
 	            SLICE_LIT("*1\r\n$4\r\nROLE\r\n"), 1, w->settings.timeout_ms);
@@ -277,8 +273,7 @@ void watcher_stop_listening(struct watcher *w)
 static void watcher_do_without(struct watcher *w)
 {
 	if (w->primary && w->is_readonly) {
-		watcher_set_candidate(w, w->primary);
-		watcher_ask_role(w);
+		watcher_ask_role(w, w->primary);
 		return;
 	}
 	if (!w->warned)
@@ -290,14 +285,14 @@ static void watcher_do_without(struct watcher *w)
 	watcher_end_round(w, AGAIN_SECONDS);
 }
 
-/* Asks `candidate` for its role, because a sentinel has named it in an answer that counts. */
-static void watcher_follow(struct watcher *w)
+/* Asks `server` for its role, because a sentinel has named it in an answer that counts. */
+static void watcher_follow(struct watcher *w, const char *server)
 {
 	watcher_listen(w);
-	if (w->primary && strcmp(w->primary, w->candidate) != 0)
-		watcher_primary_lost(w, w->candidate,
+	if (w->primary && strcmp(w->primary, server) != 0)
+		watcher_primary_lost(w, server,
 		                     "the new primary has not confirmed its role yet");
-	watcher_ask_role(w);
+	watcher_ask_role(w, server);
 }
 
 /* Calls watcher_follow() for the newest answer that counts. Returns false if none counts. */
@@ -307,20 +302,8 @@ static bool watcher_use_newest(struct watcher *w)
 
 	if (!newest)
 		return false;
-	watcher_set_candidate(w, newest->primary);
 	sentinels_prefer(&w->sentinels, newest->by);
-	watcher_follow(w);
-	return true;
-}
-
-/* Calls watcher_follow() for the present primary if a sentinel has named it, although no answer
- * counts. Returns false if no sentinel has named it. */
-static bool watcher_use_known(struct watcher *w)
-{
-	if (!w->sentinels.named_known)
-		return false;
-	watcher_set_candidate(w, w->primary);
-	watcher_follow(w);
+	watcher_follow(w, newest->primary);
 	return true;
 }
 
@@ -334,7 +317,10 @@ static void watcher_ask_next(struct watcher *w)
 		return;
 	w->asked = sentinels_next(&w->sentinels);
 	if (!w->asked) {
-		if (!(w->asks_all ? watcher_use_newest(w) : watcher_use_known(w)))
+		/* A sentinel may have named the present primary, although no answer counts. */
+		if (!w->asks_all && w->sentinels.named_known)
+			watcher_follow(w, w->primary);
+		else if (!w->asks_all || !watcher_use_newest(w))
 			watcher_do_without(w);
 		return;
 	}
@@ -364,8 +350,7 @@ static void watcher_on_answer(struct watcher *w, const struct sentinel_answer *a
 		watcher_ask_next(w);
 		return;
 	}
-	watcher_set_candidate(w, a->name);
-	watcher_follow(w);
+	watcher_follow(w, a->name);
 }
 
 static void watcher_on_sentinel(struct watcher *w, redisReply *const *replies, const char *why)
@@ -412,8 +397,7 @@ void watcher_begin(struct watcher *w)
 	w->began_at = clock_now();
 	if (!w->settings.master) {
 		if (w->is_readonly) {
-			watcher_set_candidate(w, w->settings.address);
-			watcher_ask_role(w);
+			watcher_ask_role(w, w->settings.address);
 		}
 		return;
 	}
