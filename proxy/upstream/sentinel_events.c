@@ -34,11 +34,6 @@ struct sentinel_sub {
 	bool wanted; /* sentinel_events_listen() has named the sentinel */
 };
 
-struct sentinel_events {
-	struct sentinel_events_opts opts;
-	struct list subs; /* of struct sentinel_sub */
-};
-
 /* --- messages ----------------------------------------------------------------------------- */
 
 /* Returns the name of the master that a message is about:
@@ -89,11 +84,11 @@ static void sentinel_sub_on_up(void *arg)
 static void sentinel_sub_on_message(void *arg, struct slice channel, struct slice message)
 {
 	const struct sentinel_sub *e = arg;
-	const struct sentinel_events_opts *opts = &e->events->opts;
-	enum sentinel_event event = sentinel_event_read(channel, message, opts->master);
+	const struct sentinel_events *events = e->events;
+	enum sentinel_event event = sentinel_event_read(channel, message, events->master);
 
 	if (event != SENTINEL_NEVENTS)
-		opts->on_event(opts->arg, e->links.name, event);
+		events->on_event(events->arg, e->links.name, event);
 }
 
 static void sentinel_sub_new(struct sentinel_events *events, const char *name)
@@ -101,7 +96,7 @@ static void sentinel_sub_new(struct sentinel_events *events, const char *name)
 	struct sentinel_sub *e = xcalloc(1, sizeof(*e));
 	e->wanted = true;
 	e->events = events;
-	e->links = *events->opts.links;
+	e->links = events->links;
 	links_init(&e->links);
 	e->links.address = address_of(name);
 	e->links.name = xstrdup(name);
@@ -130,26 +125,6 @@ static void sentinel_sub_free(struct sentinel_sub *e)
 
 /* --- all sentinels ------------------------------------------------------------------------ */
 
-struct sentinel_events *sentinel_events_new(const struct sentinel_events_opts *opts)
-{
-	struct sentinel_events *e = xcalloc(1, sizeof(*e));
-
-	e->opts = *opts;
-	list_init(&e->subs);
-	return e;
-}
-
-/* Closes the connections to sentinels that are not wanted; resets `wanted` of the others. */
-static void free_unwanted(struct sentinel_events *e)
-{
-	list_drain (struct sentinel_sub, sub, &e->subs, node) {
-		if (!sub->wanted)
-			sentinel_sub_free(sub);
-		else
-			sub->wanted = false;
-	}
-}
-
 void sentinel_events_listen(struct sentinel_events *e, char *const *names, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
@@ -161,21 +136,16 @@ void sentinel_events_listen(struct sentinel_events *e, char *const *names, size_
 		if (!is_there)
 			sentinel_sub_new(e, names[i]);
 	}
-	free_unwanted(e);
-}
-
-void sentinel_events_free(struct sentinel_events *e)
-{
-	if (!e)
-		return;
-	free_unwanted(e);
-	free(e);
+	list_drain (struct sentinel_sub, sub, &e->subs, node) {
+		if (!sub->wanted)
+			sentinel_sub_free(sub);
+		else
+			sub->wanted = false;
+	}
 }
 
 void sentinel_events_reap(struct sentinel_events *e)
 {
-	if (!e)
-		return;
 	list_each (struct sentinel_sub, sub, &e->subs, node)
 		links_reap(&sub->links);
 }

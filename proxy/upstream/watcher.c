@@ -247,24 +247,18 @@ static void watcher_on_role(struct watcher *w, redisReply *const *replies, const
 /* Subscribes at the sentinels that are known now. */
 static void watcher_listen(struct watcher *w)
 {
-	if (!w->events) {
-		w->event_links.user = w->settings.sentinel_user;
-		w->event_links.password = w->settings.sentinel_password;
-		w->event_links.dialer.tls = w->settings.tls;
-		w->events = sentinel_events_new(&(struct sentinel_events_opts){
-			.links = &w->event_links,
-			.master = w->settings.master,
-			.on_event = watcher_on_event,
-			.arg = w,
-		});
-	}
-	sentinel_events_listen(w->events, w->sentinels.names, w->sentinels.n);
+	w->events.links.user = w->settings.sentinel_user;
+	w->events.links.password = w->settings.sentinel_password;
+	w->events.links.dialer.tls = w->settings.tls;
+	w->events.master = w->settings.master;
+	w->events.on_event = watcher_on_event;
+	w->events.arg = w;
+	sentinel_events_listen(&w->events, w->sentinels.names, w->sentinels.n);
 }
 
 void watcher_stop_listening(struct watcher *w)
 {
-	sentinel_events_free(w->events);
-	w->events = NULL;
+	sentinel_events_listen(&w->events, NULL, 0);
 	watcher_end_hold(w);
 }
 

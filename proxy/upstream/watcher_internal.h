@@ -46,25 +46,21 @@ enum sentinel_event {
 enum sentinel_event sentinel_event_read(struct slice channel, struct slice message,
                                         const char *master);
 
-struct sentinel_events;
-
-struct sentinel_events_opts {
-	const struct link_env *links; /* settings of all links, without an address */
-	const char *master; /* the master's name; outlives the struct */
+struct sentinel_events {
+	struct list subs; /* the connections to the sentinels */
+	/* Fields for new connections; the strings in them must outlive the connections. */
+	struct link_env links; /* settings of the links, without an address */
+	const char *master; /* the master's name */
 	/* `sentinel`: the address, as given to sentinel_events_listen(). The callee must not
 	 * call functions of sentinel_events. */
 	void (*on_event)(void *arg, const char *sentinel, enum sentinel_event event);
 	void *arg;
 };
 
-struct sentinel_events *sentinel_events_new(const struct sentinel_events_opts *opts);
-/* Closes the connections to the sentinels. `e` may be NULL. */
-void sentinel_events_free(struct sentinel_events *e);
-
 /* Listens to the sentinels at these addresses, and to no others. */
 void sentinel_events_listen(struct sentinel_events *e, char *const *names, size_t n);
 
-/* Frees closed links. Call it once per turn of the loop. NULL is allowed. */
+/* Frees closed links. Call it once per turn of the loop. */
 void sentinel_events_reap(struct sentinel_events *e);
 
 struct watcher {
@@ -75,11 +71,10 @@ struct watcher {
 	struct resolver *resolver;
 	char *scratch;
 	struct link_env links; /* for the link of `query` */
-	struct link_env event_links; /* for `events`, which copies them */
 	struct ev_check check;
 	struct loop_timer timer; /* starts the next round */
 	struct query query;
-	struct sentinel_events *events; /* NULL: no sentinel has answered yet */
+	struct sentinel_events events;
 	struct sentinels sentinels;
 	struct watcher_settings settings; /* the watcher's own copy */
 

@@ -140,7 +140,7 @@ static void watcher_on_check(struct ev_loop *loop, struct ev_check *c, int reven
 	(void)loop;
 	(void)revents;
 	links_reap(&w->links);
-	sentinel_events_reap(w->events);
+	sentinel_events_reap(&w->events);
 }
 
 static void watcher_on_stop(struct message *m)
@@ -182,7 +182,8 @@ static void watcher_init(struct watcher *w)
 	w->resolver = resolver_new(&w->mailbox);
 	w->scratch = xmalloc(WATCHER_SCRATCH);
 	watcher_init_links(w, &w->links);
-	watcher_init_links(w, &w->event_links);
+	watcher_init_links(w, &w->events.links);
+	list_init(&w->events.subs);
 	query_init(&w->query, &w->links, watcher_on_replies, w);
 	sentinels_init(&w->sentinels, NULL, 0);
 	watcher_forget(w);
