@@ -101,42 +101,6 @@ static bool merge_error(const struct slice *replies, size_t n, struct buf *out)
 	return false;
 }
 
-/* Reads an integer reply. Returns false if the reply is something else. */
-static bool read_integer(struct slice reply, long long *v)
-{
-	struct resp_reply r;
-
-	if (!reply_next(&reply, &r) || r.type != ':')
-		return false;
-	*v = r.integer;
-	return true;
-}
-
-static void write_integer(struct buf *out, long long v)
-{
-	buf_printf(out, ":%lld\r\n", v);
-}
-
-static void merge_equal(const struct slice *replies, size_t n, struct buf *out)
-{
-	(void)n;
-	buf_append(out, replies[0]);
-}
-
-static void merge_sum(const struct slice *replies, size_t n, struct buf *out)
-{
-	long long sum = 0, v;
-
-	for (size_t i = 0; i < n; i++) {
-		if (!read_integer(replies[i], &v)) {
-			buf_append(out, unlike);
-			return;
-		}
-		sum = (long long)((unsigned long long)sum + (unsigned long long)v);
-	}
-	write_integer(out, sum);
-}
-
 /* Returns the number of elements of an array; -1: the reply is no array. */
 static long long count_elements(struct slice reply)
 {
@@ -219,48 +183,54 @@ static void merge_names(const struct slice *replies, size_t n, struct buf *out)
 /* True if the element names a channel with subscribers at every node: see subscriptions.h. */
 static bool is_at_all_nodes(struct slice element)
 {
-	const char *lf = element.n ? memchr(element.p, '\n', element.n) : NULL;
+	struct slice header;
 
-	if (!lf)
-		return false;
-	lf++;
-	return channel_has_key_events(slice_of(lf, element.n - (size_t)(lf - element.p)));
+	return slice_cut(&element, '\n', &header) && channel_has_key_events(element);
+}
+
+enum fold { FOLD_SUM, FOLD_LEAST, FOLD_GREATEST };
+
+/* Takes the next integer off each of the `rests`, and appends what `fold` makes of them.
+ * Returns false if one is no integer. */
+static bool write_integer(struct slice *rests, size_t n, enum fold fold, struct buf *out)
+{
+	long long all = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		struct resp_reply r;
+		if (!reply_next(&rests[i], &r) || r.type != ':')
+			return false;
+		if (fold == FOLD_SUM)
+			all = (long long)((unsigned long long)all +
+			                  (unsigned long long)r.integer);
+		else if (i == 0 || (fold == FOLD_LEAST ? r.integer < all : r.integer > all))
+			all = r.integer;
+	}
+	buf_printf(out, ":%lld\r\n", all);
+	return true;
 }
 
 /* Takes the next name and count off each of the `rests`, and appends the name and the sum of
  * the counts. Returns false if the names differ. */
 static bool write_count(struct slice *rests, size_t n, struct buf *out)
 {
-	struct slice name = SLICE_NONE;
-	long long sum = 0;
+	struct slice name = merge_take_frame(&rests[0]);
 
-	for (size_t i = 0; i < n; i++) {
-		struct slice same = merge_take_frame(&rests[i]);
-		struct resp_reply r;
-
-		if (i == 0)
-			name = same;
-		if (!slice_eq(same, name) || !reply_next(&rests[i], &r) || r.type != ':')
+	for (size_t i = 1; i < n; i++)
+		if (!slice_eq(merge_take_frame(&rests[i]), name))
 			return false;
-		if (!is_at_all_nodes(name))
-			sum += r.integer;
-		else if (r.integer > sum)
-			sum = r.integer;
-	}
 	buf_append(out, name);
-	write_integer(out, sum);
-	return true;
+	return write_integer(rests, n, is_at_all_nodes(name) ? FOLD_GREATEST : FOLD_SUM, out);
 }
 
-/* Merges arrays of the same length, or replies that are no arrays: calls `write` for every
- * `step` elements. `write` takes them off the `rests` of the replies, appends their result, and
- * returns false if it cannot merge them. */
-static void merge_each(const struct slice *replies, size_t n, long long step,
-                       bool (*write)(struct slice *rests, size_t n, struct buf *out),
+/* Merges integers, arrays of integers of the same length, or, for MERGE_COUNTS, arrays of names
+ * and counts. */
+static void merge_each(enum merge_kind kind, const struct slice *replies, size_t n,
                        struct buf *out)
 {
 	struct slice *rests = xcalloc(n, sizeof(*rests));
-	long long count = count_elements(replies[0]);
+	long long count = count_elements(replies[0]), step = kind == MERGE_COUNTS ? 2 : 1;
+	enum fold fold = kind == MERGE_LEAST ? FOLD_LEAST : FOLD_SUM;
 	struct buf merged = BUF_INIT;
 	bool ok = true;
 
@@ -271,53 +241,26 @@ static void merge_each(const struct slice *replies, size_t n, long long step,
 		ok = ok && count_elements(replies[i]) == count;
 	}
 	for (long long k = 0; ok && k < (count < 0 ? 1 : count); k += step)
-		ok = write(rests, n, &merged);
+		ok = kind == MERGE_COUNTS ? write_count(rests, n, &merged)
+		                          : write_integer(rests, n, fold, &merged);
 	buf_append(out, ok ? buf_slice(&merged) : unlike);
 	buf_release(&merged);
 	free(rests);
 }
 
-static void merge_counts(const struct slice *replies, size_t n, struct buf *out)
-{
-	merge_each(replies, n, 2, write_count, out);
-}
-
-/* Cuts the next integer off each of `rests`, and appends the least of them. */
-static bool write_least(struct slice *rests, size_t n, struct buf *out)
-{
-	long long least = LLONG_MAX;
-
-	for (size_t i = 0; i < n; i++) {
-		struct resp_reply r;
-		if (!reply_next(&rests[i], &r) || r.type != ':')
-			return false;
-		if (r.integer < least)
-			least = r.integer;
-	}
-	write_integer(out, least);
-	return true;
-}
-
-static void merge_least(const struct slice *replies, size_t n, struct buf *out)
-{
-	merge_each(replies, n, 1, write_least, out);
-}
-
-/* Appends a reply that is no error; else an error, if possible one that is not -NOTBUSY. */
-static void merge_any(const struct slice *replies, size_t n, struct buf *out)
+/* Returns a reply that is no error; else an error, if possible one that is not -NOTBUSY. */
+static struct slice find_any(const struct slice *replies, size_t n)
 {
 	static const struct slice idle = SLICE_LIT("-NOTBUSY");
 	struct slice found = replies[0];
 
 	for (size_t i = 0; i < n; i++) {
-		if (!is_error(replies[i])) {
-			found = replies[i];
-			break;
-		}
+		if (!is_error(replies[i]))
+			return replies[i];
 		if (slice_starts(found, idle))
 			found = replies[i];
 	}
-	buf_append(out, found);
+	return found;
 }
 
 /* Appends the elements in the order of the keys. */
@@ -344,34 +287,46 @@ static void merge_values(const struct split *s, const struct slice *replies, str
 	free(rests);
 }
 
-static void merge_found(const struct slice *replies, size_t n, struct buf *out)
+/* Returns the first reply that is not nil; else a nil. */
+static struct slice find_found(const struct slice *replies, size_t n)
 {
-	struct slice found = replies[0];
-
 	for (size_t i = 0; i < n; i++) {
 		struct slice rest = replies[i];
 		struct resp_reply r;
-		if (reply_next(&rest, &r) && !r.nil) {
-			found = replies[i];
-			break;
-		}
+		if (reply_next(&rest, &r) && !r.nil)
+			return replies[i];
 	}
-	buf_append(out, found);
+	return replies[0];
 }
-
-static void (*const merges[])(const struct slice *replies, size_t n, struct buf *out) = {
-	[MERGE_SAME] = merge_equal,  [MERGE_SUM] = merge_sum,     [MERGE_LEAST] = merge_least,
-	[MERGE_LIST] = merge_list,   [MERGE_NAMES] = merge_names, [MERGE_COUNTS] = merge_counts,
-	[MERGE_FOUND] = merge_found, [MERGE_ANY] = merge_any,
-};
 
 void merge_replies(enum merge_kind kind, const struct split *split, const struct slice *replies,
                    size_t n, struct buf *out)
 {
 	if (kind != MERGE_ANY && merge_error(replies, n, out))
 		return;
-	if (kind == MERGE_VALUES)
+	switch (kind) {
+	case MERGE_SAME:
+		buf_append(out, replies[0]);
+		break;
+	case MERGE_SUM:
+	case MERGE_LEAST:
+	case MERGE_COUNTS:
+		merge_each(kind, replies, n, out);
+		break;
+	case MERGE_LIST:
+		merge_list(replies, n, out);
+		break;
+	case MERGE_NAMES:
+		merge_names(replies, n, out);
+		break;
+	case MERGE_FOUND:
+		buf_append(out, find_found(replies, n));
+		break;
+	case MERGE_ANY:
+		buf_append(out, find_any(replies, n));
+		break;
+	case MERGE_VALUES:
 		merge_values(split, replies, out);
-	else
-		merges[kind](replies, n, out);
+		break;
+	}
 }
