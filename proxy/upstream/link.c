@@ -137,7 +137,7 @@ void link_go_down(struct link *l, enum link_end end, const char *reason)
 		return;
 	if (end != LINK_REFUSED && env->on_alarm)
 		env->on_alarm(env->arg, LINK_LOST);
-	if (end == LINK_BROKEN && link_tries_again(l, reason))
+	if (end == LINK_BROKEN && l->opening && l->opening->try_again(l, reason))
 		return;
 	if (end == LINK_BROKEN && l->state != LINK_OPAQUE && l->reply.begun && link_forwards(l))
 		cut = l->reply.to;
@@ -188,6 +188,19 @@ void link_notify_drained(struct link *l)
 		if (l->state == LINK_CLOSED)
 			return;
 	}
+}
+
+void link_end_opening(struct link *l)
+{
+	struct link_opening *o = l->opening;
+
+	if (!o)
+		return;
+	l->opening = NULL;
+	loop_timer_stop(&o->timer);
+	buf_release(&o->login.bytes);
+	free(o->reason);
+	free(o);
 }
 
 void link_close(struct link *l)
@@ -288,7 +301,7 @@ void links_follow(struct link_env *env, const char *reason)
 		struct link *l = container_of(links.next, struct link, node);
 		list_move(&env->open, &l->node);
 		if (l->opening)
-			link_reopen(l);
+			l->opening->reopen(l);
 		else if (reason)
 			link_go_down(l, LINK_BROKEN, reason);
 	}

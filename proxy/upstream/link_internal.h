@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * link_internal: struct link, shared by link.c (users, state, requests), link_open.c and
- * link_opening.c (connecting), link_replies.c (replies) and liveness.c.
+ * link_internal: struct link, shared by link.c (users, state, requests), link_open.c
+ * (connecting), link_replies.c (replies) and liveness.c.
  */
 #ifndef HASP_UPSTREAM_LINK_INTERNAL_H
 #define HASP_UPSTREAM_LINK_INTERNAL_H
@@ -144,18 +144,13 @@ struct login_script {
 	uint8_t n;
 };
 
-/* Functions of link_open.c that link_opening.c calls. */
-struct link_opening_ops {
-	void (*try)(struct link *l); /* connects, if there is a server */
-	void (*go_down)(struct link *l, enum link_end end, const char *reason);
-	/* Closes the connection, and prepares to send the login again on another one. */
-	void (*restart_login)(struct link *l);
-};
-
-/* A link that is not connected and logged in yet, and may try again: link_opening.c. */
+/* A link that is not connected and logged in yet, and may try again: link_open.c. */
 struct link_opening {
-	struct link *link;
-	const struct link_opening_ops *ops;
+	/* Tries at once to connect to the environment's present address. */
+	void (*reopen)(struct link *l);
+	/* Handles a connection that broke before its login. Returns true if the link tries
+	 * again. */
+	bool (*try_again)(struct link *l, const char *reason);
 	struct loop_timer timer; /* runs until the next try, or until `until` */
 	double until; /* env->clock() after which the link ends instead of trying again */
 	char *reason; /* why the last try failed; NULL: none has failed */
@@ -211,21 +206,8 @@ void link_go_down(struct link *l, enum link_end end, const char *reason);
 void link_on_readable(struct stream *s);
 void link_on_drained(struct stream *s);
 
-/* Lets the link try to connect and log in for this many seconds. */
-void link_begin_opening(struct link *l, double seconds, const struct link_opening_ops *ops);
 /* Call this when the link is logged in, or closed. Does nothing the second time. */
 void link_end_opening(struct link *l);
-/* Returns how many seconds are left for tries. */
-double link_opening_left(const struct link_opening *o);
-/* Records why a try failed. */
-void link_opening_note(struct link_opening *o, const char *reason);
-/* Seconds from a failed try to the next one. */
-#define OPENING_AGAIN_SECONDS 0.1
-void link_opening_wait(struct link_opening *o, double seconds);
-/* Tries at once to connect to the environment's present address. */
-void link_reopen(struct link *l);
-/* Handles a connection that broke before its login. Returns true if the link tries again. */
-bool link_tries_again(struct link *l, const char *reason);
 
 /* Notifies the users that Redis accepted the login. */
 void link_notify_ready(struct link *l);

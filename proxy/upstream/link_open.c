@@ -1,8 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * link_open: connects a new link, and logs it in for its users.
+ * link_open: connects a new link, and logs it in for its users. Until then, the link tries
+ * again for env->failover_wait, also at another address, because it has sent no request of a
+ * user yet.
+ *
+ *   link_new() --> dial --> log in --> link_end_opening()
+ *       |           |         |
+ *       |           '---------'-- failed: again after a while ---> dial
+ *       '-- there is no server: waits for links_follow() --------> dial
+ *
+ * When the time is over, the link ends as LINK_UNREACHABLE.
  */
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "resp/write.h"
 #include "upstream/link_internal.h"
@@ -123,16 +133,43 @@ static void send_login(struct link *l, const struct login_script *script)
 
 /* --- connecting --------------------------------------------------------------------------- */
 
+/* Seconds from a failed try to the next one. */
+#define OPENING_AGAIN_SECONDS 0.1
+
+/* Returns how many seconds are left for tries. */
+static double opening_left(const struct link *l)
+{
+	return l->opening->until - l->env->clock();
+}
+
+static void opening_wait(struct link *l, double seconds)
+{
+	double left = opening_left(l);
+
+	if (seconds > left)
+		seconds = left > 0 ? left : 0;
+	loop_timer_start(&l->opening->timer, seconds);
+}
+
+/* Waits for the next try, and records why the last one failed. */
+static void opening_failed(struct link *l, const char *reason)
+{
+	char *copy = xstrdup(reason);
+
+	free(l->opening->reason);
+	l->opening->reason = copy;
+	opening_wait(l, OPENING_AGAIN_SECONDS);
+}
+
 static void link_on_dialled(void *arg, int fd, struct tls *tls, const char *reason)
 {
 	struct link *l = arg;
 
 	l->dial = NULL;
-	if (fd < 0 && l->opening && link_opening_left(l->opening) > 0) {
-		link_opening_note(l->opening, reason);
+	if (fd < 0 && l->opening && opening_left(l) > 0) {
+		opening_failed(l, reason);
 		if (l->env->on_alarm)
 			l->env->on_alarm(l->env->arg, LINK_LOST);
-		link_opening_wait(l->opening, OPENING_AGAIN_SECONDS);
 		return;
 	}
 	if (fd < 0) {
@@ -151,6 +188,7 @@ static void link_on_dialled(void *arg, int fd, struct tls *tls, const char *reas
 		link_notify_drained(l);
 }
 
+/* Connects, if there is a server. */
 static void link_try(struct link *l)
 {
 	static const enum descriptor_use uses[] = {
@@ -162,13 +200,14 @@ static void link_try(struct link *l)
 	struct dialer dialer = env->dialer;
 
 	if (l->opening)
-		link_opening_wait(l->opening, link_opening_left(l->opening));
+		opening_wait(l, opening_left(l));
 	if (env->no_server_reason)
 		return;
 	dialer.use = uses[link_kind(l)];
 	l->dial = dial_start(&dialer, &env->address, link_on_dialled, l);
 }
 
+/* Closes the connection, and prepares to send the login again on another one. */
 static void restart_login(struct link *l)
 {
 	bool is_paused = l->stream.paused;
@@ -185,8 +224,63 @@ static void restart_login(struct link *l)
 	send_login(l, &l->opening->login);
 }
 
-static const struct link_opening_ops link_opening_ops = { link_try, link_go_down,
-	                                                  restart_login };
+static void opening_on_timer(void *arg)
+{
+	struct link *l = arg;
+	char reason[512];
+
+	if (opening_left(l) <= 0) {
+		snprintf(reason, sizeof(reason), "%s",
+		         l->env->no_server_reason ? l->env->no_server_reason
+		         : l->opening->reason     ? l->opening->reason
+		                                  : "it does not answer");
+		link_go_down(l, LINK_UNREACHABLE, reason);
+	} else if (!l->dial && !stream_is_open(&l->stream)) {
+		link_try(l);
+	} else {
+		/* The timer fired too early: libev counts from the start of the turn. */
+		opening_wait(l, opening_left(l));
+	}
+}
+
+static void link_reopen(struct link *l)
+{
+	if (l->dial)
+		dial_cancel(l->dial);
+	l->dial = NULL;
+	if (stream_is_open(&l->stream))
+		restart_login(l);
+	link_try(l);
+}
+
+static bool link_try_again(struct link *l, const char *reason)
+{
+	if (!link_is_logging_in(l) || opening_left(l) <= 0)
+		return false;
+	/* A caller that ends several links keeps them in a list of its own: leave that list. */
+	list_move(&l->env->open, &l->node);
+	opening_failed(l, reason);
+	restart_login(l);
+	return true;
+}
+
+/* Lets the link try to connect and log in for this many seconds. */
+static void begin_opening(struct link *l, double seconds)
+{
+	l->opening = xcalloc(1, sizeof(*l->opening));
+	l->opening->reopen = link_reopen;
+	l->opening->try_again = link_try_again;
+	l->opening->until = l->env->clock() + seconds;
+	loop_timer_init(&l->opening->timer, l->env->dialer.loop, opening_on_timer, l);
+}
+
+void link_set_patience(struct link *l, double seconds)
+{
+	if (!l->opening)
+		return;
+	l->opening->until = l->env->clock() + seconds;
+	opening_wait(l, seconds);
+}
 
 /* --- a new link --------------------------------------------------------------------------- */
 
@@ -225,7 +319,7 @@ static void link_connect(struct link *l)
 		return;
 	}
 	if (env->no_server_reason || (!l->own && env->failover_wait > 0))
-		link_begin_opening(l, l->own ? 0 : env->failover_wait, &link_opening_ops);
+		begin_opening(l, l->own ? 0 : env->failover_wait);
 	link_try(l);
 }
 
