@@ -29,11 +29,12 @@ static bool has_something(const struct node_conn *l, bool moves)
  * take turns. Returns NULL if no node is known. */
 static struct node *pick_default_node(struct cluster *c, enum node_health *health)
 {
+	const struct slot_map *map = c->opts.map;
 	struct node *best = NULL;
 	size_t first = c->nhomes;
 
-	for (size_t i = 0; i < c->opts.map->nnodes; i++) {
-		struct node *n = slot_map_any(c->opts.map, first + i);
+	for (size_t i = 0; i < map->nnodes; i++) {
+		struct node *n = map->nodes[(first + i) % map->nnodes].node;
 		enum node_health h = c->opts.health(n);
 		if (best && h >= *health)
 			continue;

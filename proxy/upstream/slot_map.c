@@ -46,11 +46,6 @@ void slot_map_fini(struct slot_map *m)
 	m->nnodes = 0;
 }
 
-struct node *slot_map_any(const struct slot_map *m, size_t n)
-{
-	return m->nnodes ? m->nodes[n % m->nnodes].node : NULL;
-}
-
 struct slot_map_node *slot_map_find(const struct slot_map *m, const struct node *n)
 {
 	for (size_t i = 0; i < m->nnodes; i++)

@@ -73,8 +73,6 @@ void slot_map_note_migrating(struct slot_map *m, unsigned slot);
 /* Forgets all recorded migrations, because they may have been cancelled. */
 void slot_map_forget_migrating(struct slot_map *m);
 
-/* Returns primary number `n`, modulo the number of primaries; NULL: none is known. */
-struct node *slot_map_any(const struct slot_map *m, size_t n);
 /* Return the map's entry for the node, or for the node at `address`, valid until a node joins
  * or leaves the map; NULL: the map does not have the node. */
 struct slot_map_node *slot_map_find(const struct slot_map *m, const struct node *n);
