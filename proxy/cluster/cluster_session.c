@@ -72,14 +72,11 @@ static size_t session_stream_on(struct cluster_session *s, const char *p, size_t
 	return used;
 }
 
-/* Refuses a request whose node connection did not become ready in time, and drops the rest of
- * it. */
-static void refuse_stream(struct cluster_session *s)
+/* Refuses a long request, and drops the rest of it. */
+static void refuse_long(struct cluster_session *s, struct slice error)
 {
-	entry_answer_new(s, SLICE_LIT("-ERR hasp: no primary for this request: its node cannot "
-	                              "be reached\r\n"));
+	entry_answer_new(s, error);
 	s->stream_node_conn = NULL;
-	s->stalled_since = 0;
 	session_set_flow(s, FLOW_STREAMING);
 }
 
@@ -175,7 +172,9 @@ static size_t session_begin_stream(struct cluster_session *s, const char *p, siz
 	}
 	if (s->stalled_since > 0 &&
 	    timers_now(c->opts.timers) - s->stalled_since >= c->failover_wait) {
-		refuse_stream(s);
+		s->stalled_since = 0;
+		refuse_long(s, SLICE_LIT("-ERR hasp: no primary for this request: its node "
+		                         "cannot be reached\r\n"));
 		return 0;
 	}
 	to = slot >= 0 ? slot_map_node(c->opts.map, (unsigned)slot) : session_default_node(s);
@@ -284,17 +283,6 @@ static bool is_barred(const struct cluster_session *s)
 	return s->map_version != s->cluster->opts.map->version || !list_empty(&s->retries);
 }
 
-/* Refuses a request that is too long to gather, and drops the rest of it. */
-static void refuse_gathered(struct cluster_session *s)
-{
-	entry_answer_new(s, SLICE_LIT("-ERR hasp: in front of a cluster, the request is too "
-	                              "long to be split, or to be part of a transaction\r\n"));
-	block_fail(&s->block);
-	buf_release(&s->gathered);
-	s->stream_node_conn = NULL;
-	session_set_flow(s, FLOW_STREAMING);
-}
-
 /* Takes the gathered request, whose last `bytes` have arrived. If it must wait, gathers all but
  * these, and returns 0. */
 static size_t take_gathered(struct cluster_session *s, struct slice bytes)
@@ -338,8 +326,13 @@ static size_t gather_on(struct cluster_session *s, const char *p, size_t n)
 		buf_release(&s->gathered);
 		return session_refuse_bulk(s, used);
 	}
-	if (buf_len(&s->gathered) > s->cluster->output_limit)
-		refuse_gathered(s);
+	if (buf_len(&s->gathered) > s->cluster->output_limit) {
+		block_fail(&s->block);
+		buf_release(&s->gathered);
+		refuse_long(s, SLICE_LIT("-ERR hasp: in front of a cluster, the request is too "
+		                         "long to be split, or to be part of a transaction"
+		                         "\r\n"));
+	}
 	return used;
 }
 
