@@ -89,7 +89,7 @@ static enum take send_subscription(struct cluster_session *s, const struct resp_
 	} else if (names_key_events(req, acks)) {
 		if (!session_default_node(s) || s->cluster->primaries.n == 0) {
 			free(to);
-			return wide_await_primaries(s);
+			return wide_await_primaries(s) ? TAKE_DONE : TAKE_LATER;
 		}
 		s->stalled_since = 0;
 		n += find_primaries(s, to + 1);

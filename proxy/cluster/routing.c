@@ -142,12 +142,11 @@ static bool follow_plan(struct cluster_session *s, const struct command *c,
 		entry_answer_new(s, plan_crossslot);
 		break;
 	case PLAN_SPLIT:
-		return wide_split(s, &p, req, only_reads(c)) == TAKE_DONE;
+		return wide_split(s, &p, req, only_reads(c));
 	case PLAN_EACH:
-		return wide_each(s, &p, bytes, c && c->facts.session == SESSION_WAIT) ==
-		       TAKE_DONE;
+		return wide_each(s, &p, bytes, c && c->facts.session == SESSION_WAIT);
 	case PLAN_SCAN:
-		if (wide_scan(s, req) == TAKE_NOT)
+		if (!wide_scan(s, req))
 			send_default_node(s, c, req, bytes);
 		break;
 	case PLAN_DISABLED:

@@ -299,16 +299,17 @@ enum take session_command_take(struct cluster_session *s, const struct command *
  * that has given a slot away reports no later change of a key that the client read while the
  * key did not exist: only existing keys move, and are reported then. */
 void session_command_map_changed(struct cluster_session *s);
-/* Take requests of PLAN_SPLIT, PLAN_EACH and PLAN_SCAN. wide_scan() returns TAKE_NOT if Redis
- * must refuse the request. `counts`: the request is WAIT. */
-enum take wide_split(struct cluster_session *s, const struct plan *p,
-                     const struct resp_view *req, bool reads);
-enum take wide_each(struct cluster_session *s, const struct plan *p, struct slice bytes,
-                    bool counts);
-enum take wide_scan(struct cluster_session *s, const struct resp_view *req);
-/* Handles a request for all primaries while none is known: it waits, for failover_wait at most,
- * and then gets an error. */
-enum take wide_await_primaries(struct cluster_session *s);
+/* Take requests of PLAN_SPLIT and PLAN_EACH. Return false if the request must wait. `counts`:
+ * the request is WAIT. */
+bool wide_split(struct cluster_session *s, const struct plan *p, const struct resp_view *req,
+                bool reads);
+bool wide_each(struct cluster_session *s, const struct plan *p, struct slice bytes,
+               bool counts);
+/* Takes a request of PLAN_SCAN. Returns false if Redis must refuse the request. */
+bool wide_scan(struct cluster_session *s, const struct resp_view *req);
+/* Handles a request for all primaries while none is known. Returns false while the request must
+ * wait: for failover_wait at most. Then answers it by an error. */
+bool wide_await_primaries(struct cluster_session *s);
 /* Forgets the watched keys, because the request that the caller sends next to `at` unwatches
  * them there. If another node watches keys, sends UNWATCH to that node. */
 void block_exchange_unwatch(struct cluster_session *s, const struct node_conn *at);

@@ -67,8 +67,8 @@ static bool is_part_held(const struct cluster_session *s, const struct split *sp
 	return false;
 }
 
-enum take wide_split(struct cluster_session *s, const struct plan *p,
-                     const struct resp_view *req, bool reads)
+bool wide_split(struct cluster_session *s, const struct plan *p, const struct resp_view *req,
+                bool reads)
 {
 	struct buf *text = &s->cluster->text;
 	struct cluster_entry *e;
@@ -77,7 +77,7 @@ enum take wide_split(struct cluster_session *s, const struct plan *p,
 	split_init(&split, req, p->step);
 	if (is_part_held(s, &split, reads)) {
 		split_fini(&split);
-		return TAKE_LATER;
+		return false;
 	}
 	e = begin_wide(s, split.nparts, p);
 	for (uint32_t i = 0; i < split.nparts; i++) {
@@ -95,10 +95,10 @@ enum take wide_split(struct cluster_session *s, const struct plan *p,
 	else
 		split_fini(&split);
 	entry_start(e);
-	return TAKE_DONE;
+	return true;
 }
 
-enum take wide_await_primaries(struct cluster_session *s)
+bool wide_await_primaries(struct cluster_session *s)
 {
 	struct cluster *c = s->cluster;
 	double now = timers_now(c->opts.timers);
@@ -108,16 +108,15 @@ enum take wide_await_primaries(struct cluster_session *s)
 		s->stalled_since = now;
 	if (now - s->stalled_since < c->failover_wait) {
 		session_trouble(s);
-		return TAKE_LATER;
+		return false;
 	}
 	s->stalled_since = 0;
 	entry_answer_new(s, SLICE_LIT("-ERR hasp: no primary for commands to all nodes: hasp "
 	                              "knows no node\r\n"));
-	return TAKE_DONE;
+	return true;
 }
 
-enum take wide_each(struct cluster_session *s, const struct plan *p, struct slice bytes,
-                    bool counts)
+bool wide_each(struct cluster_session *s, const struct plan *p, struct slice bytes, bool counts)
 {
 	struct primaries *primaries = &s->cluster->primaries;
 	struct cluster_entry *e;
@@ -125,7 +124,7 @@ enum take wide_each(struct cluster_session *s, const struct plan *p, struct slic
 
 	/* FLUSHALL must not overtake a request that a node may refuse. */
 	if ((s->several || s->blocks) && !list_empty(&s->entries))
-		return TAKE_LATER;
+		return false;
 	primaries_update(primaries, s->cluster->opts.map);
 	if (primaries->n == 0)
 		return wide_await_primaries(s);
@@ -141,7 +140,7 @@ enum take wide_each(struct cluster_session *s, const struct plan *p, struct slic
 	for (size_t i = 0; i < e->nparts; i++)
 		e->parts[i].counts = counts;
 	entry_start(e);
-	return TAKE_DONE;
+	return true;
 }
 
 /* --- SCAN --------------------------------------------------------------------------------- */
@@ -197,7 +196,7 @@ static void merge_scan(struct cluster_entry *e, struct buf *out)
 	scan_cursor_reply(buf_slice(&e->only.reply), scan->is_last ? NULL : &scan->cursor, out);
 }
 
-enum take wide_scan(struct cluster_session *s, const struct resp_view *req)
+bool wide_scan(struct cluster_session *s, const struct resp_view *req)
 {
 	struct buf *text = &s->cluster->text;
 	struct primaries *primaries = &s->cluster->primaries;
@@ -207,7 +206,7 @@ enum take wide_scan(struct cluster_session *s, const struct resp_view *req)
 	const struct node *n;
 
 	if (!scan_cursor_read(req->argv[1], &c))
-		return TAKE_NOT;
+		return false;
 	primaries_update(primaries, s->cluster->opts.map);
 	/* The scan begins. */
 	if (c.slot == 0 && c.mark == 0 && c.at == 0 && primaries->n)
@@ -227,5 +226,5 @@ enum take wide_scan(struct cluster_session *s, const struct resp_view *req)
 	e->on_reply = on_scanned;
 	e->merge = merge_scan;
 	entry_start(e);
-	return TAKE_DONE;
+	return true;
 }
