@@ -55,40 +55,28 @@ static bool find_in_block(const struct context *x, struct slice block, struct gu
 	return clear;
 }
 
-enum guard_block {
-	GUARD_BLOCK_NONE, /* no key is guarded */
-	GUARD_BLOCK_OP, /* *op has the guarded keys */
-	GUARD_BLOCK_UNCLEAR, /* hasp does not know all guarded keys, or they are too many, in
-	                      * more than one database, or of guards with both strategies */
-};
-
-/* Finds the guarded keys of the transaction's commands, which hasp has kept. Makes an operation
- * of kind `kind` for these keys. */
-static enum guard_block guard_find_block(struct context *x, enum guard_op_kind kind,
-                                         struct guard_op **op)
+/* Finds the guarded keys of the transaction's commands, which hasp has kept. Sets *op to an
+ * operation of kind `kind` for these keys; NULL: no key is guarded. Returns false if hasp does
+ * not know all guarded keys, or if they are too many, in more than one database, or of guards
+ * with both strategies. */
+static bool guard_find_block(struct context *x, enum guard_op_kind kind, struct guard_op **op)
 {
-	enum guard_block result = GUARD_BLOCK_NONE;
 	struct guard_keys k;
+	bool clear;
 
+	*op = NULL;
 	guard_keys_init(&k);
-	if (!find_in_block(x, buf_slice(&x->session->txn.kept), &k)) {
-		result = GUARD_BLOCK_UNCLEAR;
-	} else if (k.n) {
+	/* In GUARD_OP_WATCH_EXEC no script checks the guards, so both strategies may mix. */
+	clear = find_in_block(x, buf_slice(&x->session->txn.kept), &k) &&
+	        !(k.checks && k.locks && kind != GUARD_OP_WATCH_EXEC);
+	if (clear && k.n) {
 		k.n = rewrite_guard_sort(k.v, k.n);
 		guard_keys_name(x, &k);
-		/* In GUARD_OP_WATCH_EXEC no script checks the guards, so both strategies may
-		 * mix. */
-		result = k.n >= READ_SET_MAX ||
-		                         (k.checks && k.locks && kind != GUARD_OP_WATCH_EXEC)
-		                 ? GUARD_BLOCK_UNCLEAR
-		                 : GUARD_BLOCK_OP;
-	}
-	if (result == GUARD_BLOCK_OP) {
 		*op = guard_keys_op(x, &k, kind);
 		(*op)->writes = true;
 	}
 	guard_keys_fini(&k);
-	return result;
+	return clear;
 }
 
 /* Gives the transaction up, and answers EXEC with an error. */
@@ -169,17 +157,11 @@ static void note_aborted(struct context *x)
 
 	if (t->nkept != t->nqueued)
 		return;
-	switch (buf_len(&t->kept) ? guard_find_block(x, GUARD_OP_BLOCK, &op)
-	                          : GUARD_BLOCK_UNCLEAR) {
-	case GUARD_BLOCK_NONE:
-		break;
-	case GUARD_BLOCK_UNCLEAR:
+	if (!buf_len(&t->kept) || !guard_find_block(x, GUARD_OP_BLOCK, &op)) {
 		read_set_overflow(&context_own_locks(x)->read_set);
-		break;
-	case GUARD_BLOCK_OP:
+	} else if (op) {
 		guard_op_complete(op, GUARD_OP_FAILED);
 		guard_op_free(op);
-		break;
 	}
 }
 
@@ -195,18 +177,17 @@ static bool names_no_guarded(const struct context *x)
 static bool decide_exec(struct context *x, struct decision *d)
 {
 	struct transaction *t = &x->session->txn;
-	bool aborted = t->state == TRANSACTION_ABORTED;
 	struct guard_op *op;
 
 	if (!transaction_is_open(t) || names_no_guarded(x))
 		return false;
-	if (aborted && !x->session->nawaited) {
-		note_aborted(x);
-		return false;
-	}
 	if (x->session->nawaited) {
 		*d = (struct decision){ .verdict = DISPATCH_DEFER };
 		return true;
+	}
+	if (t->state == TRANSACTION_ABORTED) {
+		note_aborted(x);
+		return false;
 	}
 	if (t->nkept != t->nqueued) {
 		*d = refuse_transaction(x, "ERR hasp: there were no guards when this "
@@ -218,19 +199,15 @@ static bool decide_exec(struct context *x, struct decision *d)
 		                          "longer than max_request: nothing was written");
 		return true;
 	}
-	switch (guard_find_block(x, t->watching ? GUARD_OP_WATCH_EXEC : GUARD_OP_BLOCK, &op)) {
-	case GUARD_BLOCK_NONE:
-		return false;
-	case GUARD_BLOCK_UNCLEAR:
+	if (!guard_find_block(x, t->watching ? GUARD_OP_WATCH_EXEC : GUARD_OP_BLOCK, &op))
 		*d = refuse_unfollowed(
 			x, "ERR hasp: nothing was written: a transaction with guarded keys may "
 			   "not contain SELECT, more than 1023 guarded keys, keys of guards "
 			   "with different strategies, or commands that hasp does not know");
-		return true;
-	case GUARD_BLOCK_OP:
-		break;
-	}
-	*d = t->watching ? exec_watched(x, op) : exec_block(x, op);
+	else if (op)
+		*d = t->watching ? exec_watched(x, op) : exec_block(x, op);
+	else
+		return false;
 	return true;
 }
 
