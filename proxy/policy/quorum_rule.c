@@ -30,13 +30,12 @@ static const struct rule *quorums(const struct rule *rule)
 	return rule && rule->mode == MODE_ENFORCE && rule->quorum ? rule : NULL;
 }
 
-static const struct rule *rule_of_keys(const struct context *x, size_t *n)
+static const struct rule *rule_of_keys(const struct context *x)
 {
 	const struct rule *rule = NULL;
 
 	for (size_t i = 0; i < x->keys.n && !rule; i++)
 		rule = quorums(x->keys.v[i].rule);
-	*n = x->keys.n;
 	return rule;
 }
 
@@ -49,9 +48,8 @@ static const struct rule *rule_of_args(const struct context *x)
 	return rule;
 }
 
-/* Returns the rule with a quorum that concerns the command; NULL: none. Sets *n to the number
- * of the command's keys, but leaves it as it is for LOCK.INFO and WATCH. */
-static const struct rule *find_rule(const struct context *x, size_t *n)
+/* Returns the rule with a quorum that concerns the command; NULL: none. */
+static const struct rule *find_rule(const struct context *x)
 {
 	const struct command_info *what = x->what;
 
@@ -59,7 +57,7 @@ static const struct rule *find_rule(const struct context *x, size_t *n)
 		return what->verb == VERB_INFO && x->req->argc == 2 ? rule_of_args(x) : NULL;
 	if (what->session == SESSION_WATCH)
 		return rule_of_args(x);
-	return what->may_be_quorums ? rule_of_keys(x, n) : NULL;
+	return what->may_be_quorums ? rule_of_keys(x) : NULL;
 }
 
 /* --- the request to the quorum ------------------------------------------------------------ */
@@ -164,7 +162,7 @@ static const struct decision pass = { .verdict = DISPATCH_PASS };
 static const struct decision defer = { .verdict = DISPATCH_DEFER };
 
 /* Returns the text of an error that refuses the command; NULL: there is none. */
-static const char *refusal_of(const struct context *x, size_t nkeys)
+static const char *refusal_of(const struct context *x)
 {
 	const struct session *s = x->session;
 
@@ -173,7 +171,7 @@ static const char *refusal_of(const struct context *x, size_t nkeys)
 	if (x->what->session == SESSION_WATCH || s->opaque || s->quitting ||
 	    session_in_multi(s))
 		return IN_MULTI;
-	return nkeys > 1 ? NOT_ALONE : NULL;
+	return x->keys.n > 1 ? NOT_ALONE : NULL;
 }
 
 /* Sends PING in place of the command. When Redis has answered, hasp asks the quorum. */
@@ -186,9 +184,9 @@ static struct decision ask_quorum(struct context *x)
 	return d;
 }
 
-static struct decision decide_use(struct context *x, const struct rule *rule, size_t nkeys)
+static struct decision decide_use(struct context *x, const struct rule *rule)
 {
-	const char *refusal = refusal_of(x, nkeys);
+	const char *refusal = refusal_of(x);
 	struct quorum_command q;
 	enum parsed parsed;
 
@@ -206,8 +204,7 @@ static struct decision decide_use(struct context *x, const struct rule *rule, si
 
 bool quorum_rule_decide(struct context *x, struct decision *d)
 {
-	size_t nkeys = 0;
-	const struct rule *rule = find_rule(x, &nkeys);
+	const struct rule *rule = find_rule(x);
 
 	if (!rule)
 		return false;
@@ -216,7 +213,7 @@ bool quorum_rule_decide(struct context *x, struct decision *d)
 	else if (session_is_muted(x->session))
 		*d = pass;
 	else
-		*d = decide_use(x, rule, nkeys);
+		*d = decide_use(x, rule);
 	return true;
 }
 
@@ -247,8 +244,7 @@ static bool verb_read(struct context *x, struct quorum_command *q)
 
 bool quorum_command_read(struct context *x, struct quorum_command *q)
 {
-	size_t nkeys;
-	const struct rule *rule = x->env->rules_quorum ? find_rule(x, &nkeys) : NULL;
+	const struct rule *rule = x->env->rules_quorum ? find_rule(x) : NULL;
 
 	return rule ? parse(x, rule, q) == PARSED_OK : x->what->is_verb && verb_read(x, q);
 }
