@@ -98,16 +98,18 @@ static void add_own(struct context *x, struct slice key)
 	opts->nown = 0;
 }
 
-/* Calls add_own() for the locks that an MLOCK names. */
-static void find_own_of_mlock(struct context *x)
+/* Calls add_own() for the locks that a LOCK or MLOCK names. */
+static void find_own_tokens(struct context *x)
 {
 	const struct resp_view *req = x->req;
-	int64_t n;
+	size_t first = x->what->verb == VERB_MLOCK ? 2 : 1;
+	int64_t n = x->what->verb == VERB_LOCK; /* how many locks the command names */
 
 	x->opts.nown = 0;
-	if (req->argc < 2 || !args_integer(req->argv[1], &n) || n > MLOCK_KEYS_MAX)
+	if (x->what->verb == VERB_MLOCK &&
+	    (req->argc < 2 || !args_integer(req->argv[1], &n) || n > MLOCK_KEYS_MAX))
 		return;
-	for (size_t i = 2; i < req->argc && n-- > 0; i++)
+	for (size_t i = first; i < req->argc && n-- > 0; i++)
 		add_own(x, req->argv[i]);
 }
 
@@ -196,16 +198,6 @@ void lock_note_script(struct context *x, struct decision *d)
 		follow_script(x, d, by_value, lock, x->keys.v[x->keys.n - 1].arg + 1);
 }
 
-/* Records the locks that a verb may release. */
-static void note_releases(const struct context *x, const struct lock_call *call,
-                          const struct slice *keys, size_t n)
-{
-	if (call->effect != LOCK_EFFECT_DROPS)
-		return;
-	for (size_t i = 0; i < n; i++)
-		holds_note_release(x->env->holds, session_db(x->session), keys[i], call->owner);
-}
-
 /* --- verbs ------------------------------------------------------------------------------ */
 
 /* The error for a verb on a key with a [lock] rule. */
@@ -249,47 +241,24 @@ static bool names_other_client(struct context *x, struct slice owner)
 	return others;
 }
 
-/* Returns why the verb may not use the key; NULL: it may. */
-static inline const char *key_refusal(struct context *x, struct slice key)
+const char *lock_verb_refusal(struct context *x, struct slice token,
+                              const struct lock_call *call, const struct slice *keys, size_t n)
 {
-	if (x->env->reserved_keys_protected && x->what->verb != VERB_INFO && match_is_own(key))
-		return reserved_keys_error;
-	return match_enforced_rule(x->env->matcher, key) ? RULES_LOCK : NULL;
-}
-
-/* Returns why the verb may not use the owner; NULL: it may. */
-static inline const char *owner_refusal(struct context *x, struct slice token,
-                                        const struct lock_call *call)
-{
+	for (size_t i = 0; i < n; i++) {
+		if (x->env->reserved_keys_protected && x->what->verb != VERB_INFO &&
+		    match_is_own(keys[i]))
+			return reserved_keys_error;
+		if (match_enforced_rule(x->env->matcher, keys[i]))
+			return RULES_LOCK;
+	}
 	return call->owner.p != token.p && names_other_client(x, call->owner) ? OTHERS_OWNER
 	                                                                      : NULL;
-}
-
-const char *lock_verb_refusal(struct context *x, struct slice token,
-                              const struct lock_call *call)
-{
-	const char *refusal = key_refusal(x, call->key);
-
-	return refusal ? refusal : owner_refusal(x, token, call);
-}
-
-/* Writes the refusal in place of the call. */
-static void write_verb_refusal(struct context *x, const char *refusal, struct lock_call *call)
-{
-	buf_clear(&x->env->rewritten);
-	rewrite_error(&x->env->rewritten, &x->opts, refusal);
-	*call = (struct lock_call){ .script = SCRIPT_ERROR };
 }
 
 /* True if hasp can see the reply to LOCK.INFO, and so add fields to it. */
 static bool is_added_to(const struct session *s)
 {
 	return !s->opaque && !s->quitting && !session_in_multi(s);
-}
-
-static bool is_multi(enum verb verb)
-{
-	return verb == VERB_MLOCK || verb == VERB_MUNLOCK;
 }
 
 static bool gives_back(const struct command_info *what)
@@ -320,48 +289,37 @@ static void find_given_back(struct context *x, struct slice token)
 	x->opts.given_back = buf_slice(out);
 }
 
-/* Writes the call of an MLOCK or MUNLOCK. If this writes an error, it empties `keys`. */
-static void write_multi_call(struct context *x, const struct mlock_step *step,
-                             struct mlock_keys *keys, struct lock_call *call)
+/* Writes the call of a verb, and the locks that it names to `keys`. If this writes an error, it
+ * empties `keys`. */
+static void write_verb_call(struct context *x, const struct mlock_step *step,
+                            struct mlock_keys *keys, struct lock_call *call)
 {
-	const struct verbs *verbs = &x->env->config->verbs;
-	struct slice token = context_token(x, verbs->owner, &x->env->token);
-	const char *refusal = NULL;
-
-	if (x->what->verb == VERB_MLOCK)
-		find_own_of_mlock(x);
-	else
-		find_given_back(x, token);
-	rewrite_mlock(&x->env->rewritten, x->what->verb, x->req, verbs, token, &x->opts, step,
-	              keys, call);
-	if (call->script == SCRIPT_ERROR)
-		return;
-	for (size_t i = 0; i < keys->n && !refusal; i++)
-		refusal = key_refusal(x, keys->v[i]);
-	if (!refusal)
-		refusal = owner_refusal(x, token, call);
-	if (!refusal)
-		return;
-	write_verb_refusal(x, refusal, call);
-	keys->n = 0;
-}
-
-static struct lock_request *write_multi(struct context *x, struct lock_call *call)
-{
-	static const struct mlock_step first = { .place_of = 0 };
 	struct policy_env *env = x->env;
 	const struct verbs *verbs = &env->config->verbs;
-	struct hold_terms terms = { .verbs = verbs,
-		                    .shared = shared_token(x, verbs->owner),
-		                    .stats = env->verb_stats };
-	struct mlock_keys keys;
+	struct slice token = context_token(x, verbs->owner, &env->token);
+	const char *refusal = NULL;
 
-	write_multi_call(x, &first, &keys, call);
-	if (call->script == SCRIPT_ERROR)
-		return NULL;
-	terms.token = call->owner;
-	note_releases(x, call, keys.v, keys.n);
-	return lock_request_new(env->holds, call, keys.v, keys.n, &terms);
+	if (gives_back(x->what))
+		find_given_back(x, token);
+	else
+		find_own_tokens(x);
+	if (x->what->verb == VERB_MLOCK || x->what->verb == VERB_MUNLOCK) {
+		rewrite_mlock(&env->rewritten, x->what->verb, x->req, verbs, token, &x->opts,
+		              step, keys, call);
+	} else {
+		rewrite_verb(&env->rewritten, x->what->verb, x->req, verbs, token, &x->opts,
+		             call);
+		keys->v[0] = call->key;
+		keys->n = call->script != SCRIPT_ERROR;
+	}
+	if (keys->n)
+		refusal = lock_verb_refusal(x, token, call, keys->v, keys->n);
+	if (!refusal)
+		return;
+	buf_clear(&env->rewritten);
+	rewrite_error(&env->rewritten, &x->opts, refusal);
+	*call = (struct lock_call){ .script = SCRIPT_ERROR };
+	keys->n = 0;
 }
 
 /* Writes the next call of an MLOCK. All calls have one ticket, which identifies the locks that
@@ -376,7 +334,7 @@ static void write_multi_again(struct context *x, struct lock_request *p, struct 
 		*call = (struct lock_call){ .wait_ms = 0 };
 		parts_write_undo(p, &x->env->rewritten, &x->opts);
 	} else {
-		write_multi_call(x, &step, &keys, call);
+		write_verb_call(x, &step, &keys, call);
 	}
 	lock_request_sent(p);
 	lock_request_set_wait(p, call->wait_ms);
@@ -389,7 +347,6 @@ bool lock_names_given_back(const struct context *x, const struct lock_request *p
 
 bool lock_multi_stays(struct context *x, const struct lock_request *p)
 {
-	static const struct mlock_step first = { .place_of = 0 };
 	struct attempt t = lock_request_attempt(p);
 	struct mlock_keys keys;
 	struct lock_call call = { 0 };
@@ -397,7 +354,7 @@ bool lock_multi_stays(struct context *x, const struct lock_request *p)
 	if (x->what->verb != VERB_MLOCK)
 		return false;
 	buf_clear(&x->env->rewritten);
-	write_multi_call(x, &first, &keys, &call);
+	write_verb_call(x, &(struct mlock_step){ 0 }, &keys, &call);
 	return call.script == SCRIPT_MLOCK && call.kind == t.id.kind &&
 	       slice_eq(call.owner, t.id.token);
 }
@@ -409,11 +366,8 @@ static struct lock_request *write_verb(struct context *x, struct lock_call *call
 	struct hold_terms terms = { .verbs = verbs,
 		                    .shared = shared_token(x, verbs->owner),
 		                    .stats = env->verb_stats };
-	const char *refusal = NULL;
-	struct slice token;
+	struct mlock_keys keys;
 
-	if (is_multi(x->what->verb))
-		return write_multi(x, call);
 	/* hasp adds its fields to a flat array, not to a map. */
 	if (x->what->verb == VERB_INFO && is_added_to(x->session))
 		x->opts.resp3 = false;
@@ -423,22 +377,13 @@ static struct lock_request *write_verb(struct context *x, struct lock_call *call
 		write_info(x, x->req->argv[1], call);
 		return NULL;
 	}
-	token = context_token(x, verbs->owner, &env->token);
-	x->opts.nown = 0;
-	if (x->what->verb == VERB_LOCK && x->req->argc > 1)
-		add_own(x, x->req->argv[1]);
-	else if (x->what->verb == VERB_UNLOCK)
-		find_given_back(x, token);
-	rewrite_verb(&env->rewritten, x->what->verb, x->req, verbs, token, &x->opts, call);
-	if (call->script != SCRIPT_ERROR)
-		refusal = lock_verb_refusal(x, token, call);
-	if (refusal) {
-		write_verb_refusal(x, refusal, call);
-		return NULL;
-	}
+	write_verb_call(x, &(struct mlock_step){ 0 }, &keys, call);
 	terms.token = call->owner;
-	note_releases(x, call, &call->key, 1);
-	return lock_request_new(env->holds, call, &call->key, 1, &terms);
+	if (call->effect == LOCK_EFFECT_DROPS)
+		for (size_t i = 0; i < keys.n; i++)
+			holds_note_release(env->holds, session_db(x->session), keys.v[i],
+			                   call->owner);
+	return lock_request_new(env->holds, call, keys.v, keys.n, &terms);
 }
 
 void lock_write_ping(struct context *x)

@@ -12,9 +12,9 @@
 struct decision lock_decide_verb(struct context *x);
 
 /* Returns the error that refuses a verb with valid arguments; NULL: hasp carries the verb out.
- * `token`: the client's token. */
+ * `token`: the client's token; `keys`: the verb's locks. */
 const char *lock_verb_refusal(struct context *x, struct slice token,
-                              const struct lock_call *call);
+                              const struct lock_call *call, const struct slice *keys, size_t n);
 
 /* Writes a PING to env->rewritten, in place of a verb that hasp answers itself. hasp answers
  * after Redis' reply to the PING: the replies keep their order, and a client that must log in

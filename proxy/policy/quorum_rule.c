@@ -239,7 +239,8 @@ static bool verb_read(struct context *x, struct quorum_command *q)
 	buf_clear(&env->rewritten);
 	q->key = (struct lock_key){ .rule = NULL };
 	q->act = acts[call->script];
-	return call->script != SCRIPT_ERROR && !lock_verb_refusal(x, token, call);
+	return call->script != SCRIPT_ERROR &&
+	       !lock_verb_refusal(x, token, call, &call->key, 1);
 }
 
 bool quorum_command_read(struct context *x, struct quorum_command *q)
