@@ -40,38 +40,6 @@ static bool is_write(const struct policy_env *env, const struct command *c)
 	       !(c->flags & (COMMAND_NOSCRIPT | COMMAND_BLOCKING));
 }
 
-static bool guard_concerns(const struct policy_env *env, const struct command_info *what,
-                           struct slice name)
-{
-	const struct config *config = env->config;
-	unsigned flags = what->command ? what->command->flags : 0;
-
-	if (command_info_is_session(what) || what->is_verb)
-		return false;
-	for (size_t i = 0; i < config->nguards; i++) {
-		const struct guard *g = config->guards[i];
-		if (g->mode == MODE_OBSERVE)
-			continue;
-		if (match_acquires(g, name))
-			return true;
-		/* A command that hasp does not know yet may do anything. */
-		if (!what->command && !commands_are_learned(env->commands))
-			return true;
-		/* Like rules, guards do not apply to writes that may block, such as BLPOP. */
-		if ((flags & COMMAND_WRITE) && !(flags & COMMAND_BLOCKING))
-			return true;
-		if (what->command && command_runs_script(what->command))
-			return true;
-	}
-	return false;
-}
-
-static bool quorum_concerns(const struct policy_env *env, const struct command *c)
-{
-	return env->rules_quorum && c &&
-	       (c->keys != KEYS_NONE || (c->flags & COMMAND_HIDDEN_KEYS));
-}
-
 /* True if the command acquires a guard in this mode. */
 static bool guard_acquires(const struct config *config, enum rule_mode mode, struct slice name)
 {
@@ -79,6 +47,29 @@ static bool guard_acquires(const struct config *config, enum rule_mode mode, str
 		if (config->guards[i]->mode == mode && match_acquires(config->guards[i], name))
 			return true;
 	return false;
+}
+
+static bool guard_concerns(const struct policy_env *env, const struct command_info *what,
+                           struct slice name)
+{
+	const struct command *c = what->command;
+
+	if (!env->guards_enforce || command_info_is_session(what) || what->is_verb)
+		return false;
+	if (guard_acquires(env->config, MODE_ENFORCE, name))
+		return true;
+	/* A command that hasp does not know yet may do anything. */
+	if (!c)
+		return !commands_are_learned(env->commands);
+	/* Like rules, guards do not apply to writes that may block, such as BLPOP. */
+	return command_runs_script(c) ||
+	       ((c->flags & COMMAND_WRITE) && !(c->flags & COMMAND_BLOCKING));
+}
+
+static bool quorum_concerns(const struct policy_env *env, const struct command *c)
+{
+	return env->rules_quorum && c &&
+	       (c->keys != KEYS_NONE || (c->flags & COMMAND_HIDDEN_KEYS));
 }
 
 static bool observe_concerns(const struct policy_env *env, const struct command_info *what,
