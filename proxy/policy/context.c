@@ -27,18 +27,13 @@ struct context_locks *context_locks_new(void *client)
 	return locks;
 }
 
-/* True if the decision depends on the sections of the command's keys. */
-static bool sections_matter(const struct command_info *what)
-{
-	return what->is_matched || what->reads_value || what->may_release ||
-	       what->is_discovered;
-}
-
 /* Sets the keys. `args`: their indices in argv. `known`: see context_set_matched(). */
 static void set_keys(struct context *x, const size_t *args, size_t n,
                      const struct command_key *known)
 {
-	bool matter = sections_matter(x->what);
+	/* The decision depends on the sections of the keys. */
+	bool matter = x->what->is_matched || x->what->reads_value || x->what->may_release ||
+	              x->what->is_discovered;
 	struct command_key *keys;
 
 	buf_clear(&x->env->keys);
@@ -157,16 +152,6 @@ void context_await(struct context *x, struct decision *d, struct pending_request
 		d->pending = r;
 }
 
-void context_note(struct context *x, struct decision *d, struct command_sample *command_sample)
-{
-	struct pending_request *r = d->pending ? d->pending : pending_new(PENDING_NOTICE);
-
-	r->command_sample = command_sample;
-	r->rest = &context_rest;
-	if (!d->pending)
-		context_await(x, d, r);
-}
-
 struct decision context_guard(struct pending_request *r, struct guard_op *op)
 {
 	r->guard_op = op;
@@ -178,14 +163,6 @@ struct decision context_guard(struct pending_request *r, struct guard_op *op)
 
 const char reserved_keys_error[] =
 	"NOPERM hasp: keys that begin with hasp: are reserved; clients may only read them";
-
-bool reserved_keys_are_protected(const struct policy_env *env)
-{
-	const struct config *config = env->config;
-
-	return !config->allow_reserved_keys &&
-	       (env->rules_enforce || env->guards_enforce || config->verbs.enabled);
-}
 
 bool reserved_keys_are_written(const struct context *x)
 {

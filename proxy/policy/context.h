@@ -20,7 +20,6 @@
 #include "policy/policy_env.h"
 #include "session/session.h"
 
-struct command_sample;
 struct tracker_client;
 
 /* The facts that hasp derives from a command's name. */
@@ -239,9 +238,6 @@ static inline struct read_set_entry *context_read(const struct context *x, struc
  * because in a transaction the session counts its memory now. */
 void context_await(struct context *x, struct decision *d, struct pending_request *r);
 
-/* Adds `command_sample` to the request that awaits the reply to a passed command. */
-void context_note(struct context *x, struct decision *d, struct command_sample *command_sample);
-
 /* Decides to carry the command out as the operation `op`; `r` awaits the end of `op`. */
 struct decision context_guard(struct pending_request *r, struct guard_op *op);
 
@@ -258,9 +254,6 @@ struct decision context_refuse(struct context *x, const char *error);
 
 /* The error that answers a client's write of a key `hasp:*`. */
 extern const char reserved_keys_error[];
-
-/* True if the configuration in force protects the keys `hasp:*` from clients. */
-bool reserved_keys_are_protected(const struct policy_env *env);
 
 /* True if the request, with `args` after its name, might write a reserved key:
  * reserved_keys_are_written() decides. */

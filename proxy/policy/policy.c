@@ -14,7 +14,6 @@
 #include "lock/hold/holds.h"
 #include "policy/classifier.h"
 #include "policy/lock.h"
-#include "policy/context.h"
 #include "session/pending.h"
 #include "watch/shared_tracker.h"
 
@@ -149,6 +148,8 @@ void policy_use_config(struct policy_env *env, struct config *config)
 	match_free(env->matcher);
 	env->matcher = match_new(config);
 	sections_use_config(env);
-	env->reserved_keys_protected = reserved_keys_are_protected(env);
+	env->reserved_keys_protected = !config->allow_reserved_keys &&
+	                               (env->rules_enforce || env->guards_enforce ||
+	                                config->verbs.enabled);
 	policy_use_commands(env);
 }
