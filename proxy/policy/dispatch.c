@@ -32,8 +32,6 @@ static const char *other_db_refusal(const struct context *x)
 	return context_rule_enforced(written) && c->facts.writes == WRITES_COPY ? ruled : NULL;
 }
 
-static const struct decision pass = { .verdict = DISPATCH_PASS };
-static const struct decision defer = { .verdict = DISPATCH_DEFER };
 static const struct decision learn = { .verdict = DISPATCH_LEARN };
 
 /* True for commands that Redis accepts, unlike SELECT, while a script runs for too long. */

@@ -19,8 +19,6 @@
 #include "config/match.h"
 #include "lock/guard/checked_read.h"
 
-static const struct decision pass = { .verdict = DISPATCH_PASS };
-
 /* --- which keys a command names, and what it does to them ------------------------------- */
 
 bool guard_unknown_may_name(const struct policy_env *env, const struct resp_view *req)
@@ -392,7 +390,7 @@ static struct decision decide_keys(struct context *x, struct guard_keys *k)
 static struct decision decide_guarded(struct context *x, struct guard_keys *k)
 {
 	if (x->session->nawaited)
-		return (struct decision){ .verdict = DISPATCH_DEFER };
+		return defer;
 	if (session_is_muted(x->session))
 		return pass;
 	if (k->ruled && k->writes)

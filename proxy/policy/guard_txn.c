@@ -182,7 +182,7 @@ static bool decide_exec(struct context *x, struct decision *d)
 	if (!transaction_is_open(t) || names_no_guarded(x))
 		return false;
 	if (x->session->nawaited) {
-		*d = (struct decision){ .verdict = DISPATCH_DEFER };
+		*d = defer;
 		return true;
 	}
 	if (t->state == TRANSACTION_ABORTED) {
@@ -218,7 +218,7 @@ static bool decide_multi(struct context *x, struct decision *d)
 
 	if (session_in_multi(s) || !s->txn.watching || context_read_set(x)->n == 0)
 		return false;
-	*d = (struct decision){ .verdict = DISPATCH_DEFER };
+	*d = defer;
 	if (s->nawaited)
 		return true;
 	op = guard_op_of_read_set(x->env->read_sets, &x->env->guard_ops,

@@ -12,13 +12,11 @@
 #include "commands/effect.h"
 #include "config/match.h"
 #include "lock/hold/holds.h"
+#include "policy/policy_internal.h"
 #include "resp/write.h"
 
 /* The longest pattern of LOCK.LIST, in bytes: hasp matches the pattern against many keys. */
 #define LIST_PATTERN_MAX 1024
-
-static const struct decision pass = { .verdict = DISPATCH_PASS };
-static const struct decision defer = { .verdict = DISPATCH_DEFER };
 
 /* Returns the index of the first key, from `i` on, whose lock may still have waiters after the
  * call; x->keys.n: none has. After hand_off there are none to wake, because the script itself

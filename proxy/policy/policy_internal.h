@@ -16,6 +16,10 @@
 #include "lock/rewrite/guard.h"
 #include "policy/context.h"
 
+/* Decisions that await no reply. */
+static const struct decision pass = { .verdict = DISPATCH_PASS };
+static const struct decision defer = { .verdict = DISPATCH_DEFER };
+
 /* --- guard.c --- */
 
 /* hasp refuses commands with more guarded keys than this; a repeated key counts each time. */

@@ -5,6 +5,7 @@
 #include "commands/command.h"
 #include "config/match.h"
 #include "policy/lock.h"
+#include "policy/policy_internal.h"
 
 /* The longest value of a lock, in bytes: hasp keeps it, and sends it to each server. */
 #define VALUE_MAX 65536
@@ -157,9 +158,6 @@ static enum parsed parse(struct context *x, const struct rule *rule, struct quor
 }
 
 /* --- the decision ------------------------------------------------------------------------- */
-
-static const struct decision pass = { .verdict = DISPATCH_PASS };
-static const struct decision defer = { .verdict = DISPATCH_DEFER };
 
 /* Returns the text of an error that refuses the command; NULL: there is none. */
 static const char *refusal_of(const struct context *x)

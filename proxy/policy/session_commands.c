@@ -14,6 +14,7 @@
 #include "commands/args.h"
 #include "config/match.h"
 #include "lock/guard/checked_read.h"
+#include "policy/policy_internal.h"
 #include "resp/write.h"
 
 /* The longest name, in bytes, by which a client can own locks. If the name is longer, the
@@ -21,9 +22,6 @@
 #define NAME_MAX_BYTES 512
 /* hasp replays commands of at most this many arguments. */
 #define ARGS_MAX 16
-
-static const struct decision pass = { .verdict = DISPATCH_PASS };
-static const struct decision defer = { .verdict = DISPATCH_DEFER };
 
 /* True if the command has no arguments. With arguments, Redis would refuse it. */
 static bool is_alone(const struct context *x)
