@@ -20,8 +20,8 @@
 #include "base/clock.h"
 #include "base/glob.h"
 #include "commands/args.h"
+#include "config/match.h"
 #include "lock/hold/holds.h"
-#include "policy/lock.h"
 #include "resp/write.h"
 
 /* --- the fields --------------------------------------------------------------------------- */
@@ -330,7 +330,7 @@ static void ask_workers(struct client *c, const struct redis_info *info)
 	key = view.argv[1];
 	holder_query_init(&a->query, key, info->owner, info_end);
 	a->asked.client = c;
-	a->query.of_guard = lock_info_is_of_guard(env, key);
+	a->query.of_guard = match_enforced_guard(env->matcher, key);
 	a->query.at = clock_now();
 	a->query.db = c->session.db;
 	if (!args_integer(info->fence, &a->query.fence))

@@ -221,12 +221,6 @@ static void write_info(struct context *x, struct slice key, struct lock_call *ca
 	rewrite_info(&env->rewritten, kind, key, &x->opts, call);
 }
 
-bool lock_info_is_of_guard(const struct policy_env *env, struct slice key)
-{
-	return !match_enforced_rule(env->matcher, key) &&
-	       match_enforced_guard(env->matcher, key);
-}
-
 /* True if `owner`, named by AS, is a token that hasp made for another client. */
 static bool names_other_client(struct context *x, struct slice owner)
 {

@@ -21,9 +21,6 @@ const char *lock_verb_refusal(struct context *x, struct slice token,
  * gets Redis' error. */
 void lock_write_ping(struct context *x);
 
-/* True if LOCK.INFO of the key shows the key's guard; false: it shows a lock. */
-bool lock_info_is_of_guard(const struct policy_env *env, struct slice key);
-
 /* Sets key->token and key->foreign of a lock whose rule has owner = value. */
 void lock_find_value(const struct context *x, struct lock_key *key);
 
