@@ -109,7 +109,7 @@ static void renew_hold(void *arg, struct slice key, struct slice value, int64_t 
 
 static void release_hold(void *arg, struct slice key, struct slice value, int64_t lease_ms)
 {
-	(void)quorum_release_new(arg, key, value, UINT32_MAX, lease_ms, NULL, NULL);
+	quorum_release(arg, key, value, UINT32_MAX, lease_ms);
 }
 
 void quorum_keep_holds(struct quorum *q, struct holds *h, bool closes)

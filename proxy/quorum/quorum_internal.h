@@ -51,19 +51,10 @@ bool quorum_peer_call(struct quorum *q, size_t server, enum script_id script, st
                       struct slice value, const int64_t *numbers, size_t n,
                       struct quorum_call *call);
 
-typedef void quorum_released_fn(void *arg, size_t server, const redisReply *reply);
-
 /* Frees the lock that has `value` under `key` at the servers in `among` (bits). If a server is
- * down, hasp sends it the release when it is up again, until twice the lease has passed. `fn`
- * gets each server's answer, until the caller calls quorum_release_forget(). If `fn` is NULL,
- * the caller must not use the returned release. */
-struct quorum_release *quorum_release_new(struct quorum *q, struct slice key,
-                                          struct slice value, uint32_t among, int64_t lease_ms,
-                                          quorum_released_fn *fn, void *arg);
-/* Returns how many servers have got the release and not answered it yet. */
-size_t quorum_release_ndue(const struct quorum_release *r);
-/* The caller does not use the release after this call, and `fn` does not run any more. */
-void quorum_release_forget(struct quorum_release *r);
+ * down, hasp sends it the release when it is up again, until twice the lease has passed. */
+void quorum_release(struct quorum *q, struct slice key, struct slice value, uint32_t among,
+                    int64_t lease_ms);
 /* The server can be asked again: sends it each release that it has not confirmed. */
 void quorum_releases_resend(struct quorum *q, size_t server);
 void quorum_releases_free(struct quorum *q);

@@ -45,11 +45,11 @@ struct quorum_op {
 	bool is_over; /* the time-out of the step has passed */
 	uint32_t yes; /* servers that agreed in this step, as bits */
 	uint32_t absent; /* EXTEND: servers that lack the lock, as bits */
-	uint32_t asked; /* servers that may have stored `value`, as bits */
+	uint32_t asked; /* servers that may have `value`, as bits */
 	int64_t proposals[QUORUM_PEERS_MAX]; /* TAKE: each server's fencing token; 0: none */
 	struct quorum_fence fence; /* chosen from `proposals` */
 	struct quorum_row *rows; /* READ: each server's answer; NULL before READ */
-	struct quorum_release *release; /* UNLOCK: the release; NULL: not yet begun */
+	bool releases; /* UNLOCK: hasp has begun to release the lock */
 	struct timer timer; /* time-out of the step; in OP_PAUSE the end of the pause */
 };
 
@@ -58,6 +58,7 @@ struct op_call {
 	struct quorum_call call;
 	struct quorum_op *op;
 	unsigned nsteps; /* op->nsteps when hasp sent the call */
+	bool releases; /* the call releases the lock */
 };
 
 #define TO(step) (1u << (step))
@@ -86,8 +87,16 @@ static double op_now(const struct quorum_op *op)
 	return timers_now(op->q->opts.timers);
 }
 
+/* Releases the lock at the servers that may have it, until each of them has confirmed it. */
+static void op_undo(struct quorum_op *op)
+{
+	quorum_release(op->q, op->ask.key, buf_slice(&op->value), op->asked, op->ask.lease_ms);
+}
+
 static void op_free(struct quorum_op *op)
 {
+	if (op->releases)
+		op_undo(op);
 	quorum_rows_free(op->rows, op->q->opts.nservers);
 	buf_release(&op->texts);
 	buf_release(&op->value);
@@ -102,9 +111,6 @@ static void op_stop(struct quorum_op *op)
 	timer_stop(op->q->opts.timers, &op->timer);
 	if (op->waited)
 		stats_change(op->q->opts.stats, STAT_WAITERS, false);
-	if (op->release)
-		quorum_release_forget(op->release);
-	op->release = NULL;
 }
 
 static void op_end(struct quorum_op *op, const struct quorum_result *r)
@@ -150,6 +156,7 @@ static void op_ask(struct quorum_op *op, size_t server, enum script_id script,
 	c->call.fn = op_on_answer;
 	c->op = op;
 	c->nsteps = op->nsteps;
+	c->releases = op->step == OP_RELEASE;
 	if (!quorum_peer_call(op->q, server, script, op->ask.key, buf_slice(&op->value),
 	                      numbers, n, &c->call)) {
 		free(c);
@@ -160,28 +167,21 @@ static void op_ask(struct quorum_op *op, size_t server, enum script_id script,
 	op->asked |= UINT32_C(1) << server;
 }
 
-/* Begins the vote of a step, and the time-out of the vote. */
-static void op_begin_vote(struct quorum_op *op)
+/* Begins the vote of a step, and its time-out: calls the script at the servers in `among` that
+ * have a vote. */
+static void op_ask_all(struct quorum_op *op, enum script_id script, uint32_t among,
+                       const int64_t *numbers, size_t n)
 {
 	const struct quorum_opts *opts = &op->q->opts;
+	double now = op_now(op);
 
 	op->votes = (struct quorum_votes){ .nservers = opts->nservers };
 	op->is_over = false;
 	op->yes = op->absent = 0;
 	timer_start(opts->timers, &op->timer, op_on_timer,
-	            op_now(op) + (double)opts->timeout_ms / 1000, 0);
-}
-
-/* Calls the script at the servers in `among` that have a vote. */
-static void op_ask_all(struct quorum_op *op, enum script_id script, uint32_t among,
-                       const int64_t *numbers, size_t n)
-{
-	struct quorum *q = op->q;
-	double now = op_now(op);
-
-	op_begin_vote(op);
-	for (size_t i = 0; i < q->opts.nservers; i++)
-		if (among & UINT32_C(1) << i && quorum_peer_counts(q, i, now))
+	            now + (double)opts->timeout_ms / 1000, 0);
+	for (size_t i = 0; i < opts->nservers; i++)
+		if (among & UINT32_C(1) << i && quorum_peer_counts(op->q, i, now))
 			op_ask(op, i, script, numbers, n);
 }
 
@@ -245,12 +245,6 @@ static void op_report_refused_fences(const struct quorum_op *op)
 			            op->fence.limit, suppressed);
 }
 
-static void op_undo(struct quorum_op *op)
-{
-	(void)quorum_release_new(op->q, op->ask.key, buf_slice(&op->value), op->asked,
-	                         op->ask.lease_ms, NULL, NULL);
-}
-
 static double op_random_pause(void)
 {
 	uint32_t n;
@@ -293,27 +287,15 @@ static void op_granted(struct quorum_op *op)
 
 /* --- UNLOCK, LOCK.EXTEND ------------------------------------------------------------------ */
 
-static void op_on_released(void *arg, size_t server, const redisReply *r)
-{
-	struct quorum_op *op = arg;
-
-	if (!quorum_peer_counts(op->q, server, op_now(op)) || !r ||
-	    r->type != REDIS_REPLY_INTEGER)
-		op->votes.nfailed++;
-	else if (r->integer > 0)
-		op->votes.nyes++;
-	else
-		op->votes.nno++;
-	op_proceed(op, false);
-}
-
+/* The servers that have a vote decide about the reply. op_free() releases the lock at those of
+ * them that have not confirmed the release. */
 static void op_release(struct quorum_op *op)
 {
 	op_set_step(op, OP_RELEASE);
-	op_begin_vote(op);
-	op->release = quorum_release_new(op->q, op->ask.key, buf_slice(&op->value), UINT32_MAX,
-	                                 op->ask.lease_ms, op_on_released, op);
-	op->votes.nasked = quorum_release_ndue(op->release);
+	op->releases = true;
+	op->asked = 0;
+	op_ask_all(op, SCRIPT_QUORUM_RELEASE, UINT32_MAX, NULL, 0);
+	quorum_release(op->q, op->ask.key, buf_slice(&op->value), ~op->asked, op->ask.lease_ms);
 	op_proceed(op, false);
 }
 
@@ -447,6 +429,8 @@ static void op_on_answer(struct quorum_call *call, const redisReply *reply)
 	bool is_current = c->nsteps == op->nsteps && op->step != OP_ENDED;
 	size_t server = call->server;
 
+	if (c->releases && reply && reply->type == REDIS_REPLY_INTEGER)
+		op->asked &= ~(UINT32_C(1) << server);
 	free(c);
 	op->ndue--;
 	if (is_current) {

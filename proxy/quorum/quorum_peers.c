@@ -11,9 +11,6 @@
 /* Seconds until hasp sends a release again to servers that answered with an error. */
 #define AGAIN_SECONDS 1.0
 
-/* A bit in `sent`, in addition to the servers' bits: the release's fn() is running. */
-#define IN_CALLBACK (UINT32_C(1) << 31)
-
 /* --- servers ---------------------------------------------------------------------------- */
 
 bool quorum_peer_is_silent(const struct quorum *q, size_t server, double now)
@@ -80,8 +77,6 @@ struct quorum_release {
 	struct buf key, value;
 	double until; /* when the release ends, by the timers' clock */
 	double again_at; /* when hasp sends it again, by the timers' clock */
-	quorum_released_fn *fn; /* NULL: the caller needs no callback */
-	void *arg;
 	uint32_t acked; /* servers that have confirmed the release, as bits */
 	uint32_t sent; /* servers whose answers are due, as bits */
 	bool is_over; /* not in q->releases any more; the last answer frees the release */
@@ -109,7 +104,7 @@ static void release_end(struct quorum_release *r)
 	r->is_over = true;
 	list_remove(&r->node);
 	r->q->nreleases--;
-	if (!r->sent && !r->fn)
+	if (!r->sent)
 		release_free(r);
 }
 
@@ -123,14 +118,9 @@ static void release_on_answer(struct quorum_call *call, const redisReply *reply)
 	r->sent &= ~bit;
 	if (reply && reply->type == REDIS_REPLY_INTEGER)
 		r->acked |= bit;
-	r->sent |= IN_CALLBACK;
-	if (r->fn)
-		r->fn(r->arg, call->server, reply);
-	r->sent &= ~IN_CALLBACK;
-	/* `fn` may have made a new release, and so dropped this one: see RELEASES_MAX. */
 	if (!r->is_over && r->acked == all_servers(r->q))
 		release_end(r);
-	else if (r->is_over && !r->sent && !r->fn)
+	else if (r->is_over && !r->sent)
 		release_free(r);
 }
 
@@ -155,12 +145,14 @@ static void release_send_all(struct quorum_release *r)
 		release_send(r, i);
 }
 
-struct quorum_release *quorum_release_new(struct quorum *q, struct slice key,
-                                          struct slice value, uint32_t among, int64_t lease_ms,
-                                          quorum_released_fn *fn, void *arg)
+void quorum_release(struct quorum *q, struct slice key, struct slice value, uint32_t among,
+                    int64_t lease_ms)
 {
-	struct quorum_release *r = xcalloc(1, sizeof(*r));
+	struct quorum_release *r;
 
+	if ((among & all_servers(q)) == 0)
+		return;
+	r = xcalloc(1, sizeof(*r));
 	r->q = q;
 	buf_append(&r->key, key);
 	buf_append(&r->value, value);
@@ -168,26 +160,11 @@ struct quorum_release *quorum_release_new(struct quorum *q, struct slice key,
 	r->until = timers_now(q->opts.timers) + 2 * (double)lease_ms / 1000;
 	r->again_at = timers_now(q->opts.timers) + AGAIN_SECONDS;
 	r->acked = all_servers(q) & ~among;
-	r->fn = fn;
-	r->arg = arg;
 	if (q->nreleases == RELEASES_MAX)
 		release_end(container_of(q->releases.next, struct quorum_release, node));
 	list_append(&q->releases, &r->node);
 	q->nreleases++;
 	release_send_all(r);
-	return r;
-}
-
-size_t quorum_release_ndue(const struct quorum_release *r)
-{
-	return (size_t)__builtin_popcount(r->sent);
-}
-
-void quorum_release_forget(struct quorum_release *r)
-{
-	r->fn = NULL;
-	if (r->is_over && !r->sent)
-		release_free(r);
 }
 
 void quorum_releases_resend(struct quorum *q, size_t server)
@@ -203,7 +180,7 @@ void quorum_tick(struct quorum *q)
 	list_drain (struct quorum_release, r, &q->releases, node) {
 		if (now >= r->until) {
 			release_end(r);
-		} else if (now >= r->again_at && !r->fn) {
+		} else if (now >= r->again_at) {
 			r->again_at = now + AGAIN_SECONDS;
 			release_send_all(r);
 		}
