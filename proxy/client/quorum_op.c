@@ -54,7 +54,7 @@ static void write_owner(const struct client *c, const struct quorum_result *r,
 	buf_printf(out, "%c%d\r\n", resp3 ? '%' : '*', resp3 ? INFO_FIELDS : 2 * INFO_FIELDS);
 	holder_text(out, "owner", owner, resp3);
 	holder_number(out, "holds", true, 1, resp3);
-	holder_number(out, "ttl", true, r->ttl_ms, resp3);
+	holder_number(out, "ttl", true, r->lease_ms, resp3);
 	holder_number(out, "fence", h, h ? held_of(h).fence : 0, resp3);
 	holder_number(out, "waiters", false, 0, resp3);
 }
@@ -131,10 +131,10 @@ static void write_answer(struct client *c, const struct quorum_result *r, struct
 		break;
 	case QUORUM_ACT_TTL:
 		/* Round as Redis does; -2 means that the key does not exist. */
-		write_number(out, won ? (r->ttl_ms + 500) / 1000 : -2);
+		write_number(out, won ? (r->lease_ms + 500) / 1000 : -2);
 		break;
 	case QUORUM_ACT_PTTL:
-		write_number(out, won ? r->ttl_ms : -2);
+		write_number(out, won ? r->lease_ms : -2);
 		break;
 	case QUORUM_ACT_PERSIST:
 		/* Refuse PERSIST, because rules exist to prevent locks without expiry. */

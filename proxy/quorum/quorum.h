@@ -102,10 +102,9 @@ struct quorum_result {
 	size_t nanswered; /* number of servers that answered */
 	/* LOCK: all is set; EXTEND: the value and the lease; UNLOCK, INFO: only the value. */
 	struct voted_lock lock;
-	int64_t lease_ms; /* LOCK, EXTEND: the requested lease */
+	int64_t lease_ms; /* LOCK, EXTEND: the requested lease; INFO: how much of it is left */
 	struct slice key; /* key of the request */
 	struct slice owner; /* owner in the request; INFO: the lock's owner */
-	int64_t ttl_ms; /* INFO: how long the lease still lasts */
 	bool is_gone; /* EXTEND, UNLOCK: a majority does not have the lock */
 	struct quorum_op *op; /* the operation, which has ended */
 };

@@ -113,17 +113,11 @@ static void op_stop(struct quorum_op *op)
 		stats_change(op->q->opts.stats, STAT_WAITERS, false);
 }
 
-static void op_end(struct quorum_op *op, const struct quorum_result *r)
+static void op_end(struct quorum_op *op, enum quorum_verdict verdict)
 {
-	op_stop(op);
-	op->ndue++; /* so that no answer during done() frees `op` */
-	op->ask.done(op->ask.arg, r);
-	if (--op->ndue == 0)
-		op_free(op);
-}
-
-static void op_end_by(struct quorum_op *op, enum quorum_verdict verdict)
-{
+	const struct quorum_claim *claim = &op->ask.claim;
+	struct slice value = buf_slice(&op->value);
+	bool found = op->ask.request == QUORUM_INFO && verdict == QUORUM_WON;
 	struct quorum_result r = {
 		.verdict = verdict,
 		.nanswered = quorum_nanswered(&op->votes, op->is_over),
@@ -131,16 +125,20 @@ static void op_end_by(struct quorum_op *op, enum quorum_verdict verdict)
 			.waited = op->waited,
 			.fence = verdict == QUORUM_WON ? op->fence.token : 0,
 			.good_until = quorum_good_until(op->began, op->ask.lease_ms),
-			.value = buf_slice(&op->value),
+			.value = value,
 		},
 		.lease_ms = op->ask.lease_ms,
 		.key = op->ask.key,
-		.owner = op->ask.claim.owner,
+		.owner = found ? quorum_value_owner(value, claim->of_rule) : claim->owner,
 		.is_gone = op->votes.nno >= quorum_majority(op->votes.nservers),
 		.op = op,
 	};
 
-	op_end(op, &r);
+	op_stop(op);
+	op->ndue++; /* so that no answer during done() frees `op` */
+	op->ask.done(op->ask.arg, &r);
+	if (--op->ndue == 0)
+		op_free(op);
 }
 
 /* --- asking ------------------------------------------------------------------------------- */
@@ -261,7 +259,7 @@ static void op_try_failed(struct quorum_op *op, enum quorum_verdict why)
 		op_undo(op);
 	if (now + pause >= op->wait_until ||
 	    (op->ask.goes_on && !op->ask.goes_on(op->ask.arg))) {
-		op_end_by(op, why);
+		op_end(op, why);
 		return;
 	}
 	op_set_step(op, OP_PAUSE);
@@ -282,7 +280,7 @@ static void op_granted(struct quorum_op *op)
 	else if (op->step == OP_CONFIRM && now - op->began > STALE_SHARE * lease)
 		op_ask_lease(op, OP_EXTEND, SCRIPT_QUORUM_EXTEND);
 	else
-		op_end_by(op, QUORUM_WON);
+		op_end(op, QUORUM_WON);
 }
 
 /* --- UNLOCK, LOCK.EXTEND ------------------------------------------------------------------ */
@@ -299,6 +297,15 @@ static void op_release(struct quorum_op *op)
 	op_proceed(op, false);
 }
 
+/* Extends or frees the lock, which has `value`. */
+static void op_change(struct quorum_op *op)
+{
+	if (op->ask.request == QUORUM_UNLOCK)
+		op_release(op);
+	else
+		op_ask_lease(op, OP_EXTEND, SCRIPT_QUORUM_EXTEND);
+}
+
 /* --- READ: finding the owner -------------------------------------------------------------- */
 
 static void op_read(struct quorum_op *op)
@@ -307,19 +314,6 @@ static void op_read(struct quorum_op *op)
 	op->rows = xcalloc(op->q->opts.nservers, sizeof(*op->rows));
 	op_ask_all(op, SCRIPT_QUORUM_READ, UINT32_MAX, NULL, 0);
 	op_proceed(op, false);
-}
-
-static void op_tell_who(struct quorum_op *op, struct slice value, int64_t ttl_ms)
-{
-	struct quorum_result r = {
-		.verdict = QUORUM_WON,
-		.key = op->ask.key,
-		.owner = quorum_value_owner(value, op->ask.claim.of_rule),
-		.lock.value = value,
-		.ttl_ms = ttl_ms,
-	};
-
-	op_end(op, &r);
 }
 
 static void op_was_read(struct quorum_op *op, bool is_over)
@@ -332,22 +326,19 @@ static void op_was_read(struct quorum_op *op, bool is_over)
 
 	if (!value.n && is_due && may_be_known && !is_over)
 		return;
-	if (!value.n)
-		op_end_by(op, may_be_known ? QUORUM_REFUSED : QUORUM_UNREACHED);
-	else if (op->ask.request == QUORUM_INFO)
-		op_tell_who(op, value, ttl_ms);
-	else if (!quorum_value_is_of(value, &op->ask.claim))
-		op_end_by(op, QUORUM_REFUSED);
-	else {
-		buf_clear(&op->value);
-		buf_append(&op->value, value);
-		if (op->ask.request == QUORUM_UNLOCK) {
-			op->ask.lease_ms = ttl_ms;
-			op_release(op);
-		} else {
-			op_ask_lease(op, OP_EXTEND, SCRIPT_QUORUM_EXTEND);
-		}
+	if (!value.n ||
+	    (op->ask.request != QUORUM_INFO && !quorum_value_is_of(value, &op->ask.claim))) {
+		op_end(op, may_be_known ? QUORUM_REFUSED : QUORUM_UNREACHED);
+		return;
 	}
+	buf_clear(&op->value);
+	buf_append(&op->value, value);
+	if (op->ask.request != QUORUM_EXTEND)
+		op->ask.lease_ms = ttl_ms;
+	if (op->ask.request == QUORUM_INFO)
+		op_end(op, QUORUM_WON);
+	else
+		op_change(op);
 }
 
 /* --- steps -------------------------------------------------------------------------------- */
@@ -368,7 +359,7 @@ static void op_proceed(struct quorum_op *op, bool is_over)
 	if (op->step == OP_TAKE)
 		op_report_refused_fences(op);
 	if (op->ask.request != QUORUM_LOCK)
-		op_end_by(op, verdict);
+		op_end(op, verdict);
 	else if (verdict != QUORUM_WON)
 		op_try_failed(op, verdict);
 	else if (op->step == OP_TAKE)
@@ -472,10 +463,8 @@ void quorum_op_start(struct quorum_op *op)
 		op_take(op);
 	else if (buf_len(&op->value) == 0 || op->ask.request == QUORUM_INFO)
 		op_read(op);
-	else if (op->ask.request == QUORUM_UNLOCK)
-		op_release(op);
 	else
-		op_ask_lease(op, OP_EXTEND, SCRIPT_QUORUM_EXTEND);
+		op_change(op);
 }
 
 /* The next renewal shows which of these servers have the lock. */

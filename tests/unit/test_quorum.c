@@ -636,7 +636,7 @@ TEST(who_has_it_is_what_a_majority_says)
 	assert_false(f->is_done);
 	answer_row(f, 3, OTHERS);
 	expect_done(f, QUORUM_WON);
-	assert_int_equal(f->result.ttl_ms, 5000);
+	assert_int_equal(f->result.lease_ms, 5000);
 }
 
 /* --- many releases ------------------------------------------------------------------------ */
