@@ -89,45 +89,36 @@ static struct attempt replica_ask_try(const struct replica_ask *a)
  * guard has no record: for these, hasp reads the lock itself.
  */
 
-static void write_writer(struct buf *out, struct slice token)
-{
-	struct buf field = BUF_INIT;
-
-	buf_append(&field, token);
-	buf_puts(&field, ":write");
-	resp_write_bulk(out, buf_slice(&field));
-	buf_release(&field);
-}
-
 void replica_look_write(const struct attempt *t, enum key_naming naming, struct buf *out)
 {
-	switch (layout_of(t->id.kind)->evidence) {
-	case EVIDENCE_WRITER:
-		resp_write_array(out, 3);
-		resp_write_bulk_str(out, "HEXISTS");
+	static const struct {
+		const char *command;
+		bool of_record; /* the command reads the record, not the lock */
+		const char
+			*field_end; /* follows the token in the field's name; NULL: no field */
+	} looks[] = {
+		[EVIDENCE_RECORD] = { "GET", true, NULL },
+		[EVIDENCE_RECORD_FIELD] = { "HGET", true, "" },
+		[EVIDENCE_FIELD] = { "HEXISTS", false, "" },
+		[EVIDENCE_WRITER] = { "HEXISTS", false, ":write" },
+		[EVIDENCE_GUARD] = { "GET", false, NULL },
+	};
+	enum lock_evidence evidence = layout_of(t->id.kind)->evidence;
+	const char *field_end = looks[evidence].field_end;
+	struct buf field = BUF_INIT;
+
+	resp_write_array(out, field_end ? 3 : 2);
+	resp_write_bulk_str(out, looks[evidence].command);
+	if (looks[evidence].of_record)
+		key_names_write_bulk(out, naming, KEY_NAME_FENCE, t->id.key);
+	else
 		resp_write_bulk(out, t->id.key);
-		write_writer(out, t->id.token);
-		break;
-	case EVIDENCE_FIELD:
-		resp_write_request(
-			out, (struct slice[]){ SLICE_LIT("HEXISTS"), t->id.key, t->id.token },
-			3);
-		break;
-	case EVIDENCE_RECORD_FIELD:
-		resp_write_array(out, 3);
-		resp_write_bulk_str(out, "HGET");
-		key_names_write_bulk(out, naming, KEY_NAME_FENCE, t->id.key);
-		resp_write_bulk(out, t->id.token);
-		break;
-	case EVIDENCE_GUARD:
-		resp_write_request(out, (struct slice[]){ SLICE_LIT("GET"), t->id.key }, 2);
-		break;
-	case EVIDENCE_RECORD:
-		resp_write_array(out, 2);
-		resp_write_bulk_str(out, "GET");
-		key_names_write_bulk(out, naming, KEY_NAME_FENCE, t->id.key);
-		break;
-	}
+	if (!field_end)
+		return;
+	buf_append(&field, t->id.token);
+	buf_puts(&field, field_end);
+	resp_write_bulk(out, buf_slice(&field));
+	buf_release(&field);
 }
 
 /* True if `record`, `<token> <fencing token or -> <ticket>`, ends with the ticket. A try that
