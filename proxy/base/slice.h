@@ -40,6 +40,17 @@ static inline struct slice slice_dup(struct slice s)
 	return slice_of(xmemdup(s.p, s.n), s.n);
 }
 
+/* Copies the bytes of `s` to *at, and moves *at past them. Returns the copy. */
+static inline struct slice slice_copy_to(char **at, struct slice s)
+{
+	struct slice copy = slice_of(*at, s.n);
+
+	if (s.n)
+		memcpy(*at, s.p, s.n);
+	*at += s.n;
+	return copy;
+}
+
 /* True if both strings are equal, or both NULL. */
 static inline bool slice_same_str(const char *a, const char *b)
 {

@@ -33,10 +33,9 @@ enum op_step {
 struct quorum_op {
 	struct quorum *q;
 	enum op_step step;
-	struct quorum_ask ask; /* its key, owner and content point into `texts` */
+	struct quorum_ask ask; /* the bytes of its key, owner and content follow the struct */
 	unsigned nsteps; /* how often `step` was set */
 	size_t ndue; /* calls in flight, over all steps */
-	struct buf texts;
 	struct buf value; /* the lock's value at the servers; empty: not known */
 	double began; /* start of the last TAKE or EXTEND, by the timers' clock, in seconds */
 	double wait_until; /* LOCK: no further try after this time */
@@ -98,7 +97,6 @@ static void op_free(struct quorum_op *op)
 	if (op->releases)
 		op_undo(op);
 	quorum_rows_free(op->rows, op->q->opts.nservers);
-	buf_release(&op->texts);
 	buf_release(&op->value);
 	free(op);
 }
@@ -432,26 +430,19 @@ static void op_on_answer(struct quorum_call *call, const redisReply *reply)
 	}
 }
 
-/* Copies `text` to op->texts, which has space for it, and returns the copy. */
-static struct slice op_keep(struct quorum_op *op, struct slice text)
-{
-	size_t at = buf_len(&op->texts);
-
-	buf_append(&op->texts, text);
-	return slice_of(buf_head(&op->texts) + at, text.n);
-}
-
 struct quorum_op *quorum_op_new(struct quorum *q, const struct quorum_ask *ask)
 {
-	struct quorum_op *op = xcalloc(1, sizeof(*op));
+	const struct quorum_claim *claim = &ask->claim;
+	struct quorum_op *op = xcalloc(1, sizeof(*op) + ask->key.n + claim->owner.n +
+	                                          claim->content.n);
+	char *at = (char *)(op + 1);
 
 	op->q = q;
 	op->ask = *ask;
 	op->votes.nservers = q->opts.nservers;
-	(void)buf_reserve(&op->texts, ask->key.n + ask->claim.owner.n + ask->claim.content.n);
-	op->ask.key = op_keep(op, ask->key);
-	op->ask.claim.owner = op_keep(op, ask->claim.owner);
-	op->ask.claim.content = op_keep(op, ask->claim.content);
+	op->ask.key = slice_copy_to(&at, ask->key);
+	op->ask.claim.owner = slice_copy_to(&at, claim->owner);
+	op->ask.claim.content = slice_copy_to(&at, claim->content);
 	buf_append(&op->value, ask->value);
 	op->wait_until = op_now(op) + (double)ask->wait_ms / 1000;
 	return op;

@@ -3,7 +3,6 @@
 
 #include <pthread.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/fatal.h"
 #include "base/list.h"
@@ -34,16 +33,6 @@ void wait_graph_free(struct wait_graph *g)
 
 /* --- waits -------------------------------------------------------------------------------- */
 
-static struct slice put_bytes(char **at, struct slice s)
-{
-	struct slice copy = slice_of(*at, s.n);
-
-	if (s.n)
-		memcpy(*at, s.p, s.n);
-	*at += s.n;
-	return copy;
-}
-
 static struct graph_wait *graph_wait_new(const struct wait_facts *facts)
 {
 	size_t nbytes = facts->key.n + facts->shown.n + facts->user.n;
@@ -56,11 +45,11 @@ static struct graph_wait *graph_wait_new(const struct wait_facts *facts)
 	w = xcalloc(1, sizeof(*w) + nbytes);
 	at = (char *)(w + 1);
 	w->facts = *facts;
-	w->facts.key = put_bytes(&at, facts->key);
-	w->facts.shown = put_bytes(&at, facts->shown);
-	w->facts.user = put_bytes(&at, facts->user);
+	w->facts.key = slice_copy_to(&at, facts->key);
+	w->facts.shown = slice_copy_to(&at, facts->shown);
+	w->facts.user = slice_copy_to(&at, facts->user);
 	for (size_t i = 0; i < facts->nowners; i++)
-		w->facts.owners[i] = put_bytes(&at, facts->owners[i]);
+		w->facts.owners[i] = slice_copy_to(&at, facts->owners[i]);
 	atomic_init(&w->refs, 1);
 	return w;
 }

@@ -77,17 +77,6 @@ static void lock_request_set_state(struct lock_request *p, enum lock_request_sta
 
 /* --- the facts -------------------------------------------------------------------- */
 
-/* Copies `s` to *at, and moves *at past the copy. */
-static struct slice append_copy(char **at, struct slice s)
-{
-	struct slice copy = slice_of(*at, s.n);
-
-	if (s.n)
-		memcpy(*at, s.p, s.n);
-	*at += s.n;
-	return copy;
-}
-
 static struct lock_request *lock_request_alloc(struct holds *h, const struct lock_call *call,
                                                const struct slice *keys, size_t nkeys,
                                                struct token *shared, struct slice token)
@@ -115,9 +104,9 @@ static struct lock_request *lock_request_alloc(struct holds *h, const struct loc
 	p->nkeys = (uint32_t)nkeys;
 	at = (char *)&p->keys[nkeys];
 	for (size_t i = 0; i < nkeys; i++)
-		p->keys[i] = append_copy(&at, keys[i]);
+		p->keys[i] = slice_copy_to(&at, keys[i]);
 	p->token = shared && token.p == shared->bytes ? token_ref(shared) : token_new(token);
-	p->ticket = append_copy(&at, call->ticket);
+	p->ticket = slice_copy_to(&at, call->ticket);
 	h->npending++;
 	return p;
 }
