@@ -55,9 +55,7 @@ struct replica_ask {
 	struct replica_acks *all;
 	struct replica_ask_terms terms;
 	double asked_at; /* when the caller asked, by the timers' clock */
-	enum lock_kind kind;
-	struct buf bytes; /* key, token, value and ticket of the try */
-	size_t nkey, ntoken, nvalue; /* lengths of the parts of `bytes` */
+	struct attempt attempt; /* the try, whose bytes follow the struct */
 	bool has_lock; /* the server has shown that the try has the lock */
 	bool redirected; /* the server replied that another node serves the lock's slot */
 	replica_ask_fn *fn; /* NULL: the caller has cancelled the question */
@@ -67,19 +65,6 @@ struct replica_ask {
 static struct replica_ask *replica_ask_at(const struct list *node)
 {
 	return container_of(node, struct replica_ask, node);
-}
-
-static struct attempt replica_ask_try(const struct replica_ask *a)
-{
-	struct slice rest = buf_slice(&a->bytes);
-	const char *token = rest.p + a->nkey, *value = token + a->ntoken;
-	const char *ticket = value + a->nvalue;
-
-	return (struct attempt){
-		.id = { a->kind, slice_of(rest.p, a->nkey), slice_of(token, a->ntoken) },
-		.value = slice_of(value, a->nvalue),
-		.ticket = slice_of(ticket, (size_t)(rest.p + rest.n - ticket)),
-	};
 }
 
 /* --- the look ------------------------------------------------------------------------------
@@ -166,7 +151,6 @@ static void replica_ask_end(struct replica_ask *a, bool enough)
 	void *arg = a->arg;
 
 	list_remove(&a->node);
-	buf_release(&a->bytes);
 	free(a);
 	if (fn)
 		fn(arg, enough);
@@ -174,10 +158,9 @@ static void replica_ask_end(struct replica_ask *a, bool enough)
 
 static enum script_id write_undo(const struct replica_ask *a, struct buf *out)
 {
-	struct attempt t = replica_ask_try(a);
 	struct rewrite_opts opts = script_jobs_opts(a->all->script_jobs, a->terms.db);
 
-	return rewrite_dequeue(out, &t, true, &opts);
+	return rewrite_dequeue(out, &a->attempt, true, &opts);
 }
 
 static void on_released(void *arg, const redisReply *reply)
@@ -211,7 +194,6 @@ static void replica_ask_release(struct replica_ask *a)
 static void replica_ask_fail(struct replica_ask *a, long long got, const char *why)
 {
 	struct replica_acks *all = a->all;
-	struct attempt t = replica_ask_try(a);
 	uint32_t suppressed;
 
 	if (!why)
@@ -220,8 +202,8 @@ static void replica_ask_fail(struct replica_ask *a, long long got, const char *w
 	if (log_limit_pass(&all->failures, timers_now(all->timers), WARNINGS_MAX, &suppressed))
 		log_warning("replicas_ack_failed db=%d key=%s wanted=%lld got=%lld reason=%s "
 		            "suppressed=%u",
-		            a->terms.db, QUOTE(t.id.key), (long long)a->terms.replicas, got,
-		            QUOTE_STR(why), suppressed);
+		            a->terms.db, QUOTE(a->attempt.id.key), (long long)a->terms.replicas,
+		            got, QUOTE_STR(why), suppressed);
 	if (a->terms.releases)
 		replica_ask_release(a);
 	else
@@ -238,14 +220,13 @@ static bool is_redirection(const redisReply *reply)
 static void on_looked(void *arg, const redisReply *reply)
 {
 	struct replica_ask *a = arg;
-	struct attempt t = replica_ask_try(a);
 	bool asking;
 
-	a->has_lock = replica_look_shows(&t, reply);
+	a->has_lock = replica_look_shows(&a->attempt, reply);
 	a->redirected = is_redirection(reply);
 	if (a->redirected)
-		(void)topology_redirected(a->all->topology, a->line->at, t.id.key, reply->str,
-		                          &asking);
+		(void)topology_redirected(a->all->topology, a->line->at, a->attempt.id.key,
+		                          reply->str, &asking);
 }
 
 static void note_refusal(struct ack_line *l, const redisReply *reply)
@@ -330,10 +311,9 @@ static void call(struct control *c, int db, const struct buf *request, control_f
 
 static void replica_ask_look(struct replica_ask *a, struct control *c)
 {
-	struct attempt t = replica_ask_try(a);
 	struct buf out = BUF_INIT;
 
-	replica_look_write(&t, script_jobs_naming(a->all->script_jobs), &out);
+	replica_look_write(&a->attempt, script_jobs_naming(a->all->script_jobs), &out);
 	call(c, a->terms.db, &out, on_looked, a);
 	buf_release(&out);
 }
@@ -341,12 +321,12 @@ static void replica_ask_look(struct replica_ask *a, struct control *c)
 /* Writes a key, so that WAIT has a write to wait for. */
 static void line_write(struct ack_line *l, const struct replica_ask *first)
 {
-	struct attempt t = replica_ask_try(first);
 	struct buf out = BUF_INIT;
 
 	resp_write_array(&out, 5);
 	resp_write_bulk_str(&out, "SET");
-	key_names_write_ack_bulk(&out, script_jobs_naming(l->all->script_jobs), t.id.key);
+	key_names_write_ack_bulk(&out, script_jobs_naming(l->all->script_jobs),
+	                         first->attempt.id.key);
 	resp_write_bulk_str(&out, "1");
 	resp_write_bulk_str(&out, "PX");
 	resp_write_bulk_int(&out, WRITTEN_MS);
@@ -382,7 +362,7 @@ static void line_on_silence(struct timer *t, double now)
 static struct node *node_for(const struct replica_ask *a)
 {
 	/* NOLINTNEXTLINE(clang-analyzer-core.*): `a` is never the head of its list */
-	struct node *n = topology_node(a->all->topology, replica_ask_try(a).id.key);
+	struct node *n = topology_node(a->all->topology, a->attempt.id.key);
 
 	return n && n->control ? n : NULL;
 }
@@ -505,22 +485,21 @@ struct replica_ask *replica_ask_new(struct replica_acks *all, const struct attem
                                     const struct replica_ask_terms *terms, replica_ask_fn *fn,
                                     void *arg)
 {
-	struct replica_ask *a = xcalloc(1, sizeof(*a));
+	struct replica_ask *a = xcalloc(1, sizeof(*a) + t->id.key.n + t->id.token.n +
+	                                           t->value.n + t->ticket.n);
+	char *at = (char *)(a + 1);
 
 	a->all = all;
 	a->terms = *terms;
 	a->asked_at = timers_now(all->timers);
-	a->kind = t->id.kind;
-	a->nkey = t->id.key.n;
-	a->ntoken = t->id.token.n;
-	a->nvalue = t->value.n;
+	a->attempt.id.kind = t->id.kind;
+	a->attempt.id.key = slice_copy_to(&at, t->id.key);
+	a->attempt.id.token = slice_copy_to(&at, t->id.token);
+	a->attempt.value = slice_copy_to(&at, t->value);
+	a->attempt.ticket = slice_copy_to(&at, t->ticket);
 	a->fn = fn;
 	a->arg = arg;
 	list_init(&a->node);
-	buf_append(&a->bytes, t->id.key);
-	buf_append(&a->bytes, t->id.token);
-	buf_append(&a->bytes, t->value);
-	buf_append(&a->bytes, t->ticket);
 	/* Send the question in the next loop iteration, with others that come now. */
 	replica_ask_queue(a, a->asked_at);
 	return a;
