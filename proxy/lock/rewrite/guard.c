@@ -22,12 +22,8 @@ bool rewrite_guard_fits(const struct command *c, const struct resp_view *req, bo
 static int compare_keys(const void *a, const void *b)
 {
 	const struct guarded_key *x = a, *y = b;
-	size_t n = x->key.n < y->key.n ? x->key.n : y->key.n;
-	int order = n ? memcmp(x->key.p, y->key.p, n) : 0;
 
-	if (order)
-		return order;
-	return x->key.n < y->key.n ? -1 : x->key.n > y->key.n;
+	return slice_order(x->key, y->key);
 }
 
 size_t rewrite_guard_sort(struct guarded_key *keys, size_t n)

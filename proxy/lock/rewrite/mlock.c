@@ -13,11 +13,7 @@
 
 static int key_order(const void *a, const void *b)
 {
-	const struct slice *x = a, *y = b;
-	size_t n = x->n < y->n ? x->n : y->n;
-	int order = n ? memcmp(x->p, y->p, n) : 0;
-
-	return order ? order : (x->n > y->n) - (x->n < y->n);
+	return slice_order(*(const struct slice *)a, *(const struct slice *)b);
 }
 
 /* True if all keys are in one slot. */
