@@ -275,7 +275,13 @@ struct guard_op *guard_keys_op(const struct context *x, const struct guard_keys 
 {
 	struct policy_env *env = x->env;
 	struct guarded_command g = {
-		x->req, k->v, k->n, x->keys, k->wait_ms, k->replicas, k->replicas_timeout_ms
+		.req = x->req,
+		.keys = k->v,
+		.n = k->n,
+		.all = x->keys,
+		.wait_ms = k->wait_ms,
+		.replicas = k->replicas,
+		.replicas_timeout_ms = k->replicas_timeout_ms,
 	};
 	struct guard_op *op = guard_op_new(env->read_sets, &env->guard_ops,
 	                                   &context_own_locks(x)->read_set, x->session->db, &g,
@@ -344,7 +350,7 @@ static struct decision refuse_command(struct context *x, const char *error)
 static struct decision call_opaque(struct context *x, struct guard_keys *k, bool fits)
 {
 	struct decision d = { .verdict = DISPATCH_CALL };
-	struct guarded_command g = { x->req, k->v, k->n, x->keys, 0, 0, 0 };
+	struct guarded_command g = { .req = x->req, .keys = k->v, .n = k->n, .all = x->keys };
 
 	/* No script can run the command, and for a transaction hasp would need the replies. */
 	if (k->writes && !k->acquires && !fits)
@@ -355,7 +361,7 @@ static struct decision call_opaque(struct context *x, struct guard_keys *k, bool
 	if (k->writes && !k->acquires)
 		rewrite_guard_write(&x->env->rewritten, &g, &x->opts);
 	else
-		rewrite_guard_read(&x->env->rewritten, &g, &x->opts, false);
+		rewrite_guard_read(&x->env->rewritten, &g, &x->opts);
 	guard_op_assume(guard_keys_op(x, k, GUARD_OP_SCRIPT));
 	return d;
 }

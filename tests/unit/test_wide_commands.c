@@ -83,14 +83,16 @@ static void rewrite_with(size_t nguarded)
 	static struct command_key all[MANY];
 	struct resp_view view = { MANY, names };
 	struct guarded_key *keys = calloc(nguarded, sizeof(*keys));
-	struct guarded_command g = { &view, keys, nguarded, { all, MANY - 1 }, 0, 0, 0 };
+	struct guarded_command g = {
+		.req = &view, .keys = keys, .n = nguarded, .all = { all, MANY - 1 }
+	};
 	struct buf out = BUF_INIT;
 
 	for (size_t i = 0; i < nguarded; i++)
 		keys[i] = (struct guarded_key){ .key = names[1 + i], .token = names[0] };
 	for (size_t i = 0; i < MANY - 1; i++)
 		all[i].arg = 1 + i;
-	rewrite_guard_read(&out, &g, &(struct rewrite_opts){ 0 }, false);
+	rewrite_guard_read(&out, &g, &(struct rewrite_opts){ 0 });
 	buf_release(&out);
 	free(keys);
 }

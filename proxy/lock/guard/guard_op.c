@@ -314,6 +314,7 @@ void guard_op_write_script(struct guard_op *op, struct buf *out, const struct re
 	struct guarded_command g = begin_call(op, &keys, opts);
 
 	g.req = req;
+	g.apart = op->script == GUARD_OP_READ_APART;
 	g.all = all;
 	for (size_t i = 0; i < op->n; i++)
 		keys.v[g.n++] = key_terms(op, i);
@@ -326,7 +327,7 @@ void guard_op_write_script(struct guard_op *op, struct buf *out, const struct re
 	if (op->script == GUARD_OP_WRITE)
 		rewrite_guard_write(out, &g, opts);
 	else
-		rewrite_guard_read(out, &g, opts, op->script == GUARD_OP_READ_APART);
+		rewrite_guard_read(out, &g, opts);
 	end_call(&keys);
 }
 
@@ -356,14 +357,15 @@ unsigned guard_op_write_next(struct guard_op *op, struct buf *out,
 	struct call_keys keys;
 	struct guarded_command g = begin_call(op, &keys, opts);
 
+	g.apart = true;
 	for (size_t i = 0; i < op->n; i++)
 		if (!acquire || guard_op_acquires_first(op, i))
 			keys.v[g.n++] = key_terms(op, i);
 	if (acquire) {
-		rewrite_guard_read(out, &g, opts, true);
+		rewrite_guard_read(out, &g, opts);
 	} else {
 		write_watch(op, out, opts->naming);
-		rewrite_guard_check(out, &g, opts);
+		rewrite_guard_write(out, &g, opts);
 	}
 	end_call(&keys);
 	return acquire ? 0 : 1;

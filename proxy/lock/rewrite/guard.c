@@ -81,9 +81,15 @@ static void write_other_keys(struct buf *out, const struct guarded_command *g)
 	}
 }
 
+/* Returns how many arguments the script gets for the command that it runs. */
+static size_t count_args(const struct guarded_command *g)
+{
+	return g->apart ? 0 : g->req->argc;
+}
+
 static void write_command(struct buf *out, const struct guarded_command *g)
 {
-	for (size_t i = 0; i < g->req->argc; i++)
+	for (size_t i = 0; i < count_args(g); i++)
 		resp_write_bulk(out, g->req->argv[i]);
 }
 
@@ -107,12 +113,11 @@ static const char *state_of(const struct guarded_key *k, enum script_id id)
 /* Writes the call of guard_read or guard_write, as guarded_key() in scripts/includes/guard.lua
  * reads it. */
 static void write_guard_call(struct buf *out, enum script_id id,
-                             const struct guarded_command *g, const struct rewrite_opts *opts,
-                             bool with_command)
+                             const struct guarded_command *g, const struct rewrite_opts *opts)
 {
 	script_call_begin(out, id, opts, 3 * g->n + count_others(g),
 	                  SCRIPT_CALL_SECRET_ARGS + 1 + SCRIPT_CALL_WAIT_ARGS + 3 * g->n +
-	                          (with_command ? g->req->argc : 0));
+	                          count_args(g));
 	for (size_t i = 0; i < g->n; i++) {
 		struct slice key = g->keys[i].key;
 		char *p = buf_reserve(out, key_names_space(key, GUARD_NAMES + 1));
@@ -130,14 +135,13 @@ static void write_guard_call(struct buf *out, enum script_id id,
 		resp_write_bulk_int(out, g->keys[i].lease_ms);
 		resp_write_bulk_str(out, state_of(&g->keys[i], id));
 	}
-	if (with_command)
-		write_command(out, g);
+	write_command(out, g);
 }
 
 void rewrite_guard_read(struct buf *out, const struct guarded_command *g,
-                        const struct rewrite_opts *opts, bool apart)
+                        const struct rewrite_opts *opts)
 {
-	write_guard_call(out, SCRIPT_GUARD_READ, g, opts, !apart);
+	write_guard_call(out, SCRIPT_GUARD_READ, g, opts);
 }
 
 static inline char *put_text(char *p, const char *text, size_t n)
@@ -172,7 +176,7 @@ static bool is_finish(const struct guarded_command *g)
 {
 	const struct guarded_key *k = g->keys;
 
-	return g->n == 1 && k->held && k->releases;
+	return !g->apart && g->n == 1 && k->held && k->releases;
 }
 
 static void write_finish_call(struct buf *out, const struct guarded_command *g,
@@ -180,7 +184,7 @@ static void write_finish_call(struct buf *out, const struct guarded_command *g,
 {
 	struct slice key = g->keys->key, token = token_of(g->keys);
 	char *p = script_call_open(out, SCRIPT_GUARD_FINISH, opts, 3 + count_others(g),
-	                           SCRIPT_CALL_SECRET_ARGS + 2 + g->req->argc,
+	                           SCRIPT_CALL_SECRET_ARGS + 2 + count_args(g),
 	                           key_names_space(key, GUARD_NAMES + 1));
 
 	p = put_guard_names(p, opts->naming, key);
@@ -197,11 +201,10 @@ static void write_finish_call(struct buf *out, const struct guarded_command *g,
 
 /* Writes the call of check_write. */
 static void write_check_call(struct buf *out, const struct guarded_command *g,
-                             const struct rewrite_opts *opts, bool with_command)
+                             const struct rewrite_opts *opts)
 {
 	script_call_begin(out, SCRIPT_CHECK_WRITE, opts, g->n + count_others(g),
-	                  SCRIPT_CALL_SECRET_ARGS + 1 + g->n +
-	                          (with_command ? g->req->argc : 0));
+	                  SCRIPT_CALL_SECRET_ARGS + 1 + g->n + count_args(g));
 	for (size_t i = 0; i < g->n; i++)
 		resp_write_bulk(out, g->keys[i].key);
 	write_other_keys(out, g);
@@ -210,31 +213,18 @@ static void write_check_call(struct buf *out, const struct guarded_command *g,
 	resp_write_bulk_int(out, (long long)g->n);
 	for (size_t i = 0; i < g->n; i++)
 		resp_write_bulk(out, token_of(&g->keys[i]));
-	if (with_command)
-		write_command(out, g);
+	write_command(out, g);
 }
 
 void rewrite_guard_write(struct buf *out, const struct guarded_command *g,
                          const struct rewrite_opts *opts)
 {
-	if (g->keys->checked) {
-		write_check_call(out, g, opts, true);
-		return;
-	}
-	if (is_finish(g)) {
-		write_finish_call(out, g, opts);
-		return;
-	}
-	write_guard_call(out, SCRIPT_GUARD_WRITE, g, opts, true);
-}
-
-void rewrite_guard_check(struct buf *out, const struct guarded_command *g,
-                         const struct rewrite_opts *opts)
-{
 	if (g->keys->checked)
-		write_check_call(out, g, opts, false);
+		write_check_call(out, g, opts);
+	else if (is_finish(g))
+		write_finish_call(out, g, opts);
 	else
-		write_guard_call(out, SCRIPT_GUARD_WRITE, g, opts, false);
+		write_guard_call(out, SCRIPT_GUARD_WRITE, g, opts);
 }
 
 enum script_id rewrite_guard_release(struct buf *out, struct slice key, struct slice token,

@@ -44,7 +44,8 @@ struct guarded_key {
 
 /* A command on guarded keys. Either all of them are `checked`, or none is. */
 struct guarded_command {
-	const struct resp_view *req;
+	const struct resp_view *req; /* NULL: there is no command, only its guards */
+	bool apart; /* the script does not run the command; set if `req` is NULL */
 	const struct guarded_key *keys; /* sorted by rewrite_guard_sort() */
 	size_t n; /* at least one */
 	struct command_keys all; /* the command's keys, guarded or not */
@@ -67,11 +68,11 @@ bool rewrite_guard_fits(const struct command *c, const struct resp_view *req, bo
  *   -LOCKED ...                 another owner has a guard, and the client may not wait
  *   -LOCKLOST ...               the guard of a key to write was lost, or the key has changed:
  *                               see rewrite_guard_is_lost()
- *   +GRANTED                    (reads, `apart`) the owner had the guards: send the command
+ *   +GRANTED                    (`apart`) the owner has the guards: send the command
  *   +GRANTED anew               as +GRANTED, but the owner has not read under all guards yet
  */
 void rewrite_guard_read(struct buf *out, const struct guarded_command *g,
-                        const struct rewrite_opts *opts, bool apart);
+                        const struct rewrite_opts *opts);
 /* A value of opts->place for a client that cannot wait: the script runs the command in RESP3.
  * Every real place in a queue is higher. (Lua keeps the types of RESP3, but not the order of a
  * map or a set.) */
@@ -90,10 +91,6 @@ void rewrite_guard_write(struct buf *out, const struct guarded_command *g,
 #define OPTIMISTIC_PREFIX 2
 void rewrite_guard_optimistic(struct buf *out, const struct resp_view *req, struct slice key,
                               struct slice token, int64_t lease_ms, enum key_naming naming);
-/* As rewrite_guard_write() without a command (g->req is NULL): answers +GRANTED where
- * rewrite_guard_write() would run the command. */
-void rewrite_guard_check(struct buf *out, const struct guarded_command *g,
-                         const struct rewrite_opts *opts);
 
 /* Appends hasp's own release of a guard. Returns the script. */
 enum script_id rewrite_guard_release(struct buf *out, struct slice key, struct slice token,
