@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "base/fatal.h"
-#include "lock/scripts/script_call.h"
 #include "resp/write.h"
 
 /* --- the state machine ----------------------------------------------------------------------
@@ -587,14 +586,11 @@ static bool is_released(const struct guard_op_key *k, enum guard_op_result resul
 
 static void write_release(const struct read_set_entry *e, struct buf *out)
 {
-	struct buf evalsha = BUF_INIT;
 	struct rewrite_opts opts = script_jobs_opts(read_sets_jobs(e->table),
 	                                            read_set_entry_db(e));
-	enum script_id script = rewrite_guard_release(&evalsha, read_set_entry_key(e), e->token,
-	                                              &opts);
 
-	script_call_write_as_eval(out, script, buf_slice(&evalsha));
-	buf_release(&evalsha);
+	opts.eval = true;
+	(void)rewrite_guard_release(out, read_set_entry_key(e), e->token, &opts);
 }
 
 size_t guard_op_write_release(const struct guard_op *op, enum guard_op_result result,
