@@ -283,7 +283,7 @@ static void find_given_back(struct context *x, struct slice token)
 
 /* Writes the call of a verb, and the locks that it names to `keys`. If this writes an error, it
  * empties `keys`. */
-static void write_verb_call(struct context *x, const struct mlock_step *step,
+static void write_verb_call(struct context *x, size_t place_of,
                             struct mlock_keys *keys, struct lock_call *call)
 {
 	struct policy_env *env = x->env;
@@ -297,7 +297,7 @@ static void write_verb_call(struct context *x, const struct mlock_step *step,
 		find_own_tokens(x);
 	if (x->what->verb == VERB_MLOCK || x->what->verb == VERB_MUNLOCK) {
 		rewrite_mlock(&env->rewritten, x->what->verb, x->req, verbs, token, &x->opts,
-		              step, keys, call);
+		              place_of, keys, call);
 	} else {
 		rewrite_verb(&env->rewritten, x->what->verb, x->req, verbs, token, &x->opts,
 		             call);
@@ -318,7 +318,7 @@ static void write_verb_call(struct context *x, const struct mlock_step *step,
  * earlier calls took. */
 static void write_multi_again(struct context *x, struct lock_request *p, struct lock_call *call)
 {
-	struct mlock_step step = parts_step(p, x->opts.place > 0);
+	size_t place_of = parts_place_of(p, x->opts.place > 0);
 	struct mlock_keys keys;
 
 	x->opts.ticket = lock_request_ticket(p);
@@ -326,7 +326,7 @@ static void write_multi_again(struct context *x, struct lock_request *p, struct 
 		*call = (struct lock_call){ .wait_ms = 0 };
 		parts_write_undo(p, &x->env->rewritten, &x->opts);
 	} else {
-		write_verb_call(x, &step, &keys, call);
+		write_verb_call(x, place_of, &keys, call);
 	}
 	lock_request_sent(p);
 	lock_request_set_wait(p, call->wait_ms);
@@ -346,7 +346,7 @@ bool lock_multi_stays(struct context *x, const struct lock_request *p)
 	if (x->what->verb != VERB_MLOCK)
 		return false;
 	buf_clear(&x->env->rewritten);
-	write_verb_call(x, &(struct mlock_step){ 0 }, &keys, &call);
+	write_verb_call(x, 0, &keys, &call);
 	return call.script == SCRIPT_MLOCK && call.kind == t.id.kind &&
 	       slice_eq(call.owner, t.id.token);
 }
@@ -369,7 +369,7 @@ static struct lock_request *write_verb(struct context *x, struct lock_call *call
 		write_info(x, x->req->argv[1], call);
 		return NULL;
 	}
-	write_verb_call(x, &(struct mlock_step){ 0 }, &keys, call);
+	write_verb_call(x, 0, &keys, call);
 	terms.token = call->owner;
 	if (call->effect == LOCK_EFFECT_DROPS)
 		for (size_t i = 0; i < keys.n; i++)

@@ -190,7 +190,6 @@ static void do_verb(void)
 		               .extend = (char *)"LOCK.EXTEND",
 		               .info = (char *)"LOCK.INFO" };
 	enum verb verb = (enum verb)INDEX(verb_names, word());
-	static const struct mlock_step first = { .place_of = 0 };
 	struct buf out = BUF_INIT, given_back = BUF_INIT;
 	struct lock_call call = { 0 };
 	struct mlock_keys keys;
@@ -210,7 +209,7 @@ static void do_verb(void)
 	opts.given_back = buf_slice(&given_back);
 	struct resp_view req = read_args(&argv);
 	if (verb == VERB_MLOCK || verb == VERB_MUNLOCK)
-		rewrite_mlock(&out, verb, &req, &verbs, token, &opts, &first, &keys, &call);
+		rewrite_mlock(&out, verb, &req, &verbs, token, &opts, 0, &keys, &call);
 	else
 		rewrite_verb(&out, verb, &req, &verbs, token, &opts, &call);
 	put_call(&call, &out);

@@ -496,10 +496,10 @@ TEST(a_retried_mlock_has_its_place_in_the_queue_once)
 	p->parts->at = 1;
 	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
 		p->state = rows[i].from;
-		assert_int_equal(parts_step(p, false).place_of, 0);
+		assert_int_equal(parts_place_of(p, false), 0);
 		assert_int_equal(p->state, rows[i].to);
 		p->state = rows[i].from;
-		assert_int_equal(parts_step(p, true).place_of, rows[i].place);
+		assert_int_equal(parts_place_of(p, true), rows[i].place);
 		assert_int_equal(p->state, rows[i].to);
 	}
 	p->state = LOCK_REQUEST_QUEUED;

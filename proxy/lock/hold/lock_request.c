@@ -481,29 +481,27 @@ bool parts_are_undone(const struct lock_request *p)
 	return p->state == LOCK_REQUEST_UNDONE;
 }
 
-struct mlock_step parts_step(struct lock_request *p, bool placed)
+size_t parts_place_of(struct lock_request *p, bool placed)
 {
-	struct mlock_step step = { .place_of = 0 };
+	bool is_kept = p->state == LOCK_REQUEST_KEPT;
 
 	if (p->state == LOCK_REQUEST_GRANTED || p->state == LOCK_REQUEST_UNDONE)
-		return step;
-	if (placed && p->state != LOCK_REQUEST_KEPT)
-		step.place_of = p->parts->at + 1;
+		return 0;
 	lock_request_set_state(p, LOCK_REQUEST_RETRIED);
-	return step;
+	return placed && !is_kept ? p->parts->at + 1 : 0;
 }
 
 void parts_write_undo(const struct lock_request *p, struct buf *out,
                       const struct rewrite_opts *opts)
 {
-	const struct mlock_step step = { .place_of = p->parts->at + 1 };
 	const struct attempt t = { .id = { p->kind, p->keys[p->parts->at],
 		                           token_slice(p->token) },
 		                   .ticket = p->ticket,
 		                   .place = opts->place };
 	double age = timers_now(p->holds->timers) - p->sent_at + p->waited;
 
-	rewrite_mlock_undo(out, p->keys, p->nkeys, &t, &step, (int64_t)(age * 1000), opts);
+	rewrite_mlock_undo(out, p->keys, p->nkeys, &t, p->parts->at + 1, (int64_t)(age * 1000),
+	                   opts);
 }
 /* --- undo ------------------------------------------------------------------------ */
 

@@ -70,19 +70,18 @@ static void begin(struct buf *out, const struct mlock_keys *keys,
 }
 
 /* Writes the arguments that follow the owner. */
-static void write_step(struct buf *out, const struct rewrite_opts *opts,
-                       const struct mlock_step *step, int64_t lease_ms, int64_t wait_ms,
-                       const char *layout)
+static void write_step(struct buf *out, const struct rewrite_opts *opts, size_t place_of,
+                       int64_t lease_ms, int64_t wait_ms, const char *layout)
 {
 	resp_write_bulk_int(out, lease_ms);
 	script_call_write_wait(out, opts, wait_ms);
 	resp_write_bulk_str(out, layout);
-	resp_write_bulk_int(out, (long long)step->place_of);
+	resp_write_bulk_int(out, (long long)place_of);
 	resp_write_bulk_int(out, rewrite_mlock_part_lease(lease_ms));
 }
 
 static void write_mlock(const struct verb_rewrite *v, const struct mlock_keys *keys,
-                        const struct mlock_step *step)
+                        size_t place_of)
 {
 	static const char *const layouts[] = {
 		[REENTRANT_COUNT] = "count",
@@ -94,7 +93,7 @@ static void write_mlock(const struct verb_rewrite *v, const struct mlock_keys *k
 	call->script = SCRIPT_MLOCK;
 	call->kind = rewrite_verbs_kind(v->verbs);
 	begin(v->out, keys, v->opts, call, 5 + SCRIPT_CALL_WAIT_ARGS + v->opts->nown);
-	write_step(v->out, v->opts, step, call->lease_ms, call->wait_ms,
+	write_step(v->out, v->opts, place_of, call->lease_ms, call->wait_ms,
 	           layouts[v->verbs->reentrant]);
 	script_call_write_own(v->out, v->opts);
 	call->effect = LOCK_EFFECT_TAKES;
@@ -104,7 +103,7 @@ static void write_mlock(const struct verb_rewrite *v, const struct mlock_keys *k
 }
 
 void rewrite_mlock_undo(struct buf *out, const struct slice *keys, size_t n,
-                        const struct attempt *t, const struct mlock_step *step, int64_t age_ms,
+                        const struct attempt *t, size_t place_of, int64_t age_ms,
                         const struct rewrite_opts *opts)
 {
 	struct lock_call call = { .script = SCRIPT_MLOCK, .owner = t->id.token };
@@ -115,7 +114,7 @@ void rewrite_mlock_undo(struct buf *out, const struct slice *keys, size_t n,
 	of_try.ticket = t->ticket;
 	of_try.place = t->place;
 	begin(out, &all, &of_try, &call, 5 + SCRIPT_CALL_WAIT_ARGS);
-	write_step(out, &of_try, step, age_ms, -1,
+	write_step(out, &of_try, place_of, age_ms, -1,
 	           t->id.kind == LOCK_KIND_COUNT ? "count" : "no");
 }
 
@@ -140,8 +139,8 @@ static void write_munlock(const struct verb_rewrite *v, const struct mlock_keys 
 
 void rewrite_mlock(struct buf *out, enum verb verb, const struct resp_view *req,
                    const struct verbs *verbs, struct slice token,
-                   const struct rewrite_opts *opts, const struct mlock_step *step,
-                   struct mlock_keys *keys, struct lock_call *call)
+                   const struct rewrite_opts *opts, size_t place_of, struct mlock_keys *keys,
+                   struct lock_call *call)
 {
 	struct verb_rewrite v = { out, verb, req, verbs, opts, call, { .side = 0 } };
 	const char *error;
@@ -162,7 +161,7 @@ void rewrite_mlock(struct buf *out, enum verb verb, const struct resp_view *req,
 	if (verb == VERB_MUNLOCK)
 		write_munlock(&v, keys);
 	else if (verb_lease(&v) && verb_wait(&v))
-		write_mlock(&v, keys, step);
+		write_mlock(&v, keys, place_of);
 	else
 		keys->n = 0;
 }

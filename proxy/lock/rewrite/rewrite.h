@@ -144,23 +144,18 @@ struct mlock_keys {
 	struct slice v[MLOCK_KEYS_MAX];
 };
 
-/* How far an MLOCK has got. */
-struct mlock_step {
-	size_t place_of; /* number of the lock in whose queue the MLOCK is, counted from 1; 0:
-	                  * in no queue, or not known */
-};
-
 /* The shortest lease of the locks that an MLOCK has while it waits for another one. */
 #define MLOCK_PART_LEASE_MS 10000
 int64_t rewrite_mlock_part_lease(int64_t lease_ms);
 
 /* As rewrite_verb(), for `MLOCK numkeys key [key ...] [PX ms | EX s] [WAIT ms] [AS owner]` and
  * `MUNLOCK numkeys key [key ...] [AS owner]`. Writes the locks to `keys`; writes none if the
- * arguments are wrong. */
+ * arguments are wrong. `place_of`: the number of the lock in whose queue the MLOCK is, counted
+ * from 1; 0: it is in no queue, or hasp does not know. */
 void rewrite_mlock(struct buf *out, enum verb verb, const struct resp_view *req,
                    const struct verbs *verbs, struct slice token,
-                   const struct rewrite_opts *opts, const struct mlock_step *step,
-                   struct mlock_keys *keys, struct lock_call *call);
+                   const struct rewrite_opts *opts, size_t place_of, struct mlock_keys *keys,
+                   struct lock_call *call);
 
 /* Writes the call for LOCK.INFO of a verbs' lock, a rule's lock or a guard. `key`: the lock's
  * key, or the guard's name; must outlive `call`. */
@@ -255,7 +250,7 @@ enum script_id rewrite_dequeue(struct buf *out, const struct attempt *t, bool un
  * gives its locks back. Does not depend on the configuration, which may have changed. `age_ms`:
  * how long ago the try was sent, which matters if its place is not known (0). */
 void rewrite_mlock_undo(struct buf *out, const struct slice *keys, size_t n,
-                        const struct attempt *t, const struct mlock_step *step, int64_t age_ms,
+                        const struct attempt *t, size_t place_of, int64_t age_ms,
                         const struct rewrite_opts *opts);
 
 #endif
