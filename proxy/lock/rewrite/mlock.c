@@ -25,27 +25,28 @@ static bool is_one_slot(const struct mlock_keys *keys, enum key_naming naming)
 	return true;
 }
 
-/* Parses the keys. Returns NULL, or the error. */
-static const char *parse_keys(const struct resp_view *req, enum key_naming naming,
-                              struct mlock_keys *keys)
+/* Parses the keys. Returns false if they are wrong, after writing the error. */
+static bool parse_keys(const struct verb_rewrite *v, struct mlock_keys *keys)
 {
+	const struct resp_view *req = v->req;
 	int64_t n;
 
 	if (!args_integer(req->argv[1], &n) || n <= 0)
-		return "ERR numkeys should be greater than 0";
+		return verb_refuse(v, "ERR numkeys should be greater than 0", false);
 	if ((uint64_t)n > req->argc - 2)
-		return "ERR Number of keys can't be greater than number of args";
+		return verb_refuse(v, "ERR Number of keys can't be greater than number of args",
+		                   false);
 	if (n > MLOCK_KEYS_MAX)
-		return "ERR hasp: more than 64 locks cannot be taken at once";
+		return verb_refuse(v, "ERR hasp: more than 64 locks cannot be taken at once",
+		                   false);
 	memcpy(keys->v, req->argv + 2, (size_t)n * sizeof(*keys->v));
 	qsort(keys->v, (size_t)n, sizeof(*keys->v), key_order);
 	for (int64_t i = 1; i < n; i++)
 		if (slice_eq(keys->v[i - 1], keys->v[i]))
-			return "ERR the same key is named twice";
+			return verb_refuse(v, "ERR the same key is named twice", false);
 	keys->n = (size_t)n;
-	if (!is_one_slot(keys, naming))
-		return "CROSSSLOT Keys in request don't hash to the same slot";
-	return NULL;
+	return is_one_slot(keys, v->opts->naming) ||
+	       verb_refuse(v, "CROSSSLOT Keys in request don't hash to the same slot", false);
 }
 
 int64_t rewrite_mlock_part_lease(int64_t lease_ms)
@@ -143,25 +144,17 @@ void rewrite_mlock(struct buf *out, enum verb verb, const struct resp_view *req,
                    struct lock_call *call)
 {
 	struct verb_rewrite v = { out, verb, req, verbs, opts, call, { .side = 0 } };
-	const char *error;
 
-	keys->n = 0;
-	if (!verb_begin(&v, token))
-		return;
-	error = parse_keys(req, opts->naming, keys);
-	if (!error)
-		error = verb_parse_options(&v, 2 + keys->n);
-	if (error) {
+	if (!verb_begin(&v, token) || !parse_keys(&v, keys) ||
+	    !verb_parse_options(&v, 2 + keys->n) ||
+	    (verb == VERB_MLOCK && !(verb_lease(&v) && verb_wait(&v)))) {
 		keys->n = 0;
-		verb_write_error(&v, error, false);
 		return;
 	}
 	call->key = keys->v[0];
 	verb_owner(&v);
 	if (verb == VERB_MUNLOCK)
 		write_munlock(&v, keys);
-	else if (verb_lease(&v) && verb_wait(&v))
-		write_mlock(&v, keys, place_of);
 	else
-		keys->n = 0;
+		write_mlock(&v, keys, place_of);
 }

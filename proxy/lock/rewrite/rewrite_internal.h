@@ -110,8 +110,8 @@ struct verb_rewrite {
 /* --- verb.c --- */
 
 /* Appends the call of a script that returns an error: `text`. With `names_verb`, the name of
- * the verb follows the text. */
-void verb_write_error(const struct verb_rewrite *v, const char *text, bool names_verb);
+ * the verb follows the text. Returns false. */
+bool verb_refuse(const struct verb_rewrite *v, const char *text, bool names_verb);
 
 /* The functions below set fields of v->call. Those that return bool write an error, and return
  * false, if the client's arguments are wrong. */
@@ -125,9 +125,8 @@ bool verb_wait(const struct verb_rewrite *v);
 /* Sets call->owner if there is AS, and call->shared_owner. */
 void verb_owner(const struct verb_rewrite *v);
 
-/* Parses the options from argv[first] on into v->args, which is all zero. Returns NULL, or the
- * error. */
-const char *verb_parse_options(struct verb_rewrite *v, size_t first);
+/* Parses the options from argv[first] on into v->args, which is all zero. */
+bool verb_parse_options(struct verb_rewrite *v, size_t first);
 
 /* Writes the argument that names the i-th acquisition of opts->given_back. */
 void verb_write_given_back(struct buf *out, const struct rewrite_opts *opts, size_t i);

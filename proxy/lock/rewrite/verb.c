@@ -16,8 +16,6 @@
 /* The longest wait: a year. */
 #define WAIT_MS_MAX (INT64_C(365) * 24 * 3600 * 1000)
 
-static const char SYNTAX_ERROR[] = "ERR syntax error";
-
 static const char *verb_name(const struct verb_rewrite *v)
 {
 	const char *const names[] = {
@@ -30,7 +28,7 @@ static const char *verb_name(const struct verb_rewrite *v)
 	return names[v->verb];
 }
 
-void verb_write_error(const struct verb_rewrite *v, const char *text, bool names_verb)
+bool verb_refuse(const struct verb_rewrite *v, const char *text, bool names_verb)
 {
 	const char *name = names_verb ? verb_name(v) : NULL;
 	char shown[NAME_MAX_SHOWN + 1], msg[sizeof(shown) + 64];
@@ -45,6 +43,7 @@ void verb_write_error(const struct verb_rewrite *v, const char *text, bool names
 	}
 	rewrite_error(v->out, v->opts, text);
 	v->call->script = SCRIPT_ERROR;
+	return false;
 }
 
 bool verb_begin(const struct verb_rewrite *v, struct slice token)
@@ -63,8 +62,7 @@ bool verb_begin(const struct verb_rewrite *v, struct slice token)
 		                       .owner = token };
 	if (v->req->argc >= argc[v->verb].least && v->req->argc <= argc[v->verb].most)
 		return true;
-	verb_write_error(v, "ERR wrong number of arguments for", true);
-	return false;
+	return verb_refuse(v, "ERR wrong number of arguments for", true);
 }
 
 static bool has_space(struct slice s)
@@ -82,7 +80,12 @@ static enum lock_kind side_of(struct slice option)
 	return args_option(option, "EXCLUSIVE") ? LOCK_KIND_EXCLUSIVE : 0;
 }
 
-const char *verb_parse_options(struct verb_rewrite *v, size_t first)
+static bool syntax_error(const struct verb_rewrite *v)
+{
+	return verb_refuse(v, "ERR syntax error", false);
+}
+
+bool verb_parse_options(struct verb_rewrite *v, size_t first)
 {
 	const struct resp_view *req = v->req;
 	struct verb_args *a = &v->args;
@@ -97,13 +100,13 @@ const char *verb_parse_options(struct verb_rewrite *v, size_t first)
 
 		if (side) {
 			if (a->side || a->limit.p)
-				return SYNTAX_ERROR;
+				return syntax_error(v);
 			a->side = side;
 			i--; /* the option has no argument */
 			continue;
 		}
 		if (i + 1 == req->argc)
-			return SYNTAX_ERROR;
+			return syntax_error(v);
 		if ((px || ex) && !a->time.p) {
 			a->time = req->argv[i + 1];
 			a->seconds = ex;
@@ -115,14 +118,12 @@ const char *verb_parse_options(struct verb_rewrite *v, size_t first)
 		} else if (args_option(req->argv[i], "AS") && !a->owner.p) {
 			a->owner = req->argv[i + 1];
 			if (a->owner.n == 0 || has_space(a->owner))
-				return SYNTAX_ERROR;
+				return syntax_error(v);
 		} else {
-			return SYNTAX_ERROR;
+			return syntax_error(v);
 		}
 	}
-	if (verb == VERB_EXTEND && !a->time.p)
-		return SYNTAX_ERROR;
-	return NULL;
+	return verb != VERB_EXTEND || a->time.p || syntax_error(v);
 }
 
 void rewrite_error(struct buf *out, const struct rewrite_opts *opts, const char *text)
@@ -136,14 +137,10 @@ bool verb_lease(const struct verb_rewrite *v)
 	const struct verb_args *a = &v->args;
 	int64_t n, ms = v->verbs->lease_ms, most_ms = v->verbs->max_lease_ms;
 
-	if (a->time.p && !args_integer(a->time, &n)) {
-		verb_write_error(v, "ERR value is not an integer or out of range", false);
-		return false;
-	}
-	if (a->time.p && (n <= 0 || !args_ms(n, a->seconds, &ms) || ms > LEASE_MAX_MS)) {
-		verb_write_error(v, "ERR invalid expire time in", true);
-		return false;
-	}
+	if (a->time.p && !args_integer(a->time, &n))
+		return verb_refuse(v, "ERR value is not an integer or out of range", false);
+	if (a->time.p && (n <= 0 || !args_ms(n, a->seconds, &ms) || ms > LEASE_MAX_MS))
+		return verb_refuse(v, "ERR invalid expire time in", true);
 	v->call->leased = a->time.p != NULL;
 	v->call->lease_ms = most_ms && ms > most_ms ? most_ms : ms;
 	return true;
@@ -152,16 +149,11 @@ bool verb_lease(const struct verb_rewrite *v)
 bool verb_wait(const struct verb_rewrite *v)
 {
 	int64_t ms = 0;
-	const char *error = NULL;
 
 	if (v->args.wait.p && !args_integer(v->args.wait, &ms))
-		error = "ERR timeout is not an integer or out of range";
-	else if (ms < 0)
-		error = "ERR timeout is negative";
-	if (error) {
-		verb_write_error(v, error, false);
-		return false;
-	}
+		return verb_refuse(v, "ERR timeout is not an integer or out of range", false);
+	if (ms < 0)
+		return verb_refuse(v, "ERR timeout is negative", false);
 	if (ms > WAIT_MS_MAX)
 		ms = WAIT_MS_MAX;
 	v->call->wait_ms = ms < v->opts->wait_max_ms ? ms : v->opts->wait_max_ms;
@@ -175,8 +167,7 @@ static bool limit_ok(const struct verb_rewrite *v)
 	if (!v->args.limit.p ||
 	    (args_integer(v->args.limit, &v->call->limit) && v->call->limit > 0))
 		return true;
-	verb_write_error(v, "ERR value is out of range, must be positive", false);
-	return false;
+	return verb_refuse(v, "ERR value is out of range, must be positive", false);
 }
 
 enum lock_kind rewrite_verbs_kind(const struct verbs *verbs)
@@ -184,20 +175,11 @@ enum lock_kind rewrite_verbs_kind(const struct verbs *verbs)
 	return verbs->reentrant == REENTRANT_COUNT ? LOCK_KIND_COUNT : LOCK_KIND_TOKEN;
 }
 
-static enum script_id lock_script(enum lock_kind kind)
-{
-	switch (kind) {
-	case LOCK_KIND_COUNT:
-		return SCRIPT_LOCK_COUNT;
-	case LOCK_KIND_LIMIT:
-		return SCRIPT_LOCK_LIMIT;
-	case LOCK_KIND_SHARED:
-	case LOCK_KIND_EXCLUSIVE:
-		return SCRIPT_LOCK_RW;
-	default:
-		return SCRIPT_LOCK_TOKEN;
-	}
-}
+static const enum script_id lock_scripts[LOCK_LAYOUTS] = {
+	[LOCK_KIND_COUNT] = SCRIPT_LOCK_COUNT,  [LOCK_KIND_TOKEN] = SCRIPT_LOCK_TOKEN,
+	[LOCK_KIND_LIMIT] = SCRIPT_LOCK_LIMIT,  [LOCK_KIND_SHARED] = SCRIPT_LOCK_RW,
+	[LOCK_KIND_EXCLUSIVE] = SCRIPT_LOCK_RW,
+};
 
 /* Checks that the owner of a read-write lock does not look like another field of its hash.
  * Returns false if the owner does, after writing the error. */
@@ -210,11 +192,10 @@ static bool side_ok(const struct verb_rewrite *v)
 	    (!slice_eq(owner, SLICE_LIT("mode")) &&
 	     (owner.n < end.n || memcmp(owner.p + owner.n - end.n, end.p, end.n) != 0)))
 		return true;
-	verb_write_error(v,
-	                 "ERR hasp: the owner of a reader or writer lock must not be called "
-	                 "'mode' or end in ':write'",
-	                 false);
-	return false;
+	return verb_refuse(v,
+	                   "ERR hasp: the owner of a reader or writer lock must not be called "
+	                   "'mode' or end in ':write'",
+	                   false);
 }
 
 /* Returns the argument that names the lock's layout; it is empty with reentrant = count. */
@@ -288,7 +269,7 @@ static void write_lock(const struct verb_rewrite *v)
 	call->kind = v->args.side      ? v->args.side
 	             : v->args.limit.p ? LOCK_KIND_LIMIT
 	                               : rewrite_verbs_kind(v->verbs);
-	call->script = lock_script(call->kind);
+	call->script = lock_scripts[call->kind];
 	call->effect = LOCK_EFFECT_TAKES;
 	call->success = LOCK_IF_POSITIVE;
 	call->value = call->owner;
@@ -417,17 +398,12 @@ void rewrite_verb(struct buf *out, enum verb verb, const struct resp_view *req,
                   const struct rewrite_opts *opts, struct lock_call *call)
 {
 	struct verb_rewrite v = { out, verb, req, verbs, opts, call, { .side = 0 } };
-	const char *error = NULL;
 
 	if (!verb_begin(&v, token))
 		return;
 	call->key = req->argv[1];
-	if (req->argc > 2)
-		error = verb_parse_options(&v, 2);
-	if (error) {
-		verb_write_error(&v, error, false);
+	if (req->argc > 2 && !verb_parse_options(&v, 2))
 		return;
-	}
 	verb_owner(&v);
 	switch (verb) {
 	case VERB_LOCK:
