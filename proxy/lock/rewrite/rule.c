@@ -160,8 +160,6 @@ static void write_del_call(const struct rewrite *rw)
 
 static enum rewrite_result rewrite_del(const struct rewrite *rw)
 {
-	const struct lock_key *first = rewrite_first_lock(rw);
-
 	if (del_is_short(rw))
 		write_short_del_call(rw);
 	else
@@ -172,8 +170,6 @@ static enum rewrite_result rewrite_del(const struct rewrite *rw)
 	rw->call->success = LOCK_IF_POSITIVE;
 	rw->call->hand_off = true;
 	rw->call->single_key = rw->nkeys == 1;
-	rw->call->key = rw->req->argv[first->arg];
-	rw->call->owner = first->token;
 	return REWRITE_CALL;
 }
 
@@ -183,12 +179,13 @@ static enum rewrite_result rewrite_del(const struct rewrite *rw)
 struct expiry {
 	const char *option; /* PX, EXAT, PXAT or KEEPTTL */
 	int64_t number; /* the option's argument; unused for KEEPTTL */
+	int64_t until_ms; /* EXAT, PXAT: the date, in ms since 1970; else 0 */
 	bool named; /* the application has named the expiry; else it is the rule's lease */
 };
 
 static struct expiry expiry_px(const struct rule *rule, int64_t ms, bool named)
 {
-	return (struct expiry){ "PX", rewrite_capped(rule, ms), named };
+	return (struct expiry){ "PX", rewrite_capped(rule, ms), 0, named };
 }
 
 static struct expiry expiry_lease(const struct rule *rule)
@@ -205,26 +202,20 @@ static void write_expiry(struct buf *out, const struct expiry *e)
 		resp_write_bulk_int(out, e->number);
 }
 
-static void call_takes(struct lock_call *call, const struct rule *rule,
-                       enum lock_success success, struct slice value, const struct expiry *e)
-{
-	call->kind = rewrite_rule_kind(rule);
-	call->effect = LOCK_EFFECT_TAKES;
-	call->success = success;
-	call->value = value;
-	call->leased = e->named;
-	if (strcmp(e->option, "PX") == 0)
-		call->lease_ms = e->number;
-	else if (strcmp(e->option, "PXAT") == 0)
-		call->until_ms = e->number;
-	else if (strcmp(e->option, "EXAT") == 0)
-		call->until_ms = e->number * 1000;
-}
-
 static void takes(const struct rewrite *rw, enum lock_success success, struct slice value,
                   const struct expiry *e)
 {
-	call_takes(rw->call, rw->keys[0].rule, success, value, e);
+	struct lock_call *call = rw->call;
+
+	call->kind = rewrite_rule_kind(rewrite_first_lock(rw)->rule);
+	call->effect = LOCK_EFFECT_TAKES;
+	call->ticket = rw->opts->ticket;
+	call->success = success;
+	call->value = value;
+	call->leased = e->named;
+	call->until_ms = e->until_ms;
+	if (strcmp(e->option, "PX") == 0)
+		call->lease_ms = e->number;
 }
 
 /* --- SET and its kin --- */
@@ -236,7 +227,7 @@ static enum parsed parse_expiry(const struct rule *rule, const struct set_option
 	int64_t n, ms;
 
 	if (a->keepttl && !a->nx) {
-		*e = (struct expiry){ "KEEPTTL", 0, true };
+		*e = (struct expiry){ "KEEPTTL", 0, 0, true };
 		return PARSED_OK;
 	}
 	if (!a->timed) {
@@ -248,7 +239,8 @@ static enum parsed parse_expiry(const struct rule *rule, const struct set_option
 	if (a->absolute) {
 		if (a->seconds && n > INT64_MAX / 1000)
 			return PARSED_REFUSED;
-		*e = (struct expiry){ a->seconds ? "EXAT" : "PXAT", n, true };
+		ms = a->seconds ? n * 1000 : n;
+		*e = (struct expiry){ a->seconds ? "EXAT" : "PXAT", n, ms, true };
 		return PARSED_OK;
 	}
 	if (!args_ms(n, a->seconds, &ms))
@@ -268,7 +260,6 @@ static void write_take(const struct rewrite *rw, const char *form, const struct 
 	                              4 * RESP_BULK_SPACE + RESP_BULK_INT_SPACE + token.n +
 	                                      value.n + name.n + ticket.n);
 
-	rw->call->ticket = ticket;
 	p = resp_put_bulk(p, token);
 	p = resp_put_bulk(p, value);
 	p = resp_put_bulk_int(p, e->number);
@@ -288,7 +279,6 @@ static void write_set(const struct rewrite *rw, struct slice value, const char *
 	const struct rule *rule = rw->keys[0].rule;
 
 	rewrite_begin_single(rw, SCRIPT_SET, 8);
-	rw->call->ticket = rw->opts->ticket;
 	resp_write_bulk(rw->out, rw->keys[0].token);
 	resp_write_bulk(rw->out, value);
 	write_expiry(rw->out, e);
@@ -302,36 +292,31 @@ static void write_set(const struct rewrite *rw, struct slice value, const char *
 static void write_take_wait(const struct rewrite *rw, const char *form, const struct expiry *e)
 {
 	const struct rule *rule = rw->keys[0].rule;
-	bool relative = strcmp(e->option, "PX") == 0;
-	int64_t until = strcmp(e->option, "EXAT") == 0 ? e->number * 1000 : e->number;
 	int64_t wait = rule->wait_ms < rw->opts->wait_max_ms ? rule->wait_ms
 	                                                     : rw->opts->wait_max_ms;
 	bool refresh = rule->reentrant == REENTRANT_REFRESH;
-	bool is_short = relative && !refresh && !rw->opts->place && !rw->opts->nown;
+	bool is_short = !e->until_ms && !refresh && !rw->opts->place && !rw->opts->nown;
 
 	script_call_begin(rw->out, SCRIPT_TAKE_WAIT, rw->opts, SCRIPT_CALL_QUEUE_KEYS,
 	                  SCRIPT_CALL_SECRET_ARGS + (is_short ? 6 : 9 + rw->opts->nown));
 	script_call_write_queue_keys(rw->out, rw->opts, rw->req->argv[1],
 	                             rewrite_has_sidecar(rule));
 	resp_write_bulk(rw->out, rw->keys[0].token);
-	if (relative)
-		resp_write_bulk_int(rw->out, e->number);
-	else
+	if (e->until_ms)
 		rewrite_write_max_lease(rw->out, rule);
+	else
+		resp_write_bulk_int(rw->out, e->number);
 	resp_write_bulk(rw->out, rw->opts->ticket);
 	resp_write_bulk_int(rw->out, wait);
 	resp_write_bulk(rw->out, rw->req->argv[2]);
 	resp_write_bulk_str(rw->out, form);
 	if (!is_short) {
 		script_call_write_place(rw->out, rw->opts);
-		resp_write_bulk_int(rw->out, relative ? 0 : until);
+		resp_write_bulk_int(rw->out, e->until_ms);
 		resp_write_bulk_str(rw->out, refresh ? "refresh" : "no");
 		script_call_write_own(rw->out, rw->opts);
 	}
 	rw->call->script = SCRIPT_TAKE_WAIT;
-	rw->call->key = rw->req->argv[1];
-	rw->call->owner = rw->keys[0].token;
-	rw->call->ticket = rw->opts->ticket;
 	rw->call->wait_ms = wait;
 }
 
@@ -365,6 +350,7 @@ static enum rewrite_result rewrite_set_if(const struct rewrite *rw, enum parsed 
 		return result;
 	takes(rw, LOCK_IF_OK, rw->req->argv[2], &e);
 	rw->call->effect = LOCK_EFFECT_STORES;
+	rw->call->ticket = SLICE_NONE;
 	return result;
 }
 
@@ -472,15 +458,10 @@ void rewrite_msetnx_lock(const struct lock_key *k, const struct resp_view *req,
 /* `e`: the expiry of all keys; unless the command names it, each lock gets its rule's lease. */
 static void take_all(const struct rewrite *rw, const struct expiry *e)
 {
-	const struct lock_key *first = rewrite_first_lock(rw);
-
 	write_msetnx_call(rw);
 	rw->call->script = SCRIPT_MSETNX;
-	rw->call->ticket = rw->opts->ticket;
 	rw->call->only_if_free = true;
-	rw->call->key = rw->req->argv[first->arg];
-	rw->call->owner = first->token;
-	call_takes(rw->call, first->rule, LOCK_IF_ONE, rw->req->argv[first->arg + 1], e);
+	takes(rw, LOCK_IF_ONE, rw->req->argv[rewrite_first_lock(rw)->arg + 1], e);
 }
 
 static enum rewrite_result rewrite_msetnx(const struct rewrite *rw)
@@ -519,7 +500,6 @@ static enum rewrite_result rewrite_incr(const struct rewrite *rw)
 	if (!command_arity_ok(rw->command, rw->req->argc))
 		return REWRITE_PASS;
 	rewrite_begin_single(rw, SCRIPT_INCR, 4 + rw->req->argc - 1);
-	rw->call->ticket = rw->opts->ticket;
 	resp_write_bulk(rw->out, rw->keys[0].token);
 	resp_write_bulk_int(rw->out, e.number);
 	resp_write_bulk(rw->out, rw->opts->ticket);
@@ -547,10 +527,14 @@ enum rewrite_result rewrite_lock(struct buf *out, const struct command *c,
 {
 	/* cppcheck-suppress ctuuninitvar; sets *call below */
 	struct rewrite rw = { out, c, req, keys, nkeys, opts, call };
+	const struct lock_key *first;
 
 	*call = (struct lock_call){ .effect = LOCK_EFFECT_NONE, .success = LOCK_IF_NO_ERROR };
 	if (rewrite_count_locks(&rw) == 0)
 		return REWRITE_PASS;
+	first = rewrite_first_lock(&rw);
+	call->key = req->argv[first->arg];
+	call->owner = first->token;
 	switch (command_rule(c, req)) {
 	case RULE_PASS:
 		return REWRITE_PASS;

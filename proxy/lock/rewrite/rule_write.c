@@ -45,15 +45,12 @@ void rewrite_lock_keys(const struct rewrite *rw, const struct rule *rule, struct
 char *rewrite_open_single(const struct rewrite *rw, enum script_id id, size_t nmore,
                           size_t nargs, size_t space)
 {
-	const struct lock_key *k = &rw->keys[0];
-	struct slice key = rw->req->argv[k->arg];
+	struct slice key = rw->call->key;
 	char *p = script_call_open(rw->out, id, rw->opts, 2 + nmore, nargs,
 	                           key_names_space(key, 2 + nmore) + space);
 
 	rw->call->script = id;
-	rw->call->key = key;
-	rw->call->owner = k->token;
-	return put_lock_keys(p, rw, k->rule, key, nmore);
+	return put_lock_keys(p, rw, rw->keys[0].rule, key, nmore);
 }
 
 void rewrite_begin_single(const struct rewrite *rw, enum script_id id, size_t nargs)
@@ -172,7 +169,6 @@ static void note_getex(const struct rewrite *rw)
 enum rewrite_result rewrite_write(const struct rewrite *rw)
 {
 	const struct resp_view *req = rw->req;
-	const struct lock_key *first = rewrite_first_lock(rw);
 	const struct command_facts *facts = &rw->command->facts;
 	bool resp3 = rw->opts->resp3 && facts->lua == LUA_RESP3;
 
@@ -182,8 +178,6 @@ enum rewrite_result rewrite_write(const struct rewrite *rw)
 		return rewrite_too_long(rw);
 	write_write_call(rw, resp3);
 	rw->call->script = SCRIPT_WRITE;
-	rw->call->key = req->argv[first->arg];
-	rw->call->owner = first->token;
 	rw->call->success = LOCK_IF_NO_ERROR;
 	if (facts->act == EFFECT_DELETE) {
 		rw->call->effect = LOCK_EFFECT_DROPS;
