@@ -153,6 +153,7 @@ static void do_lock(const struct commands *t)
 	struct lock_key *keys;
 	struct slice *argv, token;
 	size_t *args, n;
+	bool has_rule = false;
 
 	rule.owner = (enum owner_kind)INDEX(owners, word());
 	rule.lease_ms = atoll(word());
@@ -171,9 +172,10 @@ static void do_lock(const struct commands *t)
 			.rule = ruled ? &rule : NULL,
 			.token = token,
 		};
+		has_rule |= ruled;
 	}
-	if (rewrite_lock(&out, commands_get(t, argv[0]), &req, keys, n, &opts, &call) ==
-	    REWRITE_CALL)
+	if (has_rule && rewrite_lock(&out, commands_get(t, argv[0]), &req, keys, n, &opts,
+	                             &call) == REWRITE_CALL)
 		put_call(&call, &out);
 	else
 		puts("pass");

@@ -403,12 +403,6 @@ TEST(test_more_arguments_than_lua_unpacks_are_refused)
 	assert_true(out_has("ERR too many arguments for a key with a lock rule"));
 }
 
-TEST(test_keys_without_a_rule_pass)
-{
-	assert_int_equal(rewrite("SET k v NX", NULL), REWRITE_PASS);
-	assert_int_equal(call.effect, LOCK_EFFECT_NONE);
-}
-
 TEST(test_what_is_newer_than_hasp_runs_inside_the_check)
 {
 	assert_int_equal(rewrite("SET k v IFEQ w", &rule), REWRITE_CALL);

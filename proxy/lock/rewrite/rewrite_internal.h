@@ -42,8 +42,6 @@ static inline void rewrite_write_max_lease(struct buf *out, const struct rule *r
 /* Returns `ms`, capped by the rule's limit. Without a limit, returns `ms` unchanged, even if
  * Redis will answer an error. */
 int64_t rewrite_capped(const struct rule *rule, int64_t ms);
-/* True if the rule's locks have a sidecar. */
-bool rewrite_has_sidecar(const struct rule *rule);
 
 /* Notes in `call` when the lock ends: at the date `ms` if `absolute`, else after `ms`. */
 void rewrite_ends(struct lock_call *call, bool absolute, int64_t ms);

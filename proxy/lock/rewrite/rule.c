@@ -93,12 +93,10 @@ static enum rewrite_result rewrite_expire(const struct rewrite *rw)
 
 static enum rewrite_result rewrite_persist(const struct rewrite *rw)
 {
-	const struct rule *rule = rw->keys[0].rule;
-
 	if (rw->req->argc != 2)
 		return REWRITE_PASS;
 	rewrite_begin_single(rw, SCRIPT_PERSIST, 1);
-	resp_write_bulk_int(rw->out, rewrite_capped(rule, rule->lease_ms));
+	resp_write_bulk_int(rw->out, rw->keys[0].rule->lease_ms);
 	return REWRITE_CALL;
 }
 
@@ -183,14 +181,9 @@ struct expiry {
 	bool named; /* the application has named the expiry; else it is the rule's lease */
 };
 
-static struct expiry expiry_px(const struct rule *rule, int64_t ms, bool named)
-{
-	return (struct expiry){ "PX", rewrite_capped(rule, ms), 0, named };
-}
-
 static struct expiry expiry_lease(const struct rule *rule)
 {
-	return expiry_px(rule, rule->lease_ms, false);
+	return (struct expiry){ "PX", rule->lease_ms, 0, false };
 }
 
 static void write_expiry(struct buf *out, const struct expiry *e)
@@ -245,7 +238,7 @@ static enum parsed parse_expiry(const struct rule *rule, const struct set_option
 	}
 	if (!args_ms(n, a->seconds, &ms))
 		return PARSED_REFUSED;
-	*e = expiry_px(rule, ms, true);
+	*e = (struct expiry){ "PX", rewrite_capped(rule, ms), 0, true };
 	return PARSED_OK;
 }
 
@@ -300,7 +293,7 @@ static void write_take_wait(const struct rewrite *rw, const char *form, const st
 	script_call_begin(rw->out, SCRIPT_TAKE_WAIT, rw->opts, SCRIPT_CALL_QUEUE_KEYS,
 	                  SCRIPT_CALL_SECRET_ARGS + (is_short ? 6 : 9 + rw->opts->nown));
 	script_call_write_queue_keys(rw->out, rw->opts, rw->req->argv[1],
-	                             rewrite_has_sidecar(rule));
+	                             rule->owner != OWNER_VALUE);
 	resp_write_bulk(rw->out, rw->keys[0].token);
 	if (e->until_ms)
 		rewrite_write_max_lease(rw->out, rule);
@@ -345,7 +338,7 @@ static enum rewrite_result rewrite_set_if(const struct rewrite *rw, enum parsed 
 	enum rewrite_result result = rewrite_unparsed(rw, why);
 	struct expiry e;
 
-	if (result != REWRITE_CALL || rewrite_has_sidecar(rule) || a->get ||
+	if (result != REWRITE_CALL || rule->owner != OWNER_VALUE || a->get ||
 	    parse_expiry(rule, a, &e) != PARSED_OK)
 		return result;
 	takes(rw, LOCK_IF_OK, rw->req->argv[2], &e);
@@ -437,7 +430,7 @@ static void write_msetnx_call(const struct rewrite *rw)
 		if (!rw->keys[i].rule)
 			continue;
 		resp_write_bulk(rw->out, rw->keys[i].token);
-		resp_write_bulk_int(rw->out, expiry_lease(rw->keys[i].rule).number);
+		resp_write_bulk_int(rw->out, rw->keys[i].rule->lease_ms);
 		rewrite_write_max_lease(rw->out, rw->keys[i].rule);
 	}
 	for (size_t i = 0; i < rw->req->argc; i++)
@@ -452,7 +445,7 @@ void rewrite_msetnx_lock(const struct lock_key *k, const struct resp_view *req,
 	call->owner = k->token;
 	call->value = req->argv[k->arg + 1];
 	call->lease_ms = call->leased ? rewrite_capped(k->rule, call->lease_ms)
-	                              : expiry_lease(k->rule).number;
+	                              : k->rule->lease_ms;
 }
 
 /* `e`: the expiry of all keys; unless the command names it, each lock gets its rule's lease. */
@@ -508,7 +501,7 @@ static enum rewrite_result rewrite_incr(const struct rewrite *rw)
 	for (size_t i = 2; i < rw->req->argc; i++)
 		resp_write_bulk(rw->out, rw->req->argv[i]);
 	takes(rw, LOCK_IF_ONE, SLICE_LIT("1"), &e);
-	if (!rewrite_has_sidecar(rule)) /* the value 1 names no owner */
+	if (rule->owner == OWNER_VALUE) /* the value 1 names no owner */
 		rw->call->effect = LOCK_EFFECT_COUNTS;
 	return REWRITE_CALL;
 }
@@ -530,8 +523,6 @@ enum rewrite_result rewrite_lock(struct buf *out, const struct command *c,
 	const struct lock_key *first;
 
 	*call = (struct lock_call){ .effect = LOCK_EFFECT_NONE, .success = LOCK_IF_NO_ERROR };
-	if (rewrite_count_locks(&rw) == 0)
-		return REWRITE_PASS;
 	first = rewrite_first_lock(&rw);
 	call->key = req->argv[first->arg];
 	call->owner = first->token;

@@ -14,18 +14,13 @@ int64_t rewrite_capped(const struct rule *rule, int64_t ms)
 	return ms;
 }
 
-bool rewrite_has_sidecar(const struct rule *rule)
-{
-	return rule->owner != OWNER_VALUE;
-}
-
 /* Writes the KEYS of rewrite_lock_keys() to `p`, and returns the end of the bytes. They take at
  * most key_names_space() of 2 + nmore keys. */
 static char *put_lock_keys(char *p, const struct rewrite *rw, const struct rule *rule,
                            struct slice key, size_t nmore)
 {
 	static const enum key_name names[] = { KEY_NAME_OWNER, KEY_NAME_FENCE, KEY_NAME_QUEUE };
-	bool has_sidecar = rewrite_has_sidecar(rule);
+	bool has_sidecar = rule->owner != OWNER_VALUE;
 
 	p = resp_put_bulk(p, key);
 	if (!has_sidecar)
