@@ -17,7 +17,6 @@
 #include "base/buf.h"
 #include "base/list.h"
 #include "base/map.h"
-#include "commands/args.h"
 #include "lock/events/stats.h"
 #include "lock/model/owner.h"
 #include "lock/queue/waiters.h"

@@ -342,13 +342,16 @@ void waiter_probed(struct waiter *w, const struct probe *p, const struct probe_a
 
 /* --- grants ----------------------------------------------------------------------- */
 
-/* Cuts the next word from *s. Returns false if it is no number from `min` to 2^53. */
-static bool cut_number(struct slice *s, int64_t min, int64_t *n)
+/* Cuts the next word from *s. Returns false if it is no number from 0 to 2^53. */
+static bool cut_number(struct slice *s, int64_t *n)
 {
 	struct slice word;
+	uint64_t number;
 
-	return slice_cut(s, ' ', &word) && args_integer(word, n) && *n >= min &&
-	       *n <= NUMBER_MAX;
+	if (!slice_cut(s, ' ', &word) || !slice_number(word, &number) || number > NUMBER_MAX)
+		return false;
+	*n = (int64_t)number;
+	return true;
 }
 
 /* Reads `<fencing token or -> <ms of Redis' time> <proof>`. Returns false if that fails. */
@@ -358,9 +361,9 @@ static bool grant_parse(struct grant *g, struct slice s)
 
 	if (slice_starts(s, SLICE_LIT("- ")))
 		s = slice_of(s.p + 2, s.n - 2);
-	else if (!cut_number(&s, 1, &fence))
+	else if (!cut_number(&s, &fence))
 		return false;
-	if (!cut_number(&s, 0, &g->ms) || s.n != SHA1_HEX)
+	if (!cut_number(&s, &g->ms) || s.n != SHA1_HEX)
 		return false;
 	g->fence = fence;
 	memcpy(g->proof, s.p, SHA1_HEX);
@@ -575,11 +578,11 @@ static int read_queued(struct waiter *w, struct slice line, int64_t *held_ms)
 
 	if (!slice_cut(&line, '\r', &rest) || !slice_cut(&rest, ' ', &word))
 		return -1;
-	if (!cut_number(&rest, 0, &w->place) || !cut_number(&rest, 0, &w->redis_ms) ||
-	    rest.n == 0)
+	if (!cut_number(&rest, &w->place) || !cut_number(&rest, &w->redis_ms) || rest.n == 0)
 		return -1;
-	/* (If a client took the lock without hasp, the lease may be longer than 2^53 ms.) */
-	if (!cut_number(&rest, -2, held_ms))
+	/* A negative number: the lock is held for ever. (If a client took the lock without
+	 * hasp, the lease may be longer than 2^53 ms.) */
+	if (!cut_number(&rest, held_ms))
 		*held_ms = -1;
 	return 0;
 }
