@@ -10,7 +10,6 @@
 #include <string.h>
 
 #include "net/dial.h"
-#include "policy/policy.h"
 
 /* Seconds that a finishing client has to close, and, before that, to read its last bytes. */
 #define HANGUP_SECONDS 5.0
@@ -393,7 +392,10 @@ void clients_shed(struct client_env *env)
 	account_reset_wanted(&env->account);
 	if (env->shortages != memory_shortages())
 		shed_half(env);
-	policy_end_turn(&env->policy);
+	buf_trim(&env->policy.rewritten);
+	buf_trim(&env->policy.token);
+	buf_trim(&env->policy.given_back);
+	buf_trim(&env->policy.keys);
 	request_args_trim(&env->args);
 }
 

@@ -10,6 +10,7 @@
 #include "lock/guard/checked_read.h"
 #include "lock/hold/holds.h"
 #include "lock/queue/waiters.h"
+#include "policy/policy.h"
 #include "watch/command_sample.h"
 
 struct carried_out {
@@ -55,10 +56,11 @@ static void complete_locks(struct client *c, struct pending_request *r, int db,
 	if (buf_len(&r->probe_keys) && !resp_reply_is_error(reply) &&
 	    !(r->lock_request && followed_script_failed(r->lock_request)))
 		probe_locks(c, db, r);
-	if (r->lock_request)
-		hold_apply(c->env->policy.holds, client_own_holds(c), r->lock_request, db,
-		           reply);
+	if (!r->lock_request)
+		return;
+	hold_apply(c->env->policy.holds, client_own_holds(c), r->lock_request, db, reply);
 	r->lock_request = NULL;
+	policy_note_reads(&c->env->policy);
 }
 
 void complete_lock(struct client *c, struct pending_request *r, const struct resp_reply *reply)

@@ -107,17 +107,12 @@ void policy_init(struct policy_env *env)
 	freelist_init(&env->guard_ops, GUARD_OP_SINGLE_SIZE);
 }
 
-void policy_end_turn(struct policy_env *env)
+void policy_note_reads(struct policy_env *env)
 {
-	if (holds_begins_watching(env->holds)) {
-		env->reads_matter = true;
-		classifier_reset(env->classifier);
-	}
-	buf_trim(&env->rewritten);
-	buf_trim(&env->token);
-	buf_trim(&env->given_back);
-	buf_trim(&env->keys);
-	holds_trim(env->holds);
+	if (!holds_begins_watching(env->holds))
+		return;
+	env->reads_matter = true;
+	classifier_reset(env->classifier);
 }
 
 void policy_fini(struct policy_env *env)

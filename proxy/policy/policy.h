@@ -13,9 +13,9 @@ void policy_init(struct policy_env *env);
 /* Frees the fields that belong to policy, not `config`. All clients must be gone. */
 void policy_fini(struct policy_env *env);
 
-/* Ends a turn of the worker's loop: begins to note the reads of locks if a section now needs
- * that, and frees memory that one long command took. */
-void policy_end_turn(struct policy_env *env);
+/* Call this after hold_apply(): begins to note the reads of locks if a section now needs that.
+ */
+void policy_note_reads(struct policy_env *env);
 
 /* Puts `config` in force. The worker owns `config`. */
 void policy_use_config(struct policy_env *env, struct config *config);

@@ -247,7 +247,7 @@ TEST(after_a_refused_release_reads_of_the_lock_are_noted)
 	r = sent_command(f, "DEL lock:a");
 	assert_true(lock_request_refused(r->lock_request, SLICE_LIT("+REFUSED 0 1 other"), &n));
 	answered(f, r, ":0\r\n");
-	policy_end_turn(&f->env);
+	policy_note_reads(&f->env);
 	assert_logged("event=delete_refused");
 	assert_false(is_read_noted(f, "lock:a"));
 	run(f, "GET lock:a", "$5\r\nyours\r\n");

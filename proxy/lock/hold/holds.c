@@ -117,6 +117,7 @@ struct hold *hold_new(struct holds *h, struct hold_owner *o, const struct lock_r
 	char *bytes = (char *)(hold + 1);
 
 	memcpy(bytes, id.p, id.n);
+	buf_trim(&h->scratch);
 	o->table = h;
 	*hold = (struct hold){
 		.owner = o,
@@ -247,22 +248,23 @@ bool holds_begins_watching(struct holds *h)
 	return begins;
 }
 
-void holds_trim(struct holds *h)
-{
-	buf_trim(&h->scratch);
-}
-
 struct hold *hold_first(struct holds *h, int db, struct slice key)
 {
-	return hold_of(map_get(&h->by_id, lock_id_write(&h->scratch, db, key)));
+	struct map_node *first = map_get(&h->by_id, lock_id_write(&h->scratch, db, key));
+
+	buf_trim(&h->scratch);
+	return hold_of(first);
 }
 
 struct hold *hold_first_hashed(struct holds *h, int db, struct slice key, uint64_t *hash)
 {
 	struct slice id = lock_id_write(&h->scratch, db, key);
+	struct map_node *first;
 
 	*hash = map_hash(&h->by_id, id);
-	return hold_of(map_get_hashed(&h->by_id, id, *hash));
+	first = map_get_hashed(&h->by_id, id, *hash);
+	buf_trim(&h->scratch);
+	return hold_of(first);
 }
 
 struct hold *hold_next(const struct hold *hold)

@@ -39,7 +39,6 @@ size_t holds_nbytes(const struct holds *h); /* returns the memory of all holds, 
 /* True if, since the last call, a section has begun to watch which connections read its locks
  * (section_stats.watches_reads). */
 bool holds_begins_watching(struct holds *h);
-void holds_trim(struct holds *h); /* frees memory that a long key took */
 
 /* The holds of one connection. */
 struct hold_owner {
