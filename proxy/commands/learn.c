@@ -339,9 +339,10 @@ bool unknown_commands_await(struct unknown_commands *u, struct slice name)
 	return true;
 }
 
-void unknown_commands_query(struct unknown_commands *u, struct buf *out, double now)
+bool unknown_commands_query(struct unknown_commands *u, struct buf *out, double now)
 {
-	HASP_ASSERT(unknown_commands_is_due(u, now));
+	if (!u->n || u->nasked || (!u->is_awaited && now < u->ask_at))
+		return false;
 	resp_write_array(out, 2 + u->n);
 	resp_write_bulk_str(out, "COMMAND");
 	resp_write_bulk_str(out, "INFO");
@@ -350,6 +351,7 @@ void unknown_commands_query(struct unknown_commands *u, struct buf *out, double 
 	u->nasked = u->n;
 	u->is_awaited = false;
 	u->ask_at = now + UNKNOWN_COMMANDS_SECONDS;
+	return true;
 }
 
 size_t unknown_commands_learn(struct unknown_commands *u, struct commands *t,

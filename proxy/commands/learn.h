@@ -53,13 +53,9 @@ void unknown_commands_add(struct unknown_commands *u, struct slice name);
  * after each unknown_commands_learn(), and before unknown_commands_forget(). */
 bool unknown_commands_await(struct unknown_commands *u, struct slice name);
 
-static inline bool unknown_commands_is_due(const struct unknown_commands *u, double now)
-{
-	return u->n && !u->nasked && (u->is_awaited || now >= u->ask_at);
-}
-
-/* Appends the question to `out`. Call unknown_commands_learn() when the answer comes. */
-void unknown_commands_query(struct unknown_commands *u, struct buf *out, double now);
+/* Appends the question to `out`, and returns true: call unknown_commands_learn() when the
+ * answer comes. Returns false if hasp must not ask now. */
+bool unknown_commands_query(struct unknown_commands *u, struct buf *out, double now);
 
 /* Adds the commands in the answer to the table, and returns their number. `reply`: the answer;
  * NULL: none came. */

@@ -167,11 +167,10 @@ static void on_check(struct ev_loop *loop, struct ev_check *c, int revents)
 static void on_turn_end(struct ev_loop *loop, struct ev_prepare *p, int revents)
 {
 	struct worker *w = p->data;
-	const struct policy_env *policy = &w->clients.policy;
 
 	(void)loop;
 	(void)revents;
-	if (unknown_commands_is_due(policy->unknown_commands, policy->now))
+	if (w->clients.policy.unknown_commands->n)
 		worker_node_query_unknown_commands(w);
 }
 

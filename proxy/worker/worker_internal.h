@@ -162,9 +162,8 @@ void worker_topology_free(struct worker *w);
 void worker_node_note_health(struct worker *w);
 /* Checks whether the guards of a changed configuration work with Redis' commands. */
 void worker_node_recheck_guards(struct worker *w);
-/* Asks Redis about unknown commands that clients have sent. Call this when
- * unknown_commands_is_due(). If hasp's own connections are down, these commands pass
- * unchanged. */
+/* Asks Redis about unknown commands that clients have sent, if hasp may ask now. If hasp's own
+ * connections are down, these commands pass unchanged. */
 void worker_node_query_unknown_commands(struct worker *w);
 
 /* --- worker_quorum.c ---------------------------------------------------------------------- */

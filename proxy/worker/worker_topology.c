@@ -136,7 +136,8 @@ void worker_node_query_unknown_commands(struct worker *w)
 	const struct node *n;
 	struct buf out = BUF_INIT;
 
-	unknown_commands_query(policy->unknown_commands, &out, policy->now);
+	if (!unknown_commands_query(policy->unknown_commands, &out, policy->now))
+		return;
 	n = node_that_is_up(w->topology);
 	if (n) {
 		call_node(n, &out, worker_node_on_unknown_commands, w);

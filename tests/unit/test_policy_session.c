@@ -586,7 +586,7 @@ TEST(of_an_unknown_command_redis_is_asked_first)
 	policy_learn(f);
 	assert_int_equal(decide(f, "LATE a v")->verdict, DISPATCH_LEARN);
 	assert_early(f, "LATE a v", 1, DISPATCH_LEARN);
-	unknown_commands_query(f->env.unknown_commands, &question, 0);
+	assert_true(unknown_commands_query(f->env.unknown_commands, &question, 0));
 	assert_int_equal(decide(f, "LATE a v")->verdict, DISPATCH_LEARN);
 	assert_int_equal(unknown_commands_learn(f->env.unknown_commands, f->env.commands, NULL),
 	                 0);

@@ -38,20 +38,20 @@ static void assert_asks(struct fixture *f, double now, const char *expected)
 {
 	struct buf out = BUF_INIT;
 
-	assert_true(unknown_commands_is_due(&f->unknown_commands, now));
-	unknown_commands_query(&f->unknown_commands, &out, now);
+	assert_true(unknown_commands_query(&f->unknown_commands, &out, now));
 	if (!slice_eq(buf_slice(&out), slice_str(expected)))
 		fail_msg("\"%.*s\" instead of \"%s\"", (int)buf_len(&out), buf_head(&out),
 		         expected);
 	buf_release(&out);
 }
 
-static void ask(struct fixture *f, double now)
+static bool ask(struct fixture *f, double now)
 {
 	struct buf out = BUF_INIT;
+	bool asked = unknown_commands_query(&f->unknown_commands, &out, now);
 
-	unknown_commands_query(&f->unknown_commands, &out, now);
 	buf_release(&out);
+	return asked;
 }
 
 static size_t answer(struct fixture *f, const char *frame)
@@ -84,7 +84,7 @@ static const struct command *known(const struct fixture *f, const char *name)
 
 TEST(nothing_is_asked_about_no_name)
 {
-	assert_false(unknown_commands_is_due(&f->unknown_commands, 100));
+	assert_false(ask(f, 100));
 }
 
 TEST(a_name_is_asked_about_once_however_often_it_comes)
@@ -100,7 +100,7 @@ TEST(there_is_one_question_at_a_time)
 	note(f, "b");
 	ask(f, 100);
 	note(f, "a");
-	assert_false(unknown_commands_is_due(&f->unknown_commands, 200));
+	assert_false(ask(f, 200));
 	learn(f, "*1\r\n*-1\r\n");
 	assert_asks(f, 200, INFO_A);
 }
@@ -111,7 +111,7 @@ TEST(questions_are_a_second_apart)
 	ask(f, 100);
 	learn(f, "*1\r\n*-1\r\n");
 	note(f, "a");
-	assert_false(unknown_commands_is_due(&f->unknown_commands, 100.99));
+	assert_false(ask(f, 100.99));
 	assert_asks(f, 101, INFO_A);
 }
 
@@ -121,12 +121,12 @@ TEST(a_name_that_is_awaited_is_asked_about_at_once)
 	ask(f, 100);
 	assert_true(unknown_commands_await(&f->unknown_commands, SLICE_LIT("A")));
 	assert_true(unknown_commands_await(&f->unknown_commands, SLICE_LIT("a")));
-	assert_false(unknown_commands_is_due(&f->unknown_commands, 100));
+	assert_false(ask(f, 100));
 	learn(f, "*1\r\n*-1\r\n");
 	assert_asks(f, 100, INFO_A);
 	learn(f, "*1\r\n*-1\r\n");
 	note(f, "a");
-	assert_false(unknown_commands_is_due(&f->unknown_commands, 100));
+	assert_false(ask(f, 100));
 }
 
 TEST(a_name_is_awaited_until_it_is_answered)
@@ -163,7 +163,7 @@ TEST(nothing_is_awaited_of_a_name_that_no_command_can_have)
 {
 	assert_false(unknown_commands_await(&f->unknown_commands, SLICE_LIT("")));
 	assert_false(unknown_commands_await(&f->unknown_commands, SLICE_LIT("a\0b")));
-	assert_false(unknown_commands_is_due(&f->unknown_commands, 100));
+	assert_false(ask(f, 100));
 }
 
 TEST(a_question_has_a_longest_length)
@@ -185,9 +185,9 @@ TEST(a_name_that_no_command_can_have_is_not_asked_about)
 	note(f, longest);
 	note(f, "");
 	unknown_commands_add(&f->unknown_commands, SLICE_LIT("a\0b"));
-	assert_false(unknown_commands_is_due(&f->unknown_commands, 100));
+	assert_false(ask(f, 100));
 	note(f, longest + 1);
-	assert_true(unknown_commands_is_due(&f->unknown_commands, 100));
+	assert_true(ask(f, 100));
 }
 
 TEST(what_the_server_has_is_known_and_the_rest_is_not)
@@ -243,7 +243,7 @@ TEST(a_question_without_an_answer_is_asked_when_the_name_comes_again)
 	ask(f, 100);
 	assert_int_equal(unknown_commands_learn(&f->unknown_commands, f->commands, NULL), 0);
 	unknown_commands_forget(&f->unknown_commands);
-	assert_false(unknown_commands_is_due(&f->unknown_commands, 200));
+	assert_false(ask(f, 200));
 	note(f, "a");
 	assert_asks(f, 200, INFO_A);
 }
