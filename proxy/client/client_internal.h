@@ -539,8 +539,9 @@ void requests_resume(struct client *c);
 void complete_request(struct client *c, struct pending_request *r,
                       const struct resp_reply *reply, struct slice captured);
 
-/* As complete_request(), for a call on a lock, whose reply leaves the session as it is. */
-void complete_lock(struct client *c, struct pending_request *r, const struct resp_reply *reply);
+/* Applies `reply` to the locks of `r`, which ran in database `db` (-1: not known). */
+void complete_lock(struct client *c, struct pending_request *r, int db,
+                   const struct resp_reply *reply);
 
 /* Gives the request's command sample to the tracker, unless an earlier call has done so. */
 void complete_watched(struct pending_request *r, int db, const struct resp_reply *reply);

@@ -47,9 +47,8 @@ void complete_watched(struct pending_request *r, int db, const struct resp_reply
 	r->command_sample = NULL;
 }
 
-/* Applies the reply to the locks of the request. */
-static void complete_locks(struct client *c, struct pending_request *r, int db,
-                           const struct resp_reply *reply)
+void complete_lock(struct client *c, struct pending_request *r, int db,
+                   const struct resp_reply *reply)
 {
 	/* Do not probe after an error: the command has ended no lock, and hasp's own user may
 	 * have access to keys that this client's user must not see. */
@@ -61,12 +60,6 @@ static void complete_locks(struct client *c, struct pending_request *r, int db,
 	hold_apply(c->env->policy.holds, client_own_holds(c), r->lock_request, db, reply);
 	r->lock_request = NULL;
 	policy_note_reads(&c->env->policy);
-}
-
-void complete_lock(struct client *c, struct pending_request *r, const struct resp_reply *reply)
-{
-	complete_locks(c, r, c->session.db, reply);
-	session_complete(&c->session, r);
 }
 
 static void on_done(void *arg, struct pending_request *r, int db,
@@ -82,7 +75,7 @@ static void on_done(void *arg, struct pending_request *r, int db,
 	/* An error here was an element of EXEC's reply: on_line() has handled all others. */
 	if (r->lock_request && slice_starts(frame, SLICE_LIT("-LOCKED ")))
 		lock_request_locked(r->lock_request);
-	complete_locks(c, r, db, reply);
+	complete_lock(c, r, db, reply);
 }
 
 void complete_request(struct client *c, struct pending_request *r,

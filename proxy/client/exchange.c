@@ -25,59 +25,39 @@ static const char not_understood[] = "hasp does not understand the reply to its 
 
 /* --- the line for a lock ------------------------------------------------------------------ */
 
-static void write_refusal(struct client *c)
-{
-	struct policy_env *env = &c->env->policy;
-	struct buf error = BUF_INIT;
-
-	buf_printf(&error, "ERR hasp: cannot wait for a lock: %s", waiter_refusal(c->waiter));
-	buf_append(&error, slice_of("", 1));
-	buf_clear(&env->rewritten);
-	rewrite_error(&env->rewritten, &(struct rewrite_opts){ .eval = true },
-	              buf_head(&error));
-	buf_release(&error);
-}
-
-enum wait_ready {
-	WAIT_READY, /* the request can be sent */
-	WAIT_PARKED, /* the client is parked until the request can be sent */
-	WAIT_REFUSED, /* env->rewritten has an error to send instead of the request */
-};
-
 /* Prepares `current`, which may wait in line for `wait_ms`, to be sent with `ticket`. Makes a
  * waiter. If `lazy`, and nothing can hold the command back on its way, makes no waiter before
  * the command has to wait, because most commands never wait. */
-static enum wait_ready prepare_wait(struct client *c, struct slice key, int64_t wait_ms,
-                                    struct slice ticket, bool lazy)
+static enum try_readiness prepare_wait(struct client *c, struct slice key, int64_t wait_ms,
+                                       struct slice ticket, bool lazy)
 {
 	struct waiters *waiters = c->env->policy.waiters;
+	enum try_readiness ready;
 
 	lazy = lazy && !c->waiter && !waiter_may_be_held_back(waiters);
 	if (wait_ms == 0 || (lazy && waiters_are_ready(waiters, key)))
-		return WAIT_READY;
+		return TRY_READY;
 	if (!c->waiter)
 		c->waiter = waiter_new(waiters, wait_ms, c);
-	switch (waiter_ready(c->waiter, key)) {
-	case TRY_READY:
+	ready = waiter_ready(c->waiter, key);
+	if (ready == TRY_READY)
 		waiter_sent(c->waiter, ticket);
-		return WAIT_READY;
-	case TRY_NOT_YET:
-		client_park(c, CLIENT_PARKED_QUEUE);
-		return WAIT_PARKED;
-	case TRY_REFUSED:
-		break;
-	}
-	write_refusal(c);
-	return WAIT_REFUSED;
+	return ready;
 }
 
-/* Sends the error in env->rewritten in place of `current`, and drops `current`. Awaits the
- * reply: if the client turned opaque before, it would also get the reply to hasp's DISCARD. */
+/* Sends an error in place of `current`, and drops `current`. Awaits the reply: if the client
+ * turned opaque before, it would also get the reply to hasp's DISCARD. */
 static void refuse_to_wait(struct client *c)
 {
+	struct buf *call = &c->env->policy.rewritten, error = BUF_INIT;
 	struct pending_request *r = pending_new(PENDING_PROBE);
 
-	send_bytes(c, buf_slice(&c->env->policy.rewritten));
+	buf_printf(&error, "ERR hasp: cannot wait for a lock: %s", waiter_refusal(c->waiter));
+	buf_append(&error, slice_of("", 1));
+	buf_clear(call);
+	rewrite_error(call, &(struct rewrite_opts){ .eval = true }, buf_head(&error));
+	buf_release(&error);
+	send_bytes(c, buf_slice(call));
 	session_await(&c->session, r);
 	link_expect(&c->user, LINK_NOTIFY, r);
 	session_withdraw(&c->session, c->current);
@@ -238,8 +218,8 @@ static void reply_to_lock(struct client *c, const struct resp_reply *reply)
 	if (c->waiter || c->stream.error || resp_reply_is_error(reply))
 		lock_op_reply(c->current, client_own_holds(c), c->session.db, c->waiter,
 		              c->stream.error, reply);
-	complete_lock(c, c->current, reply);
-	client_end_current(c);
+	complete_lock(c, c->current, c->session.db, reply);
+	client_complete_current(c);
 }
 
 /* True if the client has sent FIN or reset its connection, even before hasp reads that. */
@@ -382,21 +362,26 @@ static void send_lock_call(struct client *c, bool waits, const struct rewrite_op
 	await_reply(c);
 }
 
-/* Sends the next step of a guarded command. If `refused`, gives the command up, because it
- * cannot wait for its guard. */
-static void send_guarded(struct client *c, const struct context *x, bool refused)
+/* Sends the next step of a guarded command. */
+static void send_guarded(struct client *c, const struct context *x)
 {
 	const struct op_request call = { x->req, x->keys, &x->opts, &x->env->rewritten };
 	struct op_out out;
 	struct op_facts f = client_facts(c, &out);
 
-	if (refused)
-		guard_steps_give_up(&f);
-	else
-		guard_steps_send(&f, &call);
+	guard_steps_send(&f, &call);
 	send_first(c, &out.send);
-	if (!refused)
-		await_reply(c);
+	await_reply(c);
+}
+
+/* Gives up a guarded command that cannot wait for its guard. */
+static void give_up_guarded(struct client *c)
+{
+	struct op_out out;
+	struct op_facts f = client_facts(c, &out);
+
+	guard_steps_give_up(&f);
+	send_first(c, &out.send);
 }
 
 /* Sends `current`. `wait_ms`: if `current` is a call on a lock, how long it may wait in line.
@@ -413,19 +398,20 @@ static bool send_current(struct client *c, const struct context *x, int64_t wait
 		key = lock_request_key(c->current->lock_request);
 	}
 	switch (prepare_wait(c, key, wait_ms, x->opts.ticket, op)) {
-	case WAIT_READY:
+	case TRY_READY:
 		break;
-	case WAIT_PARKED:
+	case TRY_NOT_YET:
+		client_park(c, CLIENT_PARKED_QUEUE);
 		session_withdraw(&c->session, c->current);
 		return true;
-	case WAIT_REFUSED:
+	case TRY_REFUSED:
 		if (op)
-			send_guarded(c, x, true);
+			give_up_guarded(c);
 		refuse_to_wait(c);
 		return false;
 	}
 	if (op)
-		send_guarded(c, x, false);
+		send_guarded(c, x);
 	else
 		send_lock_call(c, wait_ms > 0, &x->opts);
 	return true;
