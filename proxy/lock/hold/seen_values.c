@@ -15,7 +15,9 @@
 #define READS_KEPT 8
 
 struct seen_read {
-	uint64_t hash; /* hash of database and key */
+	/* lock_id_hash(). (If two keys have the same hash, hasp takes a read of one for a read
+	 * of the other. Only a hint in the log depends on that.) */
+	uint64_t hash;
 	double at;
 };
 
@@ -124,17 +126,6 @@ void seen_values_each(const struct seen_values *all, seen_values_fn *fn, void *a
 	}
 }
 
-/* Returns an FNV-1a hash. (If two keys have the same hash, hasp takes a read of one for a read
- * of the other. Only a hint in the log depends on that.) */
-static uint64_t hash_read(int db, struct slice key)
-{
-	uint64_t hash = UINT64_C(0xcbf29ce484222325) ^ (uint64_t)db;
-
-	for (size_t i = 0; i < key.n; i++)
-		hash = (hash ^ (unsigned char)key.p[i]) * UINT64_C(0x100000001b3);
-	return hash;
-}
-
 /* Returns the index of the read with this hash; READS_KEPT: there is none. */
 static size_t find_noted(const struct seen_values *all, uint64_t hash)
 {
@@ -146,7 +137,7 @@ static size_t find_noted(const struct seen_values *all, uint64_t hash)
 
 void seen_values_note_read(struct seen_values **all, int db, struct slice key, double at)
 {
-	uint64_t hash = hash_read(db, key);
+	uint64_t hash = lock_id_hash(db, key);
 	size_t i;
 
 	if (!*all)
@@ -159,7 +150,7 @@ void seen_values_note_read(struct seen_values **all, int db, struct slice key, d
 
 double seen_values_read_at(const struct seen_values *all, int db, struct slice key)
 {
-	size_t i = all && all->nreads ? find_noted(all, hash_read(db, key)) : READS_KEPT;
+	size_t i = all && all->nreads ? find_noted(all, lock_id_hash(db, key)) : READS_KEPT;
 
 	return i < READS_KEPT ? all->reads[i].at : -1;
 }

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/fatal.h"
+#include "lock/model/lock_id.h"
 
 /* hasp rechecks or probes a lock at least this often. All lines have the same interval, so each
  * new recheck is the last in waiters.rechecks. */
@@ -19,15 +20,10 @@
 /* How long an empty line keeps its channel: clients may soon wait for the lock again. */
 #define LINGER_SECONDS 10.0
 
-/* FNV-1a without a secret, because all workers must compute the same slot. A client that makes
- * names collide only causes a few probes. */
+/* (A client that makes names collide only causes a few probes.) */
 uint16_t line_slot(int db, struct slice key)
 {
-	uint32_t h = (2166136261u ^ (uint32_t)db) * 16777619u;
-
-	for (size_t i = 0; i < key.n; i++)
-		h = (h ^ (unsigned char)key.p[i]) * 16777619u;
-	return (uint16_t)((h ^ h >> 16) % WAITER_BOARD_SLOTS);
+	return (uint16_t)(lock_id_hash(db, key) % WAITER_BOARD_SLOTS);
 }
 
 struct line *line_find(struct waiters *all, int db, struct slice key)
