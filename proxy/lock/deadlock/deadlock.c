@@ -83,13 +83,14 @@ static void owner_write(struct buf *out, enum lock_kind kind, struct slice token
 	buf_append(out, token);
 }
 
-/* True if the owner acts as one but may have several connections: a value, or a token that AS
- * names. */
+/* True if the owner acts as one but may have several connections: a value, or a token that a
+ * verb's AS names. */
 static bool is_shared(enum lock_kind kind, struct slice token)
 {
+	const struct lock_layout *layout = layout_of(kind);
 	enum owner_kind made;
 
-	return layout_of(kind)->by_value || !owner_is_made(token, &made);
+	return layout->by_value || (layout->by_verb && !owner_is_made(token, &made));
 }
 
 /* Writes the kind of lock that hasp asks Redis about. Returns false if a waiter for this lock
