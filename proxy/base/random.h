@@ -7,7 +7,8 @@
 
 #include <stddef.h>
 
-/* Writes bytes from the kernel. Never fails, but may wait while the machine boots. */
+/* Writes at most 256 bytes from the kernel. Never fails, but may wait while the machine
+ * boots. */
 void random_bytes(void *out, size_t n);
 
 #endif
