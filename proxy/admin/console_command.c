@@ -5,7 +5,6 @@
 #include "base/clock.h"
 #include "base/quote.h"
 #include "client/client.h"
-#include "commands/args.h"
 #include "resp/write.h"
 
 struct console_command {
@@ -199,7 +198,7 @@ static void console_kill(struct console *c, const struct resp_view *req, struct 
 	struct kill k = { 0 };
 	int64_t id;
 
-	if (!slice_is(req->argv[1], "client") || !args_integer(req->argv[2], &id) || id < 0) {
+	if (!slice_is(req->argv[1], "client") || !slice_integer(req->argv[2], &id) || id < 0) {
 		buf_puts(out, "-ERR syntax error; expected KILL CLIENT id\r\n");
 		return;
 	}

@@ -16,7 +16,6 @@
 #include "base/fatal.h"
 #include "base/quote.h"
 #include "client/client.h"
-#include "commands/args.h"
 #include "config/match.h"
 #include "lock/rewrite/rewrite.h"
 #include "lock/scripts/script_job.h"
@@ -127,7 +126,7 @@ static bool parse_unlock(const struct resp_view *req, int64_t *db)
 	if (!slice_is(req->argv[n - 1], "force"))
 		return false;
 	return n == 3 || (n == 5 && slice_is(req->argv[2], "db") &&
-	                  args_integer(req->argv[3], db) && *db >= 0 && *db <= INT32_MAX);
+	                  slice_integer(req->argv[3], db) && *db >= 0 && *db <= INT32_MAX);
 }
 
 static void force_by_worker(const struct show_env *env, const void *arg, struct buf *out)

@@ -114,11 +114,26 @@ static inline bool slice_number(struct slice s, uint64_t *v)
 	*v = 0;
 	for (size_t i = 0; i < s.n; i++) {
 		unsigned digit = (unsigned)s.p[i] - '0';
-		if (digit > 9 || *v > (UINT64_MAX - digit) / 10)
+		if (digit > 9 || __builtin_mul_overflow(*v, 10, v) ||
+		    __builtin_add_overflow(*v, digit, v))
 			return false;
-		*v = *v * 10 + digit;
 	}
 	return s.n > 0;
+}
+
+/* Reads an integer as Redis' string2ll() does: no plus, no blanks, no leading zeros. Returns
+ * false if `s` is no such integer of 64 bits. */
+static inline bool slice_integer(struct slice s, int64_t *v)
+{
+	bool negative = s.n > 0 && *s.p == '-';
+	struct slice digits = slice_of(s.p + negative, s.n - negative);
+	uint64_t n;
+
+	if (!slice_number(digits, &n) || n > (uint64_t)INT64_MAX + negative ||
+	    (*digits.p == '0' && s.n > 1))
+		return false;
+	*v = (int64_t)(negative ? 0 - n : n);
+	return true;
 }
 
 static inline bool slice_starts(struct slice a, struct slice prefix)

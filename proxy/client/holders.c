@@ -19,7 +19,6 @@
 
 #include "base/clock.h"
 #include "base/glob.h"
-#include "commands/args.h"
 #include "config/match.h"
 #include "lock/hold/holds.h"
 #include "resp/write.h"
@@ -333,7 +332,7 @@ static void ask_workers(struct client *c, const struct redis_info *info)
 	a->query.of_guard = match_enforced_guard(env->matcher, key);
 	a->query.at = clock_now();
 	a->query.db = c->session.db;
-	if (!args_integer(info->fence, &a->query.fence))
+	if (!slice_integer(info->fence, &a->query.fence))
 		a->query.fence = 0;
 	buf_append(&a->answer, info->fields);
 	a->nfields = info->nfields;

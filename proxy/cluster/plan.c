@@ -102,7 +102,7 @@ static struct plan by_numkeys(const struct resp_view *req)
 {
 	int64_t n;
 
-	if (req->argc < 3 || !args_integer(req->argv[2], &n) || n < 0)
+	if (req->argc < 3 || !slice_integer(req->argv[2], &n) || n < 0)
 		return default_node;
 	return by_keys(req, 3, (size_t)n);
 }

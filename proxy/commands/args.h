@@ -11,10 +11,6 @@
 
 #include "base/slice.h"
 
-/* Parses an integer as Redis' string2ll() does: no blanks, no plus, no leading zeros. Returns
- * false if `s` is no integer, or does not fit. */
-bool args_integer(struct slice s, int64_t *v) __attribute__((warn_unused_result));
-
 /* The result of parsing a command's arguments. REFUSED: Redis would refuse the command.
  * UNKNOWN: hasp does not know one of the options. */
 enum parsed { PARSED_OK, PARSED_REFUSED, PARSED_UNKNOWN };

@@ -204,18 +204,10 @@ static void collect_range(struct collect *keys, const struct command *c, size_t 
 static void collect_counted(struct collect *keys, const struct resp_view *req, size_t at,
                             size_t step)
 {
-	size_t n = 0;
+	uint64_t n;
 
-	if (at >= req->argc || req->argv[at].n == 0)
-		return;
-	for (size_t i = 0; i < req->argv[at].n; i++) {
-		char digit = req->argv[at].p[i];
-
-		if (digit < '0' || digit > '9' || n > req->argc)
-			return;
-		n = n * 10 + (size_t)(digit - '0');
-	}
-	if (n > (req->argc - at - 1) / step)
+	if (at >= req->argc || !slice_number(req->argv[at], &n) ||
+	    n > (req->argc - at - 1) / step)
 		return;
 	for (size_t i = 0; i < n; i++)
 		collect(keys, at + 1 + i * step);
@@ -357,7 +349,7 @@ bool command_writes_other_db(const struct command *c, const struct resp_view *re
 		named = copy_db(req);
 	else if (c->facts.writes == WRITES_MOVE && req->argc > 2)
 		named = req->argv[2];
-	return named.p && args_integer(named, &n) && n != db;
+	return named.p && slice_integer(named, &n) && n != db;
 }
 
 bool commands_lack(const struct commands *t, struct slice name)

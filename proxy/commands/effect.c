@@ -82,7 +82,7 @@ static int64_t to_ms(struct slice number, bool seconds, bool is_date, double at)
 {
 	int64_t n, ms;
 
-	if (!args_integer(number, &n) || n <= 0 || !args_ms(n, seconds, &ms))
+	if (!slice_integer(number, &n) || n <= 0 || !args_ms(n, seconds, &ms))
 		return 0;
 	return is_date ? ms - (int64_t)(at * 1000) : ms;
 }

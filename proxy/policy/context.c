@@ -190,7 +190,7 @@ static bool has_all_keys(const struct resp_view *beginning)
 	if (beginning->argc < 3)
 		return false;
 	/* Redis refuses such a number, and looks at no key. */
-	if (!args_integer(beginning->argv[2], &n) || n < 0)
+	if (!slice_integer(beginning->argv[2], &n) || n < 0)
 		return true;
 	return (uint64_t)n <= beginning->argc - 3;
 }

@@ -105,7 +105,7 @@ static void find_own_tokens(struct context *x)
 
 	x->opts.nown = 0;
 	if (x->what->verb == VERB_MLOCK &&
-	    (req->argc < 2 || !args_integer(req->argv[1], &n) || n > MLOCK_KEYS_MAX))
+	    (req->argc < 2 || !slice_integer(req->argv[1], &n) || n > MLOCK_KEYS_MAX))
 		return;
 	for (size_t i = first; i < req->argc && n-- > 0; i++)
 		add_own(x, req->argv[i]);

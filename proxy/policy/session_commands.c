@@ -71,7 +71,7 @@ static struct decision on_select(struct context *x)
 	int64_t n;
 
 	/* Redis refuses other arguments, and the session applies the number only after +OK. */
-	r->db = args_integer(arg(x, 1), &n) && n >= 0 && n <= INT_MAX ? (int)n : -1;
+	r->db = slice_integer(arg(x, 1), &n) && n >= 0 && n <= INT_MAX ? (int)n : -1;
 	return await_session(x, r);
 }
 

@@ -91,8 +91,9 @@ static void see_script(struct command_sample *s, const struct context *x)
 
 	s->kind = COMMAND_SAMPLE_SCRIPT;
 	s->script = script_hash(x);
-	if (req->argc <= SCRIPT_NUMKEYS || !args_integer(req->argv[SCRIPT_NUMKEYS], &numkeys) ||
-	    numkeys < 0 || (uint64_t)numkeys >= req->argc)
+	if (req->argc <= SCRIPT_NUMKEYS ||
+	    !slice_integer(req->argv[SCRIPT_NUMKEYS], &numkeys) || numkeys < 0 ||
+	    (uint64_t)numkeys >= req->argc)
 		return;
 	for (size_t i = SCRIPT_NUMKEYS + 1 + (size_t)numkeys;
 	     i < req->argc && s->nscript_args < COMMAND_SAMPLE_ARGS_MAX; i++)

@@ -16,34 +16,6 @@ enum { AT_START, AT_BULK, IN_BULK };
 /* Length of the longest header that scan_short_header() reads: `$16384` and its line end. */
 #define SHORT_HEADER 8
 
-/* Reads an integer as Redis' string2ll() does: no sign but '-', no leading zero, no space, at
- * most 64 bits. */
-static bool parse_integer(const char *p, size_t n, long long *out)
-{
-	bool negative = n > 0 && *p == '-';
-	uint64_t v = 0, limit = (uint64_t)LLONG_MAX + negative;
-
-	if (negative) {
-		p++;
-		n--;
-	}
-	if (n == 1 && *p == '0' && !negative) {
-		*out = 0;
-		return true;
-	}
-	if (n == 0 || n > 19 || *p < '1' || *p > '9')
-		return false;
-	for (; n; p++, n--) {
-		if (*p < '0' || *p > '9')
-			return false;
-		v = v * 10 + (uint64_t)(*p - '0');
-	}
-	if (v > limit)
-		return false;
-	*out = (long long)(negative ? 0 - v : v);
-	return true;
-}
-
 /* Finds the `end` byte of a line as Redis does, with strchr(). A NUL hides all bytes after it,
  * so a line with a NUL counts as unfinished, until it is too long and refused. */
 static enum resp_result find_line(const char *p, size_t n, char end, size_t *len)
@@ -108,7 +80,7 @@ static struct header scan_short_header(const char *p, size_t n, char type)
 	return scan_longer_header(p, n, (unsigned char)p[1] - (size_t)'0');
 }
 
-static enum resp_result scan_any_header(const char *p, size_t n, long long *value, size_t *size)
+static enum resp_result scan_any_header(const char *p, size_t n, int64_t *value, size_t *size)
 {
 	size_t len = 0;
 	enum resp_result r = find_line(p, n, '\r', &len);
@@ -120,12 +92,12 @@ static enum resp_result scan_any_header(const char *p, size_t n, long long *valu
 	if (len + 2 > n)
 		return RESP_MORE;
 	*size = len + 2;
-	return len && parse_integer(p + 1, len - 1, value) ? RESP_OK : RESP_BAD;
+	return len && slice_integer(slice_of(p + 1, len - 1), value) ? RESP_OK : RESP_BAD;
 }
 
 /* Reads a header such as `*3\r\n` or `$5\r\n`. Sets *value to the number, and *size to the
  * length of the line with its CR and the byte after that. */
-static inline enum resp_result scan_header(const char *p, size_t n, long long *value,
+static inline enum resp_result scan_header(const char *p, size_t n, int64_t *value,
                                            size_t *size)
 {
 	struct header h = scan_short_header(p, n, n && *p == '*' ? '*' : '$');
@@ -133,7 +105,7 @@ static inline enum resp_result scan_header(const char *p, size_t n, long long *v
 	*size = h.size;
 	if (h.size == 0)
 		return scan_any_header(p, n, value, size);
-	*value = (long long)h.value;
+	*value = (int64_t)h.value;
 	return RESP_OK;
 }
 
@@ -263,7 +235,7 @@ static enum resp_result scan_inline(struct request_scan *s, const char *p, size_
 static enum resp_result scan_count(struct request_scan *s, const char *p, size_t n,
                                    size_t *used)
 {
-	long long value = 0;
+	int64_t value = 0;
 	size_t size = 0;
 	enum resp_result r = scan_header(p, n, &value, &size);
 
@@ -297,7 +269,7 @@ static void skip_bulk(struct request_scan *s, size_t n, size_t *at)
 static enum resp_result begin_bulk(struct request_scan *s, const char *p, size_t n, size_t *at)
 {
 	size_t size = 0;
-	long long value = 0;
+	int64_t value = 0;
 	enum resp_result r = scan_header(p + *at, n - *at, &value, &size);
 
 	if (r == RESP_OK && (p[*at] != '$' || value < 0))
@@ -425,7 +397,7 @@ enum resp_result request_scan_args(struct request_scan *s, const char *p, size_t
 struct resp_view request_view(struct request_args *args, const char *p, size_t n, bool *whole)
 {
 	size_t at = 0, size = 0, argc = 0, want;
-	long long value = 0;
+	int64_t value = 0;
 
 	*whole = false;
 	if (n && *p != '*') {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of commands/args.c: the arguments after a command's name, read as Redis reads them.
+ * Tests of commands/args.c and slice_integer(): the arguments after a command's name, read as
+ * Redis reads them.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,7 +40,7 @@ TEST(test_integers_are_read_as_redis_reads_them)
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		int64_t v = 42;
-		if (args_integer(slice_str(cases[i].text), &v) != cases[i].ok)
+		if (slice_integer(slice_str(cases[i].text), &v) != cases[i].ok)
 			fail_msg("%s", cases[i].text);
 		if (cases[i].ok)
 			assert_true(v == cases[i].v);

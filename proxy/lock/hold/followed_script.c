@@ -170,7 +170,7 @@ static bool moved_expiry(struct lock_request *p, int64_t left_ms, double passed_
 	int64_t before_ms;
 
 	if (*reply.p != ':' || left_ms < 0 ||
-	    !args_integer(slice_of(reply.p + 1, reply.n - 3), &before_ms))
+	    !slice_integer(slice_of(reply.p + 1, reply.n - 3), &before_ms))
 		return false;
 	if (before_ms < 0)
 		p->moved = EXPIRY_ADDED;

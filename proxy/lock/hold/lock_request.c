@@ -23,7 +23,6 @@
 #include <string.h>
 
 #include "base/fatal.h"
-#include "commands/args.h"
 
 /* How long hasp tries to undo a call at most. */
 #define UNDO_SECONDS 3600.0
@@ -329,8 +328,8 @@ bool lock_request_refused(struct lock_request *p, struct slice line, int64_t *n)
 	if (!lock_request_allows(p->state, LOCK_REQUEST_REFUSED) ||
 	    !slice_cut(&rest, ' ', &word))
 		return false;
-	if (!slice_cut(&rest, ' ', &word) || !args_integer(word, n) ||
-	    !slice_cut(&rest, ' ', &word) || !args_integer(word, &i) || i < 1 ||
+	if (!slice_cut(&rest, ' ', &word) || !slice_integer(word, n) ||
+	    !slice_cut(&rest, ' ', &word) || !slice_integer(word, &i) || i < 1 ||
 	    (uint64_t)i > p->nkeys)
 		return false;
 	lock_request_set_state(p, LOCK_REQUEST_REFUSED);
@@ -439,7 +438,7 @@ static bool parts_queued(struct lock_request *p, int db, struct slice *line)
 	if (!blank)
 		return false;
 	rest = slice_of(blank + 1, (size_t)(line->p + line->n - blank - 1));
-	if (!slice_cut(&rest, '\r', &number) || !args_integer(number, &i) || i < 1 ||
+	if (!slice_cut(&rest, '\r', &number) || !slice_integer(number, &i) || i < 1 ||
 	    (uint64_t)i > p->nkeys)
 		return false;
 	p->parts->at = (size_t)i - 1;

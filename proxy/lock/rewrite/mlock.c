@@ -31,7 +31,7 @@ static bool parse_keys(const struct verb_rewrite *v, struct mlock_keys *keys)
 	const struct resp_view *req = v->req;
 	int64_t n;
 
-	if (!args_integer(req->argv[1], &n) || n <= 0)
+	if (!slice_integer(req->argv[1], &n) || n <= 0)
 		return verb_refuse(v, "ERR numkeys should be greater than 0", false);
 	if ((uint64_t)n > req->argc - 2)
 		return verb_refuse(v, "ERR Number of keys can't be greater than number of args",

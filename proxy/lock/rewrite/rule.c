@@ -48,7 +48,7 @@ static enum parsed parse_expire(const struct command *c, const struct resp_view 
 	}
 	if ((nx && (xx || gt || lt)) || (gt && lt))
 		return PARSED_REFUSED;
-	if (!args_integer(req->argv[2], &n))
+	if (!slice_integer(req->argv[2], &n))
 		return PARSED_REFUSED;
 	if (a->absolute) {
 		a->ms = n;
@@ -227,7 +227,7 @@ static enum parsed parse_expiry(const struct rule *rule, const struct set_option
 		*e = expiry_lease(rule);
 		return PARSED_OK;
 	}
-	if (!args_integer(a->time, &n) || n <= 0)
+	if (!slice_integer(a->time, &n) || n <= 0)
 		return PARSED_REFUSED;
 	if (a->absolute) {
 		if (a->seconds && n > INT64_MAX / 1000)

@@ -155,7 +155,7 @@ static void note_getex(const struct rewrite *rw)
 
 	if (set_options_parse_from(rw->req, 2, &a) != PARSED_OK || !a.timed)
 		return;
-	if (!args_integer(a.time, &n) || n <= 0 || !args_ms(n, a.seconds, &ms))
+	if (!slice_integer(a.time, &n) || n <= 0 || !args_ms(n, a.seconds, &ms))
 		return;
 	rw->call->success = LOCK_IF_VALUE;
 	rewrite_ends(rw->call, a.absolute, a.absolute ? ms : rewrite_capped(rule, ms));

@@ -137,7 +137,7 @@ bool verb_lease(const struct verb_rewrite *v)
 	const struct verb_args *a = &v->args;
 	int64_t n, ms = v->verbs->lease_ms, most_ms = v->verbs->max_lease_ms;
 
-	if (a->time.p && !args_integer(a->time, &n))
+	if (a->time.p && !slice_integer(a->time, &n))
 		return verb_refuse(v, "ERR value is not an integer or out of range", false);
 	if (a->time.p && (n <= 0 || !args_ms(n, a->seconds, &ms) || ms > LEASE_MAX_MS))
 		return verb_refuse(v, "ERR invalid expire time in", true);
@@ -150,7 +150,7 @@ bool verb_wait(const struct verb_rewrite *v)
 {
 	int64_t ms = 0;
 
-	if (v->args.wait.p && !args_integer(v->args.wait, &ms))
+	if (v->args.wait.p && !slice_integer(v->args.wait, &ms))
 		return verb_refuse(v, "ERR timeout is not an integer or out of range", false);
 	if (ms < 0)
 		return verb_refuse(v, "ERR timeout is negative", false);
@@ -165,7 +165,7 @@ bool verb_wait(const struct verb_rewrite *v)
 static bool limit_ok(const struct verb_rewrite *v)
 {
 	if (!v->args.limit.p ||
-	    (args_integer(v->args.limit, &v->call->limit) && v->call->limit > 0))
+	    (slice_integer(v->args.limit, &v->call->limit) && v->call->limit > 0))
 		return true;
 	return verb_refuse(v, "ERR value is out of range, must be positive", false);
 }
