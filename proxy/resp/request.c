@@ -205,12 +205,6 @@ static long inline_split(const char *p, size_t n, struct request_args *args)
 	}
 }
 
-/* Returns the length of an inline request without its line end; its LF is at p[lf]. */
-static size_t inline_length(const char *p, size_t lf)
-{
-	return lf > 0 && p[lf - 1] == '\r' ? lf - 1 : lf;
-}
-
 static enum resp_result scan_inline(struct request_scan *s, const char *p, size_t n,
                                     size_t *used, struct request_args *args)
 {
@@ -223,7 +217,7 @@ static enum resp_result scan_inline(struct request_scan *s, const char *p, size_
 	if (r != RESP_OK)
 		return r;
 	*used = lf + 1;
-	argc = inline_split(p, inline_length(p, lf), args);
+	argc = inline_split(p, lf > 0 && p[lf - 1] == '\r' ? lf - 1 : lf, args);
 	if (args)
 		args->argc = argc > 0 ? (size_t)argc : 0;
 	s->empty = argc == 0;
@@ -301,12 +295,12 @@ static enum resp_result scan_bulks(struct request_scan *s, const char *p, size_t
 		r = begin_bulk(s, p, n, at);
 		if (r != RESP_OK)
 			return r;
-		if (args && s->skip <= n - *at)
+		if (args && s->bulk <= n - *at)
 			push_arg(args, args->argc++, slice_of(p + *at, (size_t)s->bulk));
 	}
 }
 
-/* Scans one request. Appends the arguments that begin and end in these bytes to `args`, unless
+/* Scans one request. Writes the arguments that begin and end in these bytes to `args`, unless
  * that is NULL. */
 static enum resp_result scan_request(struct request_scan *s, const char *p, size_t n,
                                      size_t *used, struct request_args *args)
@@ -314,6 +308,8 @@ static enum resp_result scan_request(struct request_scan *s, const char *p, size
 	enum resp_result r;
 
 	*used = 0;
+	if (args)
+		args->argc = 0;
 	if (n == 0)
 		return RESP_MORE;
 	if (s->state == AT_START) {
@@ -390,38 +386,18 @@ size_t request_scan_rest(const char *p, size_t n, size_t at, size_t argc,
 enum resp_result request_scan_args(struct request_scan *s, const char *p, size_t n,
                                    size_t *used, struct request_args *args)
 {
-	args->argc = 0;
 	return scan_request(s, p, n, used, args);
 }
 
 struct resp_view request_view(struct request_args *args, const char *p, size_t n, bool *whole)
 {
-	size_t at = 0, size = 0, argc = 0, want;
-	int64_t value = 0;
+	struct request_scan s = { 0 };
+	size_t used;
 
-	*whole = false;
-	if (n && *p != '*') {
-		size_t lf;
-		if (find_line(p, n, '\n', &lf) == RESP_OK) {
-			long count = inline_split(p, inline_length(p, lf), args);
-			*whole = count >= 0;
-			argc = count > 0 ? (size_t)count : 0;
-		}
-		return (struct resp_view){ argc, args->argv };
-	}
-	if (scan_header(p, n, &value, &size) != RESP_OK)
-		return (struct resp_view){ 0, args->argv };
-	want = value > 0 ? (size_t)value : 0;
-	at = size;
-	while (argc < want && at < n && scan_header(p + at, n - at, &value, &size) == RESP_OK &&
-	       value >= 0 && n - at - size >= (size_t)value) {
-		push_arg(args, argc++, slice_of(p + at + size, (size_t)value));
-		at += size + (size_t)value + 2;
-		if (at > n)
-			break;
-	}
-	*whole = argc == want;
-	return (struct resp_view){ argc, args->argv };
+	/* An argument is complete without its line end. */
+	*whole = scan_request(&s, p, n, &used, args) == RESP_OK ||
+	         (s.argc && s.argc == args->argc);
+	return (struct resp_view){ args->argc, args->argv };
 }
 
 void request_args_trim(struct request_args *args)
