@@ -107,7 +107,7 @@ static void serve_all(struct console *c)
 	       buf_len(&c->in) > c->scanned) {
 		size_t used;
 		enum resp_result rc = request_scan(&c->scan, buf_head(&c->in) + c->scanned,
-		                                   buf_len(&c->in) - c->scanned, &used);
+		                                   buf_len(&c->in) - c->scanned, &used, NULL);
 
 		c->scanned += used;
 		if (rc == RESP_BAD)

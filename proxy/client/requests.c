@@ -357,10 +357,8 @@ static bool take_request(struct client *c, struct cursor *k)
 	size_t at = k->at + c->scanned, used;
 	enum resp_result r;
 
-	if (at_start)
-		r = request_scan_args(&c->scan, k->p + at, k->n - at, &used, &c->env->args);
-	else
-		r = request_scan(&c->scan, k->p + at, k->n - at, &used);
+	r = request_scan(&c->scan, k->p + at, k->n - at, &used,
+	                 at_start ? &c->env->args : NULL);
 	c->scanned += used;
 	if (r == RESP_OK)
 		return take_whole(c, k, at_start, false);

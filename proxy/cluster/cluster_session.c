@@ -60,7 +60,7 @@ static size_t session_stream_on(struct cluster_session *s, const char *p, size_t
 		s->starved = true;
 		return 0;
 	}
-	r = request_scan(&s->scan, p, n, &used);
+	r = request_scan(&s->scan, p, n, &used, NULL);
 	if (l)
 		link_send(l->user.link, slice_of(p, used));
 	keep_stream(s, slice_of(p, used), s->scan.skip);
@@ -243,7 +243,7 @@ static size_t session_take_request(struct cluster_session *s, const char *p, siz
 
 	if (used == 0) {
 		struct request_scan scan = { 0 };
-		enum resp_result r = request_scan_args(&scan, p, n, &used, args);
+		enum resp_result r = request_scan(&scan, p, n, &used, args);
 
 		if (r == RESP_BAD)
 			return session_pass_bad(s, p, used);
@@ -311,7 +311,7 @@ static size_t gather_on(struct cluster_session *s, const char *p, size_t n)
 {
 	struct request_scan scan = s->scan;
 	size_t used;
-	enum resp_result r = request_scan(&scan, p, n, &used);
+	enum resp_result r = request_scan(&scan, p, n, &used, NULL);
 
 	/* Wait for earlier requests, so that session_take_request() takes the whole request. */
 	if (r != RESP_MORE && !list_empty(&s->entries)) {
@@ -345,7 +345,7 @@ static size_t take_raw(struct cluster_session *s, const char *p, size_t n)
 	struct request_args *args = &s->cluster->args;
 	struct request_scan scan = { 0 };
 	size_t used;
-	enum resp_result r = request_scan_args(&scan, p, n, &used, args);
+	enum resp_result r = request_scan(&scan, p, n, &used, args);
 
 	if (r == RESP_MORE && n < STREAM_FROM)
 		return 0;

@@ -32,7 +32,7 @@ static bool find_in_block(const struct context *x, struct slice block, struct gu
 		struct resp_view view;
 		struct guard_keys some;
 		size_t used;
-		enum resp_result r = request_scan_args(&scan, block.p, block.n, &used, &args);
+		enum resp_result r = request_scan(&scan, block.p, block.n, &used, &args);
 		HASP_ASSERT(r == RESP_OK);
 		block = slice_of(block.p + used, block.n - used);
 		view = (struct resp_view){ args.argc, args.argv };

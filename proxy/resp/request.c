@@ -300,10 +300,8 @@ static enum resp_result scan_bulks(struct request_scan *s, const char *p, size_t
 	}
 }
 
-/* Scans one request. Writes the arguments that begin and end in these bytes to `args`, unless
- * that is NULL. */
-static enum resp_result scan_request(struct request_scan *s, const char *p, size_t n,
-                                     size_t *used, struct request_args *args)
+enum resp_result request_scan(struct request_scan *s, const char *p, size_t n, size_t *used,
+                              struct request_args *args)
 {
 	enum resp_result r;
 
@@ -320,11 +318,6 @@ static enum resp_result scan_request(struct request_scan *s, const char *p, size
 			return r;
 	}
 	return scan_bulks(s, p, n, used, args);
-}
-
-enum resp_result request_scan(struct request_scan *s, const char *p, size_t n, size_t *used)
-{
-	return scan_request(s, p, n, used, NULL);
 }
 
 /* Sets *arg to the argument with header `h` at p[*at]. Returns false if it is incomplete. */
@@ -383,19 +376,13 @@ size_t request_scan_rest(const char *p, size_t n, size_t at, size_t argc,
 	return at <= n ? scan_args(p, n, at, 1, argc, args) : 0;
 }
 
-enum resp_result request_scan_args(struct request_scan *s, const char *p, size_t n,
-                                   size_t *used, struct request_args *args)
-{
-	return scan_request(s, p, n, used, args);
-}
-
 struct resp_view request_view(struct request_args *args, const char *p, size_t n, bool *whole)
 {
 	struct request_scan s = { 0 };
 	size_t used;
 
 	/* An argument is complete without its line end. */
-	*whole = scan_request(&s, p, n, &used, args) == RESP_OK ||
+	*whole = request_scan(&s, p, n, &used, args) == RESP_OK ||
 	         (s.argc && s.argc == args->argc);
 	return (struct resp_view){ args->argc, args->argv };
 }

@@ -40,13 +40,6 @@ struct request_scan {
 	                  * space follows it */
 };
 
-/* Continues to scan one request with the `n` bytes at `p`. Sets *used to the number of bytes
- * that belong to the request, without an incomplete header line; do not pass these again.
- * RESP_OK: the request ended, and the scan is at its beginning again. RESP_BAD: at the last
- * used byte, Redis would send an error and close the connection. */
-enum resp_result request_scan(struct request_scan *s, const char *p, size_t n, size_t *used)
-	__attribute__((warn_unused_result));
-
 /* Redis' limits for requests before a login: the number of arguments, and the bytes of each. */
 #define REQUEST_LOGIN_ARGC 10
 #define REQUEST_LOGIN_BULK 16384
@@ -65,8 +58,16 @@ struct request_args {
 	struct buf text; /* inline arguments without their quotes */
 };
 
+/* Continues to scan one request with the `n` bytes at `p`. Sets *used to the number of bytes
+ * that belong to the request, without an incomplete header line; do not pass these again.
+ * RESP_OK: the request ended, and the scan is at its beginning again. RESP_BAD: at the last
+ * used byte, Redis would send an error and close the connection. If one call scans the whole
+ * request, `args` gets the arguments, unless it is NULL. */
+enum resp_result request_scan(struct request_scan *s, const char *p, size_t n, size_t *used,
+                              struct request_args *args) __attribute__((warn_unused_result));
+
 /* Scans a request if it is whole and has only short headers, as most requests do. Writes the
- * arguments to `args`, and returns the request's length; 0: call request_scan_args(). */
+ * arguments to `args`, and returns the request's length; 0: call request_scan(). */
 size_t request_scan_simple(const char *p, size_t n, struct request_args *args);
 
 /* Like request_scan_simple(), for a request of `argc` arguments (at least one). The first
@@ -74,11 +75,6 @@ size_t request_scan_simple(const char *p, size_t n, struct request_args *args);
  * all, from an earlier request. */
 size_t request_scan_rest(const char *p, size_t n, size_t at, size_t argc,
                          struct request_args *args);
-
-/* Like request_scan(). If one call scans the whole request, `args` gets the arguments. */
-enum resp_result request_scan_args(struct request_scan *s, const char *p, size_t n,
-                                   size_t *used, struct request_args *args)
-	__attribute__((warn_unused_result));
 
 /* Returns the complete arguments in the `n` bytes at `p`, a request or its beginning. Sets
  * *whole to true if the request has no others. The view is valid until the next call with the

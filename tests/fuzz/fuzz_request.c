@@ -59,7 +59,7 @@ struct event {
 
 static enum resp_result scan(void *state, const char *p, size_t n, size_t *used)
 {
-	return request_scan(state, p, n, used);
+	return request_scan(state, p, n, used, NULL);
 }
 
 static void note(void *event, const void *state)
@@ -83,7 +83,7 @@ static void read_args(struct slice request, bool empty, struct request_args *arg
 	size_t used, rest;
 	bool whole;
 
-	HASP_ASSERT(request_scan_args(&scan, request.p, request.n, &used, others) == RESP_OK);
+	HASP_ASSERT(request_scan(&scan, request.p, request.n, &used, others) == RESP_OK);
 	HASP_ASSERT(used == request.n && scan.empty == empty);
 	view = request_view(args, request.p, request.n, &whole);
 	HASP_ASSERT(whole && (view.argc > 0) == !empty);

@@ -226,8 +226,8 @@ void sim_redis_receive(struct sim_redis_conn *c, const char *p, size_t n)
 	while (!c->closing && buf_len(&c->in)) {
 		struct request_scan scan = { 0 };
 		enum redis_reply_mode before = c->reply_mode;
-		enum resp_result r = request_scan_args(&scan, buf_head(&c->in), buf_len(&c->in),
-		                                       &used, &c->args);
+		enum resp_result r = request_scan(&scan, buf_head(&c->in), buf_len(&c->in),
+		                                  &used, &c->args);
 		if (r == RESP_MORE)
 			break;
 		if (r == RESP_BAD) {

@@ -21,7 +21,7 @@ static enum resp_result scan_copy(struct request_scan *s, struct slice bytes, si
 
 	assert_non_null(copy);
 	memcpy(copy, bytes.p, bytes.n);
-	r = request_scan(s, copy, bytes.n, used);
+	r = request_scan(s, copy, bytes.n, used, NULL);
 	free(copy);
 	assert_true(*used <= bytes.n);
 	assert_true(r == RESP_BAD || !s->unbalanced);
@@ -89,7 +89,7 @@ static void assert_framed(struct slice stream, const char *expected)
 
 #define FRAMED(literal, expected) assert_framed(SLICE_LIT(literal), expected)
 
-/* Asserts the arguments that request_scan_args() and request_view() find in one whole
+/* Asserts the arguments that request_scan() and request_view() find in one whole
  * request. */
 static void assert_argv(struct slice request, const struct slice *argv, size_t argc)
 {
@@ -102,7 +102,7 @@ static void assert_argv(struct slice request, const struct slice *argv, size_t a
 
 	assert_non_null(copy);
 	memcpy(copy, request.p, request.n);
-	assert_int_equal(request_scan_args(&scan, copy, request.n, &used, &args), RESP_OK);
+	assert_int_equal(request_scan(&scan, copy, request.n, &used, &args), RESP_OK);
 	assert_int_equal(used, request.n);
 	assert_int_equal(args.argc, argc);
 	for (size_t i = 0; i < argc; i++)
@@ -254,12 +254,14 @@ TEST(a_huge_bulk_is_waited_for)
 	size_t used;
 
 	FRAMED("*1\r\n$9223372036854775807\r\nabc", "more");
-	assert_int_equal(request_scan(&scan, "*1\r\n$536870912\r\n", 16, &used), RESP_MORE);
+	assert_int_equal(request_scan(&scan, "*1\r\n$536870912\r\n", 16, &used, NULL),
+	                 RESP_MORE);
 	for (size_t i = 0; i < 536870912 / sizeof(block); i++) {
-		assert_int_equal(request_scan(&scan, block, sizeof(block), &used), RESP_MORE);
+		assert_int_equal(request_scan(&scan, block, sizeof(block), &used, NULL),
+		                 RESP_MORE);
 		assert_int_equal(used, sizeof(block));
 	}
-	assert_int_equal(request_scan(&scan, "\r\n*", 3, &used), RESP_OK);
+	assert_int_equal(request_scan(&scan, "\r\n*", 3, &used, NULL), RESP_OK);
 	assert_int_equal(used, 2);
 }
 

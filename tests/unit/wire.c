@@ -62,8 +62,7 @@ void wire_words(struct buf *out, struct slice bytes)
 	while (bytes.n) {
 		struct request_scan scan = { 0 };
 		size_t used;
-		assert_int_equal(request_scan_args(&scan, bytes.p, bytes.n, &used, &args),
-		                 RESP_OK);
+		assert_int_equal(request_scan(&scan, bytes.p, bytes.n, &used, &args), RESP_OK);
 		bytes = slice_of(bytes.p + used, bytes.n - used);
 		write_words(out, &args);
 	}
