@@ -173,5 +173,5 @@ void console_new(struct admin *a, int fd, const struct sockaddr *peer)
 	list_append(&a->consoles, &c->place.node);
 	a->nconsoles++;
 	stream_init(&c->stream, &a->flusher, &ops);
-	stream_attach(&c->stream, fd);
+	stream_attach(&c->stream, fd, NULL);
 }

@@ -98,10 +98,7 @@ struct client *client_new(struct client_env *env, int fd, const char *listener, 
 	env->n++;
 	client_list_add(env, c);
 	dial_tune(fd, env->policy.config->tcp_keepalive_ms);
-	if (tls)
-		stream_attach_tls(&c->stream, fd, tls);
-	else
-		stream_attach(&c->stream, fd);
+	stream_attach(&c->stream, fd, tls);
 	/* The first request may have arrived before requests that hasp serves in this turn of
 	 * the loop, so read it in this turn. */
 	stream_expect_input(&c->stream);

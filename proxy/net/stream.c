@@ -106,30 +106,23 @@ static void stream_fail(struct stream *s, int error)
 	watch_feed(s->flusher->loop, &s->watch);
 }
 
-/* Writes to the socket or peer. Returns the number of bytes taken. */
-static size_t write_to(struct stream *s, struct slice bytes)
+/* Writes as much as the socket or peer takes. Returns the number of bytes taken. */
+static size_t write_some(struct stream *s, struct slice bytes)
 {
 	ssize_t n;
 
-	if (s->peer)
-		return s->peer->ops->take(s->peer, bytes);
-	n = s->tls ? write_encrypted(s, bytes) : socket_transmit(stream_fd(s), bytes);
-	if (n >= 0) {
+	if (s->peer) {
+		n = (ssize_t)s->peer->ops->take(s->peer, bytes);
+	} else {
+		n = s->tls ? write_encrypted(s, bytes) : socket_transmit(stream_fd(s), bytes);
+		if (n < 0 && errno != EAGAIN)
+			stream_fail(s, errno);
+		if (n < 0)
+			return 0;
 		metrics_count(&s->bytes->written, (uint64_t)n);
-		return (size_t)n;
 	}
-	if (errno != EAGAIN && errno != EWOULDBLOCK)
-		stream_fail(s, errno);
-	return 0;
-}
-
-/* Writes as much as the socket takes. Returns the number of bytes taken. */
-static size_t write_some(struct stream *s, struct slice bytes)
-{
-	size_t n = write_to(s, bytes);
-
 	s->taken += (uint32_t)n;
-	return n;
+	return (size_t)n;
 }
 
 static void write_out(struct stream *s)
@@ -294,19 +287,14 @@ void stream_init(struct stream *s, struct stream_flusher *f, const struct stream
 	watch_init(&s->watch, stream_on_ready);
 }
 
-void stream_attach(struct stream *s, int fd)
+void stream_attach(struct stream *s, int fd, struct tls *tls)
 {
-	watch_start(s->flusher->loop, &s->watch, fd, 0);
-	update_events(s);
-	write_out(s);
-}
-
-void stream_attach_tls(struct stream *s, int fd, struct tls *tls)
-{
-	s->tls = tls;
-	tls_node(tls)->owner = s;
-	s->shaking = !tls_is_ready(tls);
-	s->unsent = (uint32_t)tls_unsent(tls);
+	if (tls) {
+		s->tls = tls;
+		tls_node(tls)->owner = s;
+		s->shaking = !tls_is_ready(tls);
+		s->unsent = (uint32_t)tls_unsent(tls);
+	}
 	watch_start(s->flusher->loop, &s->watch, fd, 0);
 	update_events(s);
 	stream_note_decrypted(s);

@@ -123,11 +123,10 @@ void stream_flusher_fini(struct stream_flusher *f);
 
 /* Initializes a stream that is not connected yet: sent bytes wait in `out`. */
 void stream_init(struct stream *s, struct stream_flusher *f, const struct stream_ops *ops);
-/* Connects the stream to `fd`, a connected non-blocking socket, which it owns. */
-void stream_attach(struct stream *s, int fd);
-/* As stream_attach(), encrypted by `tls`, which the stream owns. The stream does the handshake,
- * unless `tls` has done it already. */
-void stream_attach_tls(struct stream *s, int fd, struct tls *tls);
+/* Connects the stream to `fd`, a connected non-blocking socket, which it owns. If `tls` is not
+ * NULL, it encrypts the stream, which then owns it, and does the handshake, unless `tls` has
+ * done that already. */
+void stream_attach(struct stream *s, int fd, struct tls *tls);
 /* Connects the stream to `peer` in place of a socket, and offers `peer` the bytes in `out`. */
 void stream_attach_peer(struct stream *s, struct stream_peer *peer);
 /* Call this when the peer takes more bytes again. */

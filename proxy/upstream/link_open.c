@@ -178,10 +178,7 @@ static void link_on_dialled(void *arg, int fd, struct tls *tls, const char *reas
 	}
 	if (!link_is_logging_in(l))
 		link_end_opening(l);
-	if (tls)
-		stream_attach_tls(&l->stream, fd, tls);
-	else
-		stream_attach(&l->stream, fd);
+	stream_attach(&l->stream, fd, tls);
 	if (l->env->on_connected)
 		l->env->on_connected(l->env->arg);
 	if (stream_pending(&l->stream) == 0)

@@ -202,7 +202,7 @@ int tls_fixture_setup(void **state)
 		socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds), 0);
 	f->fd = fds[1];
 	stream_init(&f->stream, &f->flusher, &ops);
-	stream_attach_tls(&f->stream, fds[0], tls_accept(f->context, fds[0]));
+	stream_attach(&f->stream, fds[0], tls_accept(f->context, fds[0]));
 	f->client_context = SSL_CTX_new(TLS_client_method());
 	f->client = SSL_new(f->client_context);
 	f->in = BIO_new(BIO_s_mem());
