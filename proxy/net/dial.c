@@ -110,7 +110,7 @@ static void dial_succeed(struct dial *d)
 
 static void dial_shake_hands(struct dial *d)
 {
-	char reason[192];
+	char reason[sizeof("TLS: ") + sizeof(d->tls->reason)];
 
 	switch (tls_handshake(d->tls)) {
 	case TLS_DONE:
@@ -123,7 +123,7 @@ static void dial_shake_hands(struct dial *d)
 		watch_change(d->loop, &d->socket, EV_WRITE);
 		break;
 	case TLS_FAILED:
-		snprintf(reason, sizeof(reason), "TLS: %s", tls_reason(d->tls));
+		snprintf(reason, sizeof(reason), "TLS: %s", d->tls->reason);
 		dial_fail(d, reason);
 		break;
 	}

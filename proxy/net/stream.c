@@ -20,7 +20,7 @@ static bool is_ready(const struct stream *s)
 /* True if the stream waits for the socket to be readable. */
 static bool is_reading(const struct stream *s)
 {
-	return s->shaking || !(s->paused || (s->tls && tls_read_wants_write(s->tls)));
+	return s->shaking || !(s->paused || (s->tls && s->tls->read_wants_write));
 }
 
 /* Updates the awaited events after `writing`, or a condition of is_reading(), has changed. */
@@ -59,9 +59,9 @@ static void stream_note_decrypted(struct stream *s)
 {
 	struct stream_flusher *f = s->flusher;
 
-	if (!s->tls || s->paused || !list_empty(&tls_node(s->tls)->in) || !tls_has_more(s->tls))
+	if (!s->tls || s->paused || !list_empty(&s->tls->node) || !s->tls->has_more)
 		return;
-	list_append(&f->decrypted, &tls_node(s->tls)->in);
+	list_append(&f->decrypted, &s->tls->node);
 	ev_check_start(f->loop, &f->check);
 	ev_idle_start(f->loop, &f->idle);
 }
@@ -70,7 +70,7 @@ static void stream_note_decrypted(struct stream *s)
 static void stream_note_tls(struct stream *s)
 {
 	stream_note_decrypted(s);
-	s->unsent = (uint32_t)tls_unsent(s->tls);
+	s->unsent = (uint32_t)buf_len(&s->tls->unsent);
 	if (s->unsent && !s->error)
 		s->writing = true;
 	update_events(s);
@@ -139,7 +139,7 @@ static void write_out(struct stream *s)
 		s->peer->ops->on_shutdown(s->peer);
 	if (s->shut && s->tls && stream_pending(s) == 0) {
 		tls_shutdown(s->tls);
-		s->unsent = (uint32_t)tls_unsent(s->tls);
+		s->unsent = (uint32_t)buf_len(&s->tls->unsent);
 	}
 	if (stream_pending(s)) {
 		set_writing(s, true);
@@ -166,7 +166,7 @@ __attribute__((noinline)) static void stream_shake_hands(struct stream *s)
 {
 	enum tls_progress progress = tls_handshake(s->tls);
 
-	s->unsent = (uint32_t)tls_unsent(s->tls);
+	s->unsent = (uint32_t)buf_len(&s->tls->unsent);
 	switch (progress) {
 	case TLS_DONE:
 		s->shaking = false;
@@ -223,8 +223,8 @@ static void flusher_on_check(struct ev_loop *loop, struct ev_check *w, int reven
 	struct stream_flusher *f = w->data;
 
 	(void)revents;
-	list_shift_each (struct tls_node, n, &f->decrypted, in)
-		watch_feed(loop, &((struct stream *)n->owner)->watch);
+	list_shift_each (struct tls, t, &f->decrypted, node)
+		watch_feed(loop, &((struct stream *)t->owner)->watch);
 	ev_check_stop(loop, &f->check);
 	ev_idle_stop(loop, &f->idle);
 }
@@ -291,9 +291,9 @@ void stream_attach(struct stream *s, int fd, struct tls *tls)
 {
 	if (tls) {
 		s->tls = tls;
-		tls_node(tls)->owner = s;
+		tls->owner = s;
 		s->shaking = !tls_is_ready(tls);
-		s->unsent = (uint32_t)tls_unsent(tls);
+		s->unsent = (uint32_t)buf_len(&tls->unsent);
 	}
 	watch_start(s->flusher->loop, &s->watch, fd, 0);
 	update_events(s);
@@ -358,7 +358,7 @@ ssize_t stream_read(struct stream *s, char *p, size_t n)
 
 const char *stream_strerror(const struct stream *s, int error)
 {
-	return stream_tls_failed(s) ? tls_reason(s->tls) : strerror(error);
+	return stream_tls_failed(s) ? s->tls->reason : strerror(error);
 }
 
 void stream_expect_input(struct stream *s)

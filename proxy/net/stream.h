@@ -86,8 +86,8 @@ struct stream_flusher {
 	struct ev_loop *loop;
 	struct ev_prepare prepare;
 	struct list dirty; /* streams with queued bytes */
-	/* The tls_nodes of streams with decrypted bytes that were not read. Sockets do not
-	 * report these bytes, so the loop does not wait for events while the list has nodes. */
+	/* The connections (struct tls) with decrypted bytes that were not read. Sockets do not
+	 * report these bytes, so the loop does not wait for events while the list has any. */
 	struct list decrypted;
 	struct ev_check check;
 	struct ev_idle idle;
@@ -151,7 +151,7 @@ const char *stream_strerror(const struct stream *s, int error);
 /* True if encryption has failed, before or after the handshake. */
 static inline bool stream_tls_failed(const struct stream *s)
 {
-	return s->tls && *tls_reason(s->tls);
+	return s->tls && *s->tls->reason;
 }
 /* Calls on_readable() at the end of this turn, because bytes may have come already. */
 void stream_expect_input(struct stream *s);

@@ -50,23 +50,6 @@ struct tls_context {
 	_Atomic int refs;
 };
 
-struct tls {
-	SSL *ssl;
-	struct tls_context *context; /* a counted reference */
-	struct tls_resume *resume; /* gets the sessions that the server issues; NULL: none */
-	struct tls_node node;
-	int fd;
-	struct tls_hello *hello; /* parses a client's hello; NULL: the hello is over, or the
-	                          * peer is a server */
-	struct buf unsent; /* encrypted bytes that the socket has not taken yet */
-	size_t received; /* encrypted bytes that this call has received; see RECEIVED_MAX */
-	bool answered; /* hasp has sent bytes */
-	bool at_end; /* the peer has closed the connection */
-	bool read_wants_write;
-	bool has_more;
-	char reason[192];
-};
-
 /* --- the socket --------------------------------------------------------------------------- */
 
 /* Sends the bytes in `unsent`. Returns 0 if the socket took all of them; -1 with errno. */
@@ -475,7 +458,7 @@ static struct tls *tls_new(struct tls_context *c, int fd)
 	t->ssl = ssl;
 	t->context = tls_context_ref(c);
 	t->fd = fd;
-	list_init(&t->node.in);
+	list_init(&t->node);
 	BIO_set_data(bio, t);
 	BIO_set_init(bio, 1);
 	SSL_set_bio(ssl, bio, bio);
@@ -545,7 +528,7 @@ void tls_free(struct tls *t)
 		tls_shutdown(t);
 	if (!*t->reason)
 		(void)send_unsent(t);
-	list_remove(&t->node.in);
+	list_remove(&t->node);
 	SSL_free(t->ssl);
 	ERR_clear_error();
 	tls_context_unref(t->context);
@@ -678,29 +661,9 @@ ssize_t tls_write(struct tls *t, struct slice bytes)
 	return (ssize_t)total;
 }
 
-struct tls_node *tls_node(struct tls *t)
-{
-	return &t->node;
-}
-
-size_t tls_unsent(const struct tls *t)
-{
-	return buf_len(&t->unsent);
-}
-
 bool tls_has_input(const struct tls *t)
 {
 	return SSL_has_pending(t->ssl);
-}
-
-bool tls_has_more(const struct tls *t)
-{
-	return t->has_more;
-}
-
-bool tls_read_wants_write(const struct tls *t)
-{
-	return t->read_wants_write;
 }
 
 void tls_shutdown(struct tls *t)
@@ -710,9 +673,4 @@ void tls_shutdown(struct tls *t)
 	ERR_clear_error();
 	(void)SSL_shutdown(t->ssl);
 	ERR_clear_error();
-}
-
-const char *tls_reason(const struct tls *t)
-{
-	return t->reason;
 }

@@ -19,8 +19,9 @@
 #include "base/list.h"
 #include "base/slice.h"
 
+struct ssl_st; /* OpenSSL's SSL */
 struct tls_context;
-struct tls;
+struct tls_hello;
 
 /* Whether the peer must show a certificate. */
 enum tls_peer {
@@ -57,6 +58,30 @@ struct tls_resume {
 };
 void tls_resume_clear(struct tls_resume *r);
 
+/* A connection. Its owner reads the first fields, and tls.c writes them. */
+struct tls {
+	struct buf unsent; /* encrypted bytes that the socket has not taken yet. When the socket
+	                    * takes bytes again, call tls_write(), even if only with an empty
+	                    * slice. */
+	bool has_more; /* the last tls_read() or tls_write() has left bytes, or the end of the
+	                * stream, that the socket will not report */
+	bool read_wants_write; /* tls_read() must wait until tls_write() has sent `unsent` */
+	char reason[192]; /* in words why the connection failed; "": it did not */
+	/* For the owner's use. tls_free() removes `node` from its list. */
+	struct list node;
+	void *owner;
+	/* For tls.c: */
+	struct ssl_st *ssl;
+	struct tls_context *context; /* a counted reference */
+	struct tls_resume *resume; /* gets the sessions that the server issues; NULL: none */
+	int fd;
+	struct tls_hello *hello; /* parses a client's hello; NULL: the hello is over, or the
+	                          * peer is a server */
+	size_t received; /* encrypted bytes that this call has received; see RECEIVED_MAX */
+	bool answered; /* hasp has sent bytes */
+	bool at_end; /* the peer has closed the connection */
+};
+
 /* Returns a connection over the socket `fd`, which the caller owns; NULL: no memory. */
 struct tls *tls_accept(struct tls_context *c, int fd);
 /* As tls_accept(), for a connection to a server. `name`: the host's name or address that the
@@ -64,13 +89,6 @@ struct tls *tls_accept(struct tls_context *c, int fd);
 struct tls *tls_connect(struct tls_context *c, int fd, const char *name,
                         struct tls_resume *resume);
 void tls_free(struct tls *t); /* NULL is allowed */
-
-/* A list node for the connection's owner. tls_free() removes it from its list. */
-struct tls_node {
-	struct list in;
-	void *owner;
-};
-struct tls_node *tls_node(struct tls *t);
 
 enum tls_progress {
 	TLS_DONE,
@@ -84,25 +102,13 @@ enum tls_progress tls_handshake(struct tls *t);
 /* True if the handshake is done. */
 bool tls_is_ready(const struct tls *t);
 
-/* As recv(2) and send(2), after the handshake. EPROTO: the connection broke for the reason
- * that tls_reason() returns. */
+/* As recv(2) and send(2), after the handshake. EPROTO: the connection broke for `reason`. */
 ssize_t tls_read(struct tls *t, char *p, size_t n);
 ssize_t tls_write(struct tls *t, struct slice bytes);
-/* Returns how many encrypted bytes wait for the socket. When the socket takes bytes again, call
- * tls_write(), even if only with an empty slice. */
-size_t tls_unsent(const struct tls *t);
-/* True if the last tls_read() or tls_write() has left bytes, or the end of the stream, that the
- * socket will not report. */
-bool tls_has_more(const struct tls *t);
 /* True if OpenSSL has taken bytes from the socket that tls_read() has not returned yet. */
 bool tls_has_input(const struct tls *t);
-/* True if tls_read() must wait until tls_write() has sent the waiting bytes. */
-bool tls_read_wants_write(const struct tls *t);
 
 /* Tells the peer that no more data follows. This message, too, may wait for the socket. */
 void tls_shutdown(struct tls *t);
-
-/* Returns in words why the connection failed; "" if it did not. Valid until tls_free(). */
-const char *tls_reason(const struct tls *t);
 
 #endif
