@@ -146,8 +146,8 @@ struct client_env {
 	struct log_limit tls_failed; /* limits the log lines tls_failed */
 	uint64_t nover; /* clients that hasp closed because they used too much memory */
 	enum clients_phase phase;
-	/* clients.c calls this after it has freed a client. */
-	void (*on_gone)(void *arg);
+	_Atomic long *nclients; /* number of clients of all workers; clients.c subtracts the
+	                         * freed ones */
 	bool is_alone; /* the process has no other worker */
 	/* Begins a round of all workers. The caller has set r->step and r->end. */
 	void (*begin_round)(void *arg, struct round *r);

@@ -6,6 +6,7 @@
 #include "client/client_internal.h"
 
 #include <malloc.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -164,7 +165,7 @@ static void client_free(struct client *c)
 	c->magic = 0;
 	free(c);
 	env->n--;
-	env->on_gone(env->arg);
+	atomic_fetch_sub(env->nclients, 1);
 }
 
 void clients_reap(struct client_env *env)

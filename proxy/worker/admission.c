@@ -38,7 +38,7 @@ static void on_exhausted(void *owner, int error)
 		metrics_count(&a->clients->counters.limits[LIMIT_DESCRIPTORS], 1);
 	if (log_limit_pass(&a->exhausted, clock_now(), 1, &dropped))
 		log_error("accept_failed reason=\"%s\" clients=%ld suppressed=%u",
-		          strerror(error), atomic_load(a->nclients), dropped);
+		          strerror(error), atomic_load(a->clients->nclients), dropped);
 }
 
 /* The most log lines about invalid PROXY headers in ten seconds. */
@@ -46,7 +46,7 @@ static void on_exhausted(void *owner, int error)
 
 static void drop(const struct listener *l, int fd)
 {
-	atomic_fetch_sub(l->admission->nclients, 1);
+	atomic_fetch_sub(l->admission->clients->nclients, 1);
 	close(fd);
 }
 
@@ -139,8 +139,8 @@ static void on_accept(void *owner, int fd, const struct sockaddr *peer, socklen_
 		admission_refuse(l, fd);
 		return;
 	}
-	if (atomic_fetch_add(a->nclients, 1) >= most) {
-		atomic_fetch_sub(a->nclients, 1);
+	if (atomic_fetch_add(a->clients->nclients, 1) >= most) {
+		atomic_fetch_sub(a->clients->nclients, 1);
 		metrics_count(&a->clients->counters.limits[LIMIT_MAX_CLIENTS], 1);
 		if (log_limit_pass(&a->full, clock_now(), 1, &dropped))
 			log_warning("max_clients limit=%lld effect=\"new clients are refused\" "
@@ -158,12 +158,11 @@ static void on_accept(void *owner, int fd, const struct sockaddr *peer, socklen_
 
 static const struct acceptor_ops acceptor_ops = { on_accept, on_exhausted };
 
-void admission_open(struct admission *a, struct client_env *clients, _Atomic long *nclients,
-                    const int *fds, const struct listen_entry *entries, size_t nfds)
+void admission_open(struct admission *a, struct client_env *clients, const int *fds,
+                    const struct listen_entry *entries, size_t nfds)
 {
 	*a = (struct admission){
 		.clients = clients,
-		.nclients = nclients,
 		.entries = entries,
 		.nentries = nfds,
 	};

@@ -95,13 +95,6 @@ static void worker_round_leave(struct worker *w)
 /* Seconds that a draining worker has, at least, to hand its clients over to the next hasp. */
 #define DRAIN_HANDOVER_SECONDS 1.0
 
-static void on_client_gone(void *arg)
-{
-	struct worker *w = arg;
-
-	atomic_fetch_sub(&w->shared->clients, 1);
-}
-
 /* True if a draining worker may end: its clients are gone, and Redis has all releases. */
 static bool may_leave(struct worker *w)
 {
@@ -280,7 +273,7 @@ struct worker *worker_new(int number, struct config *config, const int *fds,
 		.worker = number,
 		.scratch = xmalloc(WORKER_SCRATCH),
 		.scratch_size = WORKER_SCRATCH,
-		.on_gone = on_client_gone,
+		.nclients = &shared->clients,
 		.is_alone = config->workers == 1,
 		.begin_round = worker_round_begin,
 		.arg = w,
@@ -306,7 +299,7 @@ struct worker *worker_new(int number, struct config *config, const int *fds,
 	w->clients.deadlocks = deadlocks_new(&w->timers.timers, w->script_jobs, shared->waits);
 	worker_quorum_open(w, config);
 	use_config(w, config_ref(config));
-	admission_open(&w->admission, &w->clients, &shared->clients, fds, entries, nfds);
+	admission_open(&w->admission, &w->clients, fds, entries, nfds);
 	start_watching(w);
 	pthread_mutex_lock(&shared->rounds);
 	shared->workers[shared->nworkers++] = w;

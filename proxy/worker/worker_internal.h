@@ -43,7 +43,6 @@ struct listener;
 /* The admission of one worker's clients. */
 struct admission {
 	struct client_env *clients;
-	_Atomic long *nclients; /* number of clients of all workers */
 	const struct listen_entry *entries; /* still valid after admission_close() */
 	size_t nentries;
 	struct listener *listeners;
@@ -124,10 +123,10 @@ void worker_send_cmd(struct worker *w, struct worker_cmd cmd);
 /* --- admission.c ---------------------------------------------------------------------- */
 
 /* Takes the listening sockets `fds`, and owns them. `entries`: for each socket, the entry of
- * `listen` for which it was opened. The entries, `clients` and `nclients` must outlive `a`.
- * Counts each admitted client in *nclients; client_env.on_gone() must subtract it. */
-void admission_open(struct admission *a, struct client_env *clients, _Atomic long *nclients,
-                    const int *fds, const struct listen_entry *entries, size_t nfds);
+ * `listen` for which it was opened. The entries and `clients` must outlive `a`. Counts each
+ * admitted client in *clients->nclients. */
+void admission_open(struct admission *a, struct client_env *clients, const int *fds,
+                    const struct listen_entry *entries, size_t nfds);
 
 /* Returns the entry of `listen` with this text, for a client that another process admitted;
  * NULL: there is none. */

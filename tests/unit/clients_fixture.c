@@ -11,11 +11,6 @@
 
 #define SCRATCH ((size_t)64 * 1024)
 
-static void on_gone(void *arg)
-{
-	(void)arg;
-}
-
 /* COMMAND has described these. */
 static void learn_commands(struct policy_env *env)
 {
@@ -46,7 +41,7 @@ int clients_set_up_with(void **state, const char *config)
 		.node = &f->node,
 		.scratch = f->at.env.scratch,
 		.scratch_size = f->at.env.scratch_size,
-		.on_gone = on_gone,
+		.nclients = &f->nclients,
 	};
 	f->topology.only = &f->node;
 	loop_timers_init(&f->timers, f->at.loop);

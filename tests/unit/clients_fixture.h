@@ -21,6 +21,7 @@ struct clients_fixture {
 	struct waiter_board board;
 	struct client_env env;
 	struct client *clients[CLIENTS];
+	_Atomic long nclients;
 	int fds[CLIENTS]; /* the clients' ends of the connections */
 };
 
