@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 
 #include "admin/admin_internal.h"
@@ -24,19 +25,14 @@ void console_free(struct console *c)
 
 static void print_peer(struct console *c, int fd)
 {
-	struct sockaddr_storage ss = { 0 };
-	socklen_t len = sizeof(ss);
 	struct ucred process;
 	socklen_t size = sizeof(process);
 
-	if (getpeername(fd, (struct sockaddr *)&ss, &len) < 0)
-		snprintf(c->peer, sizeof(c->peer), "gone");
-	else if (ss.ss_family == AF_UNIX &&
-	         getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &process, &size) == 0)
+	address_print_peer(fd, c->peer, sizeof(c->peer));
+	if (strncmp(c->peer, "unix:", 5) == 0 &&
+	    getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &process, &size) == 0)
 		snprintf(c->peer, sizeof(c->peer), "uid %lu pid %ld",
 		         (unsigned long)process.uid, (long)process.pid);
-	else
-		address_print((struct sockaddr *)&ss, len, c->peer, sizeof(c->peer));
 }
 
 /* True if the request is longer, or has more arguments, than the console takes. */

@@ -133,15 +133,10 @@ void client_complete_current(struct client *c)
 
 void client_print_peer(const struct client *c, char *out, size_t n)
 {
-	struct sockaddr_storage peer = { 0 };
-	socklen_t len = sizeof(peer);
-
 	if (c->behind)
 		address_print((const struct sockaddr *)c->behind, sizeof(*c->behind), out, n);
-	else if (getpeername(stream_fd(&c->stream), (struct sockaddr *)&peer, &len) == 0)
-		address_print((const struct sockaddr *)&peer, len, out, n);
 	else
-		snprintf(out, n, "gone");
+		address_print_peer(stream_fd(&c->stream), out, n);
 }
 
 /* --- reading ---------------------------------------------------------------------------- */

@@ -78,6 +78,17 @@ int address_print_own(int fd, char *out, size_t n)
 	return 0;
 }
 
+void address_print_peer(int fd, char *out, size_t n)
+{
+	struct sockaddr_storage ss = { 0 };
+	socklen_t len = sizeof(ss);
+
+	if (getpeername(fd, (struct sockaddr *)&ss, &len) < 0)
+		snprintf(out, n, "gone");
+	else
+		address_print((struct sockaddr *)&ss, len, out, n);
+}
+
 void address_print_host(const struct sockaddr *sa, char *out, size_t n)
 {
 	char text[INET6_ADDRSTRLEN] = "?";

@@ -30,6 +30,8 @@ bool address_is_remote(const char *text);
 void address_print(const struct sockaddr *sa, socklen_t len, char *out, size_t n);
 /* As address_print(), for the socket's own address. Returns 0; -1 with errno. */
 int address_print_own(int fd, char *out, size_t n);
+/* As address_print(), for the peer of a socket; writes `gone` if there is no peer any more. */
+void address_print_peer(int fd, char *out, size_t n);
 /* True if both are the same host and port, or the same path. */
 bool address_is_same(const struct sockaddr *a, socklen_t alen, const struct sockaddr *b,
                      socklen_t blen);

@@ -82,16 +82,13 @@ static bool is_balancer(const struct config *config, const struct sockaddr *peer
 
 static void log_bad_header(const struct listener *l, int fd, const char *reason)
 {
-	struct sockaddr_storage peer = { 0 };
-	socklen_t len = sizeof(peer);
-	char address[128] = "gone";
+	char address[128];
 	uint32_t suppressed;
 
 	if (!log_limit_pass(&l->admission->refused, clock_now(), REFUSED_WARNINGS_MAX,
 	                    &suppressed))
 		return;
-	if (getpeername(fd, (struct sockaddr *)&peer, &len) == 0)
-		address_print((const struct sockaddr *)&peer, len, address, sizeof(address));
+	address_print_peer(fd, address, sizeof(address));
 	log_warning("proxy_protocol_failed address=%s listener=%s reason=%s suppressed=%u",
 	            QUOTE_STR(address), l->entry->address, QUOTE_STR(reason), suppressed);
 }
