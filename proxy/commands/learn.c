@@ -31,14 +31,6 @@ static const char *const stateful[] = { "blocking", "pubsub", "noscript", "no_mu
 
 #define COUNT(a) (sizeof(a) / sizeof(*(a)))
 
-static bool is_one_of(const char *name, const char *const *names, size_t n)
-{
-	for (size_t i = 0; i < n; i++)
-		if (strcasecmp(name, names[i]) == 0)
-			return true;
-	return false;
-}
-
 static bool reply_is_text(const redisReply *r)
 {
 	return r->type == REDIS_REPLY_STRING || r->type == REDIS_REPLY_STATUS;
@@ -60,36 +52,31 @@ static bool is_entry(const redisReply *r)
 	return true;
 }
 
-/* Converts a list of flags. `known`: the command's row in commands.def; NULL: none. */
-static uint16_t read_flags(const struct command *known, const redisReply *list)
+static bool has_flag(const redisReply *entry, const char *flag)
+{
+	const redisReply *list = entry->element[FLAGS];
+
+	for (size_t i = 0; i < list->elements; i++)
+		if (reply_is_text(list->element[i]) &&
+		    strcasecmp(list->element[i]->str, flag) == 0)
+			return true;
+	return false;
+}
+
+/* Converts an entry's flags. `known`: the command's row in commands.def; NULL: none. */
+static uint16_t read_flags(const struct command *known, const redisReply *entry)
 {
 	enum command_session session = known ? (enum command_session)known->facts.session
 	                                     : SESSION_DEFAULT;
 	bool is_stateful = session >= SESSION_OWN_LINK;
 	uint16_t found = 0;
 
-	for (size_t i = 0; i < list->elements; i++) {
-		if (!reply_is_text(list->element[i]))
-			continue;
-		for (size_t k = 0; k < COUNT(flags); k++)
-			if (strcmp(list->element[i]->str, flags[k].name) == 0)
-				found |= flags[k].flag;
-		if (is_one_of(list->element[i]->str, stateful, COUNT(stateful)))
-			is_stateful |= session != SESSION_ANY_LINK;
-	}
-	if (!is_stateful)
-		found |= COMMAND_STATELESS;
-	return found;
-}
-
-static bool has_flag(const redisReply *entry, const char *flag)
-{
-	const redisReply *list = entry->element[FLAGS];
-
-	for (size_t i = 0; i < list->elements; i++)
-		if (reply_is_text(list->element[i]) && strcmp(list->element[i]->str, flag) == 0)
-			return true;
-	return false;
+	for (size_t k = 0; k < COUNT(flags); k++)
+		if (has_flag(entry, flags[k].name))
+			found |= flags[k].flag;
+	for (size_t k = 0; k < COUNT(stateful) && session != SESSION_ANY_LINK; k++)
+		is_stateful |= has_flag(entry, stateful[k]);
+	return is_stateful ? found : found | COMMAND_STATELESS;
 }
 
 /* Returns the entries of a command's subcommands; NULL: it has none, or Redis lists none. */
@@ -221,8 +208,7 @@ static bool read_entry(const struct commands *t, const redisReply *entry, struct
 	*c = (struct command){ 0 };
 	if (!command_set_name(c, text))
 		return false;
-	c->flags = read_flags(commands_find(t, text), entry->element[FLAGS]) |
-	           COMMAND_FROM_SERVER;
+	c->flags = read_flags(commands_find(t, text), entry) | COMMAND_FROM_SERVER;
 	c->facts.errors = has_flag(entry, "module") ? ERRORS_OWN : ERRORS_SERVER;
 	c->arity = (int16_t)entry->element[ARITY]->integer;
 	c->first = (int16_t)entry->element[FIRST]->integer;
@@ -242,16 +228,6 @@ static bool read_entry(const struct commands *t, const redisReply *entry, struct
 	if (known ? known->flags & COMMAND_HIDDEN_KEYS
 	          : has_hidden_keys(entry) && !read_key_specs(c, entry))
 		c->flags |= COMMAND_HIDDEN_KEYS;
-	return true;
-}
-
-static bool learn_one(struct commands *t, const redisReply *entry)
-{
-	struct command c;
-
-	if (!read_entry(t, entry, &c))
-		return false;
-	commands_put(t, &c);
 	return true;
 }
 
@@ -300,12 +276,17 @@ static bool learn_named(struct commands *t, struct slice name, const redisReply 
 
 size_t learn_commands(struct commands *t, const redisReply *reply)
 {
+	struct command c;
 	size_t n = 0;
 
 	if (reply->type != REDIS_REPLY_ARRAY)
 		return 0;
-	for (size_t i = 0; i < reply->elements; i++)
-		n += learn_one(t, reply->element[i]);
+	for (size_t i = 0; i < reply->elements; i++) {
+		if (!read_entry(t, reply->element[i], &c))
+			continue;
+		commands_put(t, &c);
+		n++;
+	}
 	if (n)
 		commands_set_learned(t);
 	return n;
