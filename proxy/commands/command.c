@@ -319,14 +319,9 @@ bool command_writes_key(const struct command *c, size_t i, size_t n)
 	case WRITES_LAST:
 	case WRITES_COPY:
 		return i == n - 1;
-	case WRITES_ALL:
-	case WRITES_MOVE:
-	case WRITES_SCRIPT:
-	case WRITES_EXPIRY:
-	case WRITES_BITS:
-		break;
+	default:
+		return true;
 	}
-	return true;
 }
 
 /* If DB is given several times, the last one counts, as in copyCommand(). */

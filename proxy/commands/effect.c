@@ -54,13 +54,7 @@ static enum parsed parse_option(const struct resp_view *req, size_t *i, struct s
 	return PARSED_OK;
 }
 
-enum parsed set_options_parse(const struct resp_view *req, struct set_options *o)
-{
-	return set_options_parse_from(req, 3, o);
-}
-
-enum parsed set_options_parse_from(const struct resp_view *req, size_t first,
-                                   struct set_options *o)
+enum parsed set_options_parse(const struct resp_view *req, size_t first, struct set_options *o)
 {
 	enum parsed result = PARSED_OK;
 
@@ -92,7 +86,7 @@ static void read_set(struct effect *m, const struct resp_view *req, double at)
 	struct set_options o;
 
 	/* Redis refuses such options with an error, and changes nothing. */
-	if (set_options_parse(req, &o) == PARSED_REFUSED)
+	if (set_options_parse(req, SET_OPTIONS, &o) == PARSED_REFUSED)
 		return;
 	if (o.keepttl)
 		m->lease_ms = -1;

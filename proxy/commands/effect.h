@@ -42,12 +42,11 @@ struct set_options {
 	struct slice time; /* argument of the expiry option; need not be a number */
 };
 
-/* Reads the options of `SET key value [option ...]`. After PARSED_UNKNOWN, *o has the options
- * that hasp knows; after PARSED_REFUSED, *o has no meaning. */
-enum parsed set_options_parse(const struct resp_view *req, struct set_options *o)
+/* Reads the options from argv[first] on; those of `SET key value [option ...]` begin at
+ * SET_OPTIONS. After PARSED_UNKNOWN, *o has the options that hasp knows; after PARSED_REFUSED,
+ * *o has no meaning. */
+#define SET_OPTIONS 3
+enum parsed set_options_parse(const struct resp_view *req, size_t first, struct set_options *o)
 	__attribute__((warn_unused_result));
-/* Like set_options_parse(), for another command whose options begin at argv[first]. */
-enum parsed set_options_parse_from(const struct resp_view *req, size_t first,
-                                   struct set_options *o) __attribute__((warn_unused_result));
 
 #endif

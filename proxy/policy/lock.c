@@ -535,7 +535,7 @@ static bool set_is_unknown(const struct context *x)
 {
 	struct set_options o;
 
-	return set_options_parse(x->req, &o) == PARSED_UNKNOWN;
+	return set_options_parse(x->req, SET_OPTIONS, &o) == PARSED_UNKNOWN;
 }
 
 /* Returns the value that the command says the lock must have; SLICE_NONE: it names none. */

@@ -357,7 +357,7 @@ static enum rewrite_result rewrite_set(const struct rewrite *rw)
 
 	if (req->argc < 3)
 		return REWRITE_PASS;
-	parsed = set_options_parse(req, &a);
+	parsed = set_options_parse(req, SET_OPTIONS, &a);
 	if (parsed != PARSED_OK)
 		return rewrite_set_if(rw, parsed, &a);
 	if (parse_expiry(rw->keys[0].rule, &a, &e) != PARSED_OK)
@@ -476,7 +476,7 @@ static enum rewrite_result rewrite_msetex(const struct rewrite *rw)
 	struct expiry e;
 
 	if (rw->req->argc > ARGS_UNPACK_MAX ||
-	    set_options_parse_from(rw->req, 2 + 2 * rw->nkeys, &a) != PARSED_OK || !a.nx ||
+	    set_options_parse(rw->req, 2 + 2 * rw->nkeys, &a) != PARSED_OK || !a.nx ||
 	    parse_expiry(&unlimited, &a, &e) != PARSED_OK)
 		return rewrite_write(rw);
 	take_all(rw, &e);

@@ -153,7 +153,7 @@ static void note_getex(const struct rewrite *rw)
 	struct set_options a;
 	int64_t n, ms;
 
-	if (set_options_parse_from(rw->req, 2, &a) != PARSED_OK || !a.timed)
+	if (set_options_parse(rw->req, 2, &a) != PARSED_OK || !a.timed)
 		return;
 	if (!slice_integer(a.time, &n) || n <= 0 || !args_ms(n, a.seconds, &ms))
 		return;
