@@ -134,31 +134,6 @@ void log_set_format(enum log_format format)
 	atomic_store(&sink_format, (int)format);
 }
 
-static size_t write_time(char *p, size_t n)
-{
-	struct timespec ts;
-	struct tm tm;
-
-	clock_gettime(CLOCK_REALTIME, &ts);
-	gmtime_r(&ts.tv_sec, &tm);
-	return (size_t)snprintf(p, n, "%04d-%02d-%02dT%02d:%02d:%02d.%03ldZ", tm.tm_year + 1900,
-	                        tm.tm_mon + 1, tm.tm_mday, tm.tm_hour, tm.tm_min, tm.tm_sec,
-	                        ts.tv_nsec / 1000000);
-}
-
-/* Writes the beginning of a line as syslog(3) does: every syslogd understands this format. */
-static size_t write_syslog_stamp(char *p, size_t n, enum log_severity level)
-{
-	time_t now = time(NULL);
-	char date[32];
-	struct tm tm;
-
-	localtime_r(&now, &tm);
-	strftime(date, sizeof(date), "%b %e %H:%M:%S", &tm);
-	return (size_t)snprintf(p, n, "<%d>%s hasp[%ld]: ", LOG_DAEMON | levels[level].priority,
-	                        date, (long)getpid());
-}
-
 /* --- the formats -------------------------------------------------------------------------- */
 
 /* A line as hasp writes it. It may be longer than its text, because some bytes become three
@@ -177,9 +152,18 @@ static void line_put(struct log_text *l, const char *text, size_t n)
 	}
 }
 
-static void line_puts(struct log_text *l, const char *text)
+__attribute__((format(printf, 2, 3))) static void line_printf(struct log_text *l,
+                                                              const char *fmt, ...)
 {
-	line_put(l, text, strlen(text));
+	size_t space = sizeof(l->text) - 8 - l->n;
+	va_list args;
+	int n;
+
+	va_start(args, fmt);
+	n = vsnprintf(l->text + l->n, space, fmt, args);
+	va_end(args);
+	if (n > 0 && (size_t)n < space)
+		l->n += (size_t)n;
 }
 
 /* Returns the length of the key or event at `s`; 0: there is none. */
@@ -233,27 +217,24 @@ static bool is_event(const char *text)
  * \\xNN, because JSON has no \x. */
 static void put_quoted(struct log_text *l, struct slice s, bool quoted)
 {
-	line_puts(l, "\"");
+	line_put(l, "\"", 1);
 	while (s.n) {
 		bool escaped = quoted && *s.p == '\\' && s.n > 1 &&
 		               (s.p[1] == '\\' || s.p[1] == '"');
 		struct slice c = escaped ? slice_take(&s, 2) : utf8_take(&s);
 
 		if (!escaped && (*c.p == '\\' || *c.p == '"'))
-			line_puts(l, "\\");
+			line_put(l, "\\", 1);
 		line_put(l, c.p, c.n);
 	}
-	line_puts(l, "\"");
+	line_put(l, "\"", 1);
 }
 
 static bool is_number(struct slice s)
 {
-	size_t digits = 0;
+	uint64_t any;
 
-	for (size_t i = 0; i < s.n; i++)
-		if (s.p[i] >= '0' && s.p[i] <= '9')
-			digits++;
-	return s.n > 0 && digits == s.n && digits < 16 && (s.n == 1 || *s.p != '0');
+	return s.n < 16 && slice_number(s, &any) && (s.n == 1 || *s.p != '0');
 }
 
 static void put_json_value(struct log_text *l, struct slice v)
@@ -278,17 +259,13 @@ static void put_json(struct log_text *l, const char *text)
 	struct slice key, value;
 
 	if (!is_event(text)) {
-		line_puts(l, "\"msg\":");
+		line_printf(l, "\"msg\":");
 		put_quoted(l, slice_str(text), false);
 		return;
 	}
-	line_puts(l, "\"event\":\"");
-	line_put(l, text, n);
-	line_puts(l, "\"");
+	line_printf(l, "\"event\":\"%.*s\"", (int)n, text);
 	for (text += n; *text && cut_pair(&text, &key, &value);) {
-		line_puts(l, ",\"");
-		line_put(l, key.p, key.n);
-		line_puts(l, "\":");
+		line_printf(l, ",\"%.*s\":", (int)key.n, key.p);
 		put_json_value(l, value);
 	}
 }
@@ -296,33 +273,56 @@ static void put_json(struct log_text *l, const char *text)
 static void put_logfmt(struct log_text *l, const char *text)
 {
 	if (is_event(text)) {
-		line_puts(l, "event=");
-		line_puts(l, text);
+		line_printf(l, "event=%s", text);
 	} else {
-		line_puts(l, "msg=");
+		line_printf(l, "msg=");
 		put_quoted(l, slice_str(text), false);
 	}
 }
 
-/* Writes the line. `timed`: true if the line has the time; syslogd adds the time itself. */
-static void put_line(struct log_text *l, enum log_severity level, const char *text, bool timed)
+static void put_time(struct log_text *l, bool json)
+{
+	struct timespec ts;
+	struct tm tm;
+
+	clock_gettime(CLOCK_REALTIME, &ts);
+	gmtime_r(&ts.tv_sec, &tm);
+	line_printf(l, "%s%04d-%02d-%02dT%02d:%02d:%02d.%03ldZ%s",
+	            json ? "\"time\":\"" : "time=", tm.tm_year + 1900, tm.tm_mon + 1,
+	            tm.tm_mday, tm.tm_hour, tm.tm_min, tm.tm_sec, ts.tv_nsec / 1000000,
+	            json ? "\"," : " ");
+}
+
+/* Writes the beginning of a line as syslog(3) does: every syslogd understands this format. */
+static void put_syslog_stamp(struct log_text *l, enum log_severity level)
+{
+	time_t now = time(NULL);
+	char date[32];
+	struct tm tm;
+
+	localtime_r(&now, &tm);
+	strftime(date, sizeof(date), "%b %e %H:%M:%S", &tm);
+	line_printf(l, "<%d>%s hasp[%ld]: ", LOG_DAEMON | levels[level].priority, date,
+	            (long)getpid());
+}
+
+/* Makes a whole line for the file or syslogd, which adds the time itself. */
+static void put_whole(struct log_text *l, enum log_severity level, const char *text,
+                      bool is_syslog)
 {
 	bool json = atomic_load(&sink_format) == LOG_FORMAT_JSON;
-	char time[96] = "";
 
-	if (timed)
-		write_time(time, sizeof(time));
-	line_puts(l, json ? "{" : "");
-	if (timed) {
-		line_puts(l, json ? "\"time\":\"" : "time=");
-		line_puts(l, time);
-		line_puts(l, json ? "\"," : " ");
-	}
-	line_puts(l, json ? "\"level\":\"" : "level=");
-	line_puts(l, levels[level].name);
-	line_puts(l, json ? "\"," : " ");
+	l->n = 0;
+	if (is_syslog)
+		put_syslog_stamp(l, level);
+	line_put(l, "{", json);
+	if (!is_syslog)
+		put_time(l, json);
+	line_printf(l, json ? "\"level\":\"%s\"," : "level=%s ", levels[level].name);
 	json ? put_json(l, text) : put_logfmt(l, text);
-	line_puts(l, json ? "}" : "");
+	line_put(l, "}", json);
+	if (!is_syslog)
+		l->text[l->n++] = '\n';
 }
 
 static int send_to_syslog(int fd, const char *line, size_t n)
@@ -333,16 +333,6 @@ static int send_to_syslog(int fd, const char *line, size_t n)
 	if (errno == EAGAIN || connect_syslog(fd) < 0)
 		return -1;
 	return send(fd, line, n, MSG_NOSIGNAL | MSG_DONTWAIT) < 0 ? -1 : 0;
-}
-
-/* Makes a whole line for the file or syslogd. */
-static void put_whole(struct log_text *l, enum log_severity level, const char *text,
-                      bool is_syslog)
-{
-	l->n = is_syslog ? write_syslog_stamp(l->text, sizeof(l->text), level) : 0;
-	put_line(l, level, text, !is_syslog);
-	if (!is_syslog)
-		l->text[l->n++] = '\n';
 }
 
 /* Returns how many of `n` bytes to write at once: all, so that lines of several processes do
