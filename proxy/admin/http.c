@@ -60,42 +60,38 @@ static struct config *http_config(struct http *h)
 	return config;
 }
 
-static void reply_metrics(struct http *h, struct reply *r)
+static void reply_metrics(struct http *h, const struct config *config, struct reply *r)
 {
-	struct config *config = http_config(h);
-
 	r->type = TEXT_METRICS;
 	http_metrics_write(h->shared, config, &r->body);
-	config_unref(config);
 }
 
-static void reply_healthz(struct http *h, struct reply *r)
+static void reply_healthz(struct http *h, const struct config *config, struct reply *r)
 {
 	(void)h;
+	(void)config;
 	buf_puts(&r->body, "ok\n");
 }
 
-static void reply_readyz(struct http *h, struct reply *r)
+static void reply_readyz(struct http *h, const struct config *config, struct reply *r)
 {
 	const char *why = workers_not_ready(h->shared);
 
+	(void)config;
 	if (why)
 		r->status = MHD_HTTP_SERVICE_UNAVAILABLE;
 	buf_printf(&r->body, "%s\n", why ? why : "ok");
 }
 
 /* If several clients ask at once, the first one's answer serves the others. */
-static void reply_status(struct http *h, struct reply *r)
+static void reply_status(struct http *h, const struct config *config, struct reply *r)
 {
 	r->type = TEXT_JSON;
 	pthread_mutex_lock(&h->asking);
 	if (!buf_len(&h->status) || clock_now() - h->status_at > STATUS_SECONDS) {
-		struct config *config = http_config(h);
-
 		buf_clear(&h->status);
 		http_status_write(h->shared, config, h->history, h->started, &h->status);
 		h->status_at = clock_now();
-		config_unref(config);
 	}
 	buf_append(&r->body, buf_slice(&h->status));
 	pthread_mutex_unlock(&h->asking);
@@ -114,10 +110,8 @@ static void write_found(struct http *h, const struct config *config)
 	h->found_seconds = h->found_at - began;
 }
 
-static void reply_discovered(struct http *h, struct reply *r)
+static void reply_discovered(struct http *h, const struct config *config, struct reply *r)
 {
-	struct config *config = http_config(h);
-
 	pthread_mutex_lock(&h->asking);
 	if (config->discover) {
 		write_found(h, config);
@@ -129,16 +123,16 @@ static void reply_discovered(struct http *h, struct reply *r)
 		buf_release(&h->found);
 	}
 	pthread_mutex_unlock(&h->asking);
-	config_unref(config);
 }
 
-static void reply_page(struct http *h, struct reply *r)
+static void reply_page(struct http *h, const struct config *config, struct reply *r)
 {
 	char nonce[2 * NONCE_BYTES + 1];
 	const char *text = http_page_text, *end;
 	unsigned char bytes[NONCE_BYTES];
 
 	(void)h;
+	(void)config;
 	random_bytes(bytes, sizeof(bytes));
 	for (size_t i = 0; i < sizeof(bytes); i++)
 		snprintf(nonce + 2 * i, 3, "%02x", bytes[i]);
@@ -154,7 +148,7 @@ static void reply_page(struct http *h, struct reply *r)
 static const struct path {
 	const char *path;
 	bool names_keys; /* the reply may name keys: for allowed hosts only */
-	void (*reply)(struct http *h, struct reply *r);
+	void (*reply)(struct http *h, const struct config *config, struct reply *r);
 } http_paths[] = {
 	{ "/", true, reply_page },
 	{ "/metrics", false, reply_metrics },
@@ -164,28 +158,16 @@ static const struct path {
 	{ "/discovered.ini", true, reply_discovered },
 };
 
-static bool is_allowed(struct http *h, const struct path *p, const char *host)
-{
-	struct config *config;
-	bool allowed;
-
-	if (!p->names_keys)
-		return true;
-	config = http_config(h);
-	allowed = http_host_is_allowed(host, config);
-	config_unref(config);
-	return allowed;
-}
-
-static void reply_to_path(struct http *h, const char *path, const char *host, struct reply *r)
+static void reply_to_path(struct http *h, const struct config *config, const char *path,
+                          const char *host, struct reply *r)
 {
 	for (size_t i = 0; i < sizeof(http_paths) / sizeof(http_paths[0]); i++) {
 		const struct path *p = &http_paths[i];
 
 		if (strcmp(p->path, path) != 0)
 			continue;
-		if (is_allowed(h, p, host)) {
-			p->reply(h, r);
+		if (!p->names_keys || http_host_is_allowed(host, config)) {
+			p->reply(h, config, r);
 		} else {
 			r->status = MHD_HTTP_MISDIRECTED_REQUEST;
 			buf_puts(
@@ -256,6 +238,7 @@ static enum MHD_Result http_on_request(void *arg, struct MHD_Connection *c, cons
 {
 	struct reply r = { MHD_HTTP_OK, TEXT_PLAIN, POLICY_NOTHING, BUF_INIT };
 	struct http *h = arg;
+	struct config *config;
 	enum MHD_Result result;
 
 	(void)version;
@@ -270,8 +253,10 @@ static enum MHD_Result http_on_request(void *arg, struct MHD_Connection *c, cons
 		if (*nbody > 0)
 			return MHD_NO;
 		http_connection_set_rank(h->connections, c, PLACE_BUSY);
-		reply_to_path(h, path, MHD_lookup_connection_value(c, MHD_HEADER_KIND, "Host"),
-		              &r);
+		config = http_config(h);
+		reply_to_path(h, config, path,
+		              MHD_lookup_connection_value(c, MHD_HEADER_KIND, "Host"), &r);
+		config_unref(config);
 	} else {
 		r.status = MHD_HTTP_METHOD_NOT_ALLOWED;
 		buf_puts(&r.body, "only GET and HEAD\n");
