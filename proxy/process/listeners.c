@@ -271,59 +271,42 @@ static int listeners_share(struct listeners *l, int first, const struct listen_e
 	return 0;
 }
 
-/* Distributes `n` inherited sockets of one address over the workers. If there are fewer sockets
- * than workers, the other workers get duplicates. */
-static int listeners_spread(struct listeners *l, const int *fds, size_t n, bool lent,
-                            const struct listen_entry *entry)
-{
-	for (size_t i = 0; i < n || i < l->nworkers; i++) {
-		int fd = i < n ? fds[i] : fcntl(fds[i % n], F_DUPFD_CLOEXEC, 0);
-		if (fd < 0)
-			return listeners_fail(entry->address, strerror(errno));
-		listeners_add(l, i % l->nworkers, fd, entry, lent);
-	}
-	listeners_log(l, fds[0], entry);
-	return 0;
-}
-
-/* Writes all inherited sockets at the address of `first`, including `first`, to `fds`. Returns
- * their number. */
-static size_t listeners_take_with(struct inherited_fds *inherited_fds,
-                                  const struct inherited_fds_socket *first,
-                                  const struct listen_entry *entry, const struct address *at,
-                                  int *fds)
-{
-	size_t n = 0;
-
-	for (size_t i = 0; i < inherited_fds->n; i++) {
-		struct inherited_fds_socket *s = &inherited_fds->sockets[i];
-		if (s->taken || !inherited_fds_is_for(s, entry, at) ||
-		    !listen_is_with(s->fd, first->fd))
-			continue;
-		s->taken = true;
-		fds[n++] = s->fd;
-	}
-	return n;
-}
-
-/* Takes the inherited sockets of the entry. Returns 1; 0 if there are none; -1, with the reason
- * logged, if this fails. */
+/* Takes the inherited sockets of the entry, and distributes those of each address over the
+ * workers. If there are fewer sockets than workers, the other workers get duplicates. Returns
+ * 1; 0 if there are none; -1, with the reason logged, if this fails. */
 static int listeners_take(struct listeners *l, const struct listen_entry *entry,
                           const struct address *at, struct inherited_fds *inherited_fds)
 {
-	int *fds = xcalloc(inherited_fds->n + 1, sizeof(*fds)), taken = 0;
 	bool is_ours = false;
+	int taken = 0;
 
-	for (size_t i = 0; i < inherited_fds->n && taken >= 0; i++) {
-		const struct inherited_fds_socket *s = &inherited_fds->sockets[i];
-		size_t n;
-		if (s->taken || !inherited_fds_is_for(s, entry, at))
+	for (size_t i = 0; i < inherited_fds->n; i++) {
+		const struct inherited_fds_socket *first = &inherited_fds->sockets[i];
+		size_t n = 0;
+
+		if (first->taken || !inherited_fds_is_for(first, entry, at))
 			continue;
-		is_ours |= !s->lent;
-		n = listeners_take_with(inherited_fds, s, entry, at, fds);
-		taken = n ? listeners_spread(l, fds, n, s->lent, entry) == 0 ? 1 : -1 : taken;
+		for (size_t k = i; k < inherited_fds->n; k++) {
+			struct inherited_fds_socket *s = &inherited_fds->sockets[k];
+			if (s->taken || !inherited_fds_is_for(s, entry, at) ||
+			    !listen_is_with(s->fd, first->fd))
+				continue;
+			s->taken = true;
+			listeners_add(l, n++ % l->nworkers, s->fd, entry, first->lent);
+		}
+		if (n == 0)
+			continue;
+		for (size_t k = n; k < l->nworkers; k++) {
+			const struct listeners_worker *from = &l->workers[k % n];
+			int fd = fcntl(from->fds[from->n - 1], F_DUPFD_CLOEXEC, 0);
+			if (fd < 0)
+				return listeners_fail(entry->address, strerror(errno));
+			listeners_add(l, k, fd, entry, first->lent);
+		}
+		is_ours |= !first->lent;
+		taken = 1;
+		listeners_log(l, first->fd, entry);
 	}
-	free(fds);
 	if (is_ours && at->local)
 		l->files[l->nfiles++] = entry->address;
 	return taken;
