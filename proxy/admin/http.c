@@ -183,15 +183,6 @@ static void reply_to_path(struct http *h, const struct config *config, const cha
 
 /* --- libmicrohttpd ------------------------------------------------------------------------ */
 
-/* Headers of each reply: no other site may embed the reply, no cache may store it, and no
- * browser may guess another type. */
-static const char *const headers[][2] = {
-	{ "Cache-Control", "no-store" },
-	{ "Cross-Origin-Resource-Policy", "same-origin" },
-	{ "Referrer-Policy", "no-referrer" },
-	{ "X-Content-Type-Options", "nosniff" },
-};
-
 /* Sends the reply. If there is too little memory, returns MHD_NO, and libmicrohttpd closes the
  * connection. */
 static enum MHD_Result http_send(struct http *h, struct MHD_Connection *c,
@@ -200,21 +191,27 @@ static enum MHD_Result http_send(struct http *h, struct MHD_Connection *c,
 	size_t n = buf_len(&r->body);
 	struct MHD_Response *response = MHD_create_response_from_buffer(
 		n, n ? buf_head(&r->body) : "", MHD_RESPMEM_MUST_COPY);
-	enum MHD_Result result;
+	enum MHD_Result result = MHD_YES;
+	/* No other site may embed the reply, no cache may store it, and no browser may guess
+	 * another type. The client must send its next request to the process that has taken
+	 * over. NULL: the reply does not have the header. */
+	const char *const headers[][2] = {
+		{ "Content-Type", r->type },
+		{ "Cache-Control", "no-store" },
+		{ "Cross-Origin-Resource-Policy", "same-origin" },
+		{ "Referrer-Policy", "no-referrer" },
+		{ "X-Content-Type-Options", "nosniff" },
+		{ "Content-Security-Policy", r->policy },
+		{ "Allow", r->status == MHD_HTTP_METHOD_NOT_ALLOWED ? "GET, HEAD" : NULL },
+		{ "Connection", atomic_load(&h->leaving) ? "close" : NULL },
+	};
 
 	if (!response)
 		return MHD_NO;
-	result = MHD_add_response_header(response, "Content-Type", r->type);
 	for (size_t i = 0; i < sizeof(headers) / sizeof(headers[0]) && result == MHD_YES; i++)
-		result = MHD_add_response_header(response, headers[i][0], headers[i][1]);
-	if (result == MHD_YES)
-		result = MHD_add_response_header(response, "Content-Security-Policy",
-		                                 r->policy);
-	if (result == MHD_YES && r->status == MHD_HTTP_METHOD_NOT_ALLOWED)
-		result = MHD_add_response_header(response, "Allow", "GET, HEAD");
-	/* The client must send its next request to the process that has taken over. */
-	if (result == MHD_YES && atomic_load(&h->leaving))
-		result = MHD_add_response_header(response, "Connection", "close");
+		if (headers[i][1])
+			result = MHD_add_response_header(response, headers[i][0],
+			                                 headers[i][1]);
 	if (result == MHD_YES)
 		result = MHD_queue_response(c, r->status, response);
 	MHD_destroy_response(response);
