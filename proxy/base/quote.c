@@ -2,6 +2,7 @@
 #include "base/quote.h"
 
 #include <stdint.h>
+#include <stdio.h>
 
 size_t utf8_length(struct slice s)
 {
@@ -36,17 +37,6 @@ struct slice utf8_take(struct slice *s)
 	return n ? taken : SLICE_LIT(UTF8_REPLACEMENT);
 }
 
-static char *write_hex(char *p, unsigned char c)
-{
-	static const char digits[] = "0123456789abcdef";
-
-	*p++ = '\\';
-	*p++ = 'x';
-	*p++ = digits[c >> 4];
-	*p++ = digits[c & 15];
-	return p;
-}
-
 /* Escapes the byte. Returns the end of the written text. */
 static char *write_byte(char *p, unsigned char c)
 {
@@ -56,7 +46,7 @@ static char *write_byte(char *p, unsigned char c)
 	} else if (c >= ' ' && c < 0x7f) {
 		*p++ = (char)c;
 	} else {
-		p = write_hex(p, c);
+		p += snprintf(p, sizeof("\\x00"), "\\x%02x", c);
 	}
 	return p;
 }
@@ -91,15 +81,10 @@ void quote_append(struct buf *out, struct slice s)
 {
 	while (s.n) {
 		size_t n = printable_length(s);
-		char hex[4];
 
-		if (n) {
-			buf_append(out, slice_of(s.p, n));
-		} else {
-			n = 1;
-			write_hex(hex, (unsigned char)*s.p);
-			buf_append(out, slice_of(hex, sizeof(hex)));
-		}
-		s = slice_of(s.p + n, s.n - n);
+		if (n)
+			buf_append(out, slice_take(&s, n));
+		else
+			buf_printf(out, "\\x%02x", (unsigned char)*slice_take(&s, 1).p);
 	}
 }
