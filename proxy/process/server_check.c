@@ -85,13 +85,16 @@ static void server_on_named(void *arg, size_t i, const redisReply *reply)
 
 /* Asks one sentinel. Returns 0; -1 with the reason appended to `why`. */
 static int ask_sentinel(struct sentinel_answer *a, const struct config *c, const char *sentinel,
-                        struct slice request, struct buf *why)
+                        struct buf *why)
 {
 	struct server_search search = { .answer = a, .why = BUF_INIT };
 	struct ask opts = server_ask(c, address_of(sentinel));
-	struct buf refusal = BUF_INIT;
+	struct buf question = BUF_INIT, refusal = BUF_INIT;
+	struct slice request;
 	int rc;
 
+	sentinel_write_question(&question, c->master);
+	request = buf_slice(&question);
 	opts.user = c->sentinel_user;
 	opts.password = c->sentinel_password;
 	if (opts.timeout_ms > SENTINEL_MS_MAX)
@@ -109,31 +112,24 @@ static int ask_sentinel(struct sentinel_answer *a, const struct config *c, const
 		                                                           : &search.why));
 		rc = -1;
 	}
+	buf_release(&question);
 	buf_release(&refusal);
 	buf_release(&search.why);
 	return rc;
 }
 
-static int ask_sentinels(struct sentinel_answer *a, const struct config *c, struct buf *why)
-{
-	struct buf request = BUF_INIT;
-	int rc = -1;
-
-	sentinel_write_question(&request, c->master);
-	for (size_t i = 0; rc < 0 && i < c->sentinels.n; i++) {
-		buf_clear(why);
-		buf_printf(why, "%s: ", c->sentinels.v[i]);
-		rc = ask_sentinel(a, c, c->sentinels.v[i], buf_slice(&request), why);
-	}
-	buf_release(&request);
-	return rc;
-}
-
 int server_find(struct server_place *s, const struct config *c, struct buf *why)
 {
+	int rc = -1;
+
 	s->name = c->master ? c->master : c->address;
 	if (c->master) {
-		if (ask_sentinels(&s->answer, c, why) < 0)
+		for (size_t i = 0; rc < 0 && i < c->sentinels.n; i++) {
+			buf_clear(why);
+			buf_printf(why, "%s: ", c->sentinels.v[i]);
+			rc = ask_sentinel(&s->answer, c, c->sentinels.v[i], why);
+		}
+		if (rc < 0)
 			return -1;
 		s->name = s->answer.name;
 	}
@@ -452,15 +448,14 @@ static void check_all(struct server_check *c)
 static void check_sentinels(struct server_check *c)
 {
 	const struct config *config = c->config;
-	struct buf request = BUF_INIT, why = BUF_INIT;
+	struct buf why = BUF_INIT;
 
-	sentinel_write_question(&request, config->master);
 	for (size_t i = 0; i < config->sentinels.n; i++) {
 		const char *sentinel = config->sentinels.v[i];
 		struct sentinel_answer answer;
 
 		buf_clear(&why);
-		if (ask_sentinel(&answer, config, sentinel, buf_slice(&request), &why) == 0)
+		if (ask_sentinel(&answer, config, sentinel, &why) == 0)
 			buf_printf(c->good, "Sentinel at %s: %s is at %s\n", sentinel,
 			           config->master, answer.name);
 		else if (slice_starts(buf_slice(&why), SLICE_LIT("ERR unknown command")))
@@ -476,7 +471,6 @@ static void check_sentinels(struct server_check *c)
 			           config_name(config), sentinel, config->master,
 			           (int)buf_len(&why), buf_head(&why));
 	}
-	buf_release(&request);
 	buf_release(&why);
 }
 
