@@ -18,7 +18,8 @@ struct entry {
 struct table {
 	double began; /* when the period began */
 	struct map by_key;
-	struct entry *heap[TOP_KEYS]; /* all entries, the lowest count first */
+	struct entry *heap[TOP_KEYS]; /* all entries; once the table is full, the one with the
+	                               * lowest count is first */
 	size_t n;
 	struct entry entries[TOP_KEYS];
 };
@@ -53,18 +54,6 @@ static void top_sink(struct table *t, struct entry *e)
 			break;
 		top_put(t, at, t->heap[child]);
 		at = child;
-	}
-	top_put(t, at, e);
-}
-
-/* Moves an entry up after it was added at the end. */
-static void top_rise(struct table *t, struct entry *e)
-{
-	size_t at = e->at;
-
-	while (at && total(&t->heap[(at - 1) / 2]->counts) > total(&e->counts)) {
-		top_put(t, at, t->heap[(at - 1) / 2]);
-		at = (at - 1) / 2;
 	}
 	top_put(t, at, e);
 }
@@ -130,6 +119,9 @@ static struct entry *table_take(struct table *t, const struct top_key *k)
 	if (t->n < TOP_KEYS) {
 		e = &t->entries[t->n];
 		top_put(t, t->n++, e);
+		if (t->n == TOP_KEYS)
+			for (size_t at = TOP_KEYS / 2; at-- > 0;)
+				top_sink(t, t->heap[at]);
 	} else {
 		e = t->heap[0];
 		map_remove(&t->by_key, &e->by_key);
@@ -148,8 +140,8 @@ static void table_add(struct table *t, const struct top_key *k, unsigned kind)
 	if (!e)
 		e = table_take(t, k);
 	e->counts.n[kind]++;
-	top_rise(t, e);
-	top_sink(t, e);
+	if (t->n == TOP_KEYS)
+		top_sink(t, e);
 }
 
 /* --- both tables -------------------------------------------------------------------------- */
