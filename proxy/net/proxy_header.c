@@ -201,18 +201,13 @@ static void finish(struct proxy_reader *r, const struct proxy_header *h, const c
 	done(arg, fd, h, reason);
 }
 
-/* Takes `n` bytes from the socket; recv() with MSG_PEEK has seen them there. */
-static bool take(struct proxy_reader *r, char *to, size_t n)
-{
-	return recv(watch_fd(&r->watch), to, n, 0) == (ssize_t)n;
-}
-
 static void reader_on_ready(struct watch *w, int events)
 {
 	struct proxy_reader *r = container_of(w, struct proxy_reader, watch);
 	char all[PROXY_HEADER_MAX];
 	size_t old = buf_len(&r->head);
 	const char *reason = NULL;
+	enum proxy_header_result result;
 	struct proxy_header h;
 	ssize_t n;
 
@@ -230,24 +225,16 @@ static void reader_on_ready(struct watch *w, int events)
 		finish(r, NULL, reason);
 		return;
 	}
-	switch (proxy_header_parse(&h, slice_of(all, old + (size_t)n), &reason)) {
-	case PROXY_HEADER_DONE:
-		if (take(r, all, h.nbytes - old))
-			finish(r, &h, NULL);
-		else
-			finish(r, NULL, "the PROXY header could not be read");
-		break;
-	case PROXY_HEADER_MORE:
-		/* Take the bytes, so that the kernel does not report them again. */
-		if (take(r, all + old, (size_t)n))
-			buf_append(&r->head, slice_of(all + old, (size_t)n));
-		else
-			finish(r, NULL, "the PROXY header could not be read");
-		break;
-	case PROXY_HEADER_BAD:
-		finish(r, NULL, reason);
-		break;
-	}
+	result = proxy_header_parse(&h, slice_of(all, old + (size_t)n), &reason);
+	if (result == PROXY_HEADER_DONE)
+		n = (ssize_t)(h.nbytes - old);
+	/* Take the bytes, so that the kernel does not report them again. */
+	if (result != PROXY_HEADER_BAD && recv(watch_fd(w), all + old, (size_t)n, 0) != n)
+		finish(r, NULL, "the PROXY header could not be read");
+	else if (result == PROXY_HEADER_MORE)
+		buf_append(&r->head, slice_of(all + old, (size_t)n));
+	else
+		finish(r, result == PROXY_HEADER_DONE ? &h : NULL, reason);
 }
 
 static void reader_on_timer(void *arg)
