@@ -87,13 +87,6 @@ void own_conn_send_words(struct own_conn *c, const char *const *words, size_t n,
 
 /* --- retry -------------------------------------------------------------------------------- */
 
-static void retry_on_timer(void *arg)
-{
-	const struct retry *r = arg;
-
-	r->fn(r->arg);
-}
-
 void retry_init(struct retry *r, const struct link_env *env, double min_seconds,
                 void (*fn)(void *arg), void *arg)
 {
@@ -101,10 +94,8 @@ void retry_init(struct retry *r, const struct link_env *env, double min_seconds,
 		.env = env,
 		.min_seconds = min_seconds,
 		.seconds = min_seconds,
-		.fn = fn,
-		.arg = arg,
 	};
-	loop_timer_init(&r->timer, env->dialer.loop, retry_on_timer, r);
+	loop_timer_init(&r->timer, env->dialer.loop, fn, arg);
 }
 
 void retry_stop(struct retry *r)

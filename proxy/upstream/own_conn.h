@@ -64,8 +64,6 @@ struct retry {
 	double seconds; /* the next delay; doubles with each failure */
 	double worked_at; /* env->clock() when the connection began to work; 0: not yet */
 	bool unreachable; /* the last try could not reach the server */
-	void (*fn)(void *arg);
-	void *arg;
 };
 
 /* `fn` makes a try. It runs on the loop after retry_restart(), retry_later() or retry_now();
