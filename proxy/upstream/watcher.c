@@ -124,7 +124,7 @@ static void watcher_on_aborted(struct watcher *w, const char *sentinel)
 	watcher_report(w, false);
 }
 
-static void watcher_on_overdue(void *arg)
+void watcher_on_overdue(void *arg)
 {
 	struct watcher *w = arg;
 	double wait = (double)w->settings.failover_wait_ms / 1000;
@@ -176,11 +176,6 @@ static void watcher_on_event(void *arg, const char *sentinel, enum sentinel_even
 	case SENTINEL_NEVENTS:
 		HASP_ASSERT(event != SENTINEL_NEVENTS);
 	}
-}
-
-void watcher_hold_init(struct watcher *w)
-{
-	loop_timer_init(&w->overdue, w->loop, watcher_on_overdue, w);
 }
 
 /* --- the role ----------------------------------------------------------------------------- */

@@ -112,10 +112,9 @@ bool watcher_set_why(struct watcher *w, const char *who, const char *why);
 void watcher_begin(struct watcher *w);
 void watcher_begin_soon(struct watcher *w);
 
-/* The hold freezes the primary while a failover is announced. */
-void watcher_hold_init(struct watcher *w);
 void watcher_stop_listening(struct watcher *w);
-/* The callback of w->query. */
+/* The callbacks of w->query and w->overdue. */
 void watcher_on_replies(void *arg, redisReply *const *replies, const char *why);
+void watcher_on_overdue(void *arg);
 
 #endif

@@ -188,7 +188,7 @@ static void watcher_init(struct watcher *w)
 	sentinels_init(&w->sentinels, NULL, 0);
 	watcher_forget(w);
 	loop_timer_init(&w->timer, w->loop, watcher_on_timer, w);
-	watcher_hold_init(w);
+	loop_timer_init(&w->overdue, w->loop, watcher_on_overdue, w);
 	ev_check_init(&w->check, watcher_on_check);
 	w->check.data = w;
 	ev_check_start(w->loop, &w->check);
