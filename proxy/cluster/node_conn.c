@@ -71,7 +71,7 @@ static bool node_conn_replay_next(struct node_conn *l)
  * pending. */
 static void node_conn_begin(struct node_conn *l)
 {
-	l->in_frame = l->in_push = false;
+	l->frame_state = NODE_CONN_FRAME_NONE;
 	buf_release(&l->frame);
 	l->replayed = 0;
 	if (!l->session->shares && !list_empty(&l->session->replay.commands)) {
@@ -159,7 +159,7 @@ bool node_conn_can_be_recalled(const struct node_conn *l)
 	if (l->nsent == 0)
 		return true;
 	/* The client already has the beginning of this reply. */
-	if (l->in_frame || l->error)
+	if (l->frame_state != NODE_CONN_FRAME_NONE || l->error)
 		return false;
 	list_each (const struct cluster_entry, e, entries, node)
 		n += e->only.node_conn == l && part_is_for_any(&e->only);
@@ -210,12 +210,13 @@ static struct cluster_part *head_part(struct node_conn *l)
 	return node_conn_part_behind(tag) ? NULL : tag;
 }
 
-/* Handles bytes of the frame that is being read. */
-static void forward_frame(struct node_conn *l, struct slice bytes)
+/* Handles bytes of the frame that is being read. `is_push`: the frame answers no request, but
+ * may acknowledge one. */
+static void forward_frame(struct node_conn *l, struct slice bytes, bool is_push)
 {
-	struct cluster_part *p = l->error && !l->in_push ? l->error : head_part(l);
+	struct cluster_part *p = l->error && !is_push ? l->error : head_part(l);
 
-	if (l->in_push && p && !p->acks.of)
+	if (is_push && p && !p->acks.of)
 		p = NULL;
 	if (p)
 		part_on_bytes(p, bytes);
@@ -228,7 +229,7 @@ static bool may_be_message(struct node_conn *l, char type)
 {
 	const struct cluster_part *p = head_part(l);
 
-	if (l->session->proto == 3)
+	if (type == '>' || l->session->proto == 3)
 		return type == '>';
 	return type == '*' && (subscriptions_any(&l->subscriptions) || (p && p->acks.of));
 }
@@ -245,15 +246,11 @@ static void node_conn_on_bytes(void *owner, struct slice bytes)
 			session_put_raw(s, bytes);
 		return;
 	}
-	if (!l->in_frame) {
-		l->in_push = *bytes.p == '>';
-		l->frame_state = l->in_push || may_be_message(l, *bytes.p)
-		                         ? NODE_CONN_FRAME_HELD
-		                         : NODE_CONN_FRAME_PASSED;
-	}
-	l->in_frame = true;
+	if (l->frame_state == NODE_CONN_FRAME_NONE)
+		l->frame_state = may_be_message(l, *bytes.p) ? NODE_CONN_FRAME_HELD
+		                                             : NODE_CONN_FRAME_PASSED;
 	if (l->frame_state == NODE_CONN_FRAME_PASSED) {
-		forward_frame(l, bytes);
+		forward_frame(l, bytes, false);
 	} else if (l->frame_state != NODE_CONN_FRAME_DROPPED) {
 		buf_append(&l->frame, bytes);
 		session_grew(s, bytes.n);
@@ -261,11 +258,10 @@ static void node_conn_on_bytes(void *owner, struct slice bytes)
 	if (l->frame_state != NODE_CONN_FRAME_HELD)
 		return;
 	l->frame_state = pubsub_frame(l, buf_slice(&l->frame));
-	l->in_push = l->in_push || l->frame_state == NODE_CONN_FRAME_PUSHED;
-	if (l->in_push && l->frame_state == NODE_CONN_FRAME_PASSED)
+	if (l->frame_state == NODE_CONN_FRAME_PASSED && *buf_head(&l->frame) == '>')
 		l->frame_state = NODE_CONN_FRAME_PUSHED;
 	if (l->frame_state == NODE_CONN_FRAME_PASSED)
-		forward_frame(l, buf_slice(&l->frame));
+		forward_frame(l, buf_slice(&l->frame), false);
 	if (l->frame_state == NODE_CONN_FRAME_PASSED ||
 	    l->frame_state == NODE_CONN_FRAME_DROPPED)
 		buf_release(&l->frame);
@@ -278,7 +274,7 @@ static void forward_push(struct node_conn *l)
 	struct buf push = l->frame;
 
 	l->frame = BUF_INIT;
-	forward_frame(l, buf_slice(&push));
+	forward_frame(l, buf_slice(&push), true);
 	if (l->session->tracks && frame_kind(buf_slice(&push)) == FRAME_OTHER)
 		entries_push_again(l->session, buf_slice(&push));
 	buf_release(&push);
@@ -291,7 +287,7 @@ static void forward_ack(struct node_conn *l, const struct cluster_part *p)
 
 	if (!p || !p->is_copy || frame_kind(buf_slice(&l->frame)) != FRAME_ACK) {
 		pubsub_write_ack(l, buf_slice(&l->frame), &ack);
-		forward_frame(l, buf_slice(&ack));
+		forward_frame(l, buf_slice(&ack), *buf_head(&ack) == '>');
 		buf_release(&ack);
 	}
 	buf_release(&l->frame);
@@ -304,7 +300,7 @@ static void node_conn_on_reply(void *owner, void *tag, const struct resp_reply *
 	struct cluster_part *p = tag;
 
 	(void)captured;
-	l->in_frame = l->in_push = false;
+	l->frame_state = NODE_CONN_FRAME_NONE;
 	if (node_conn_part_behind(tag))
 		return;
 	if (!p) {
@@ -343,7 +339,7 @@ static bool node_conn_on_line(void *owner, void *tag, struct slice line)
 	char reason[256];
 	bool is_replay;
 
-	l->in_frame = l->in_push = false;
+	l->frame_state = NODE_CONN_FRAME_NONE;
 	if (next && next->counts) {
 		next->uncounted = true;
 		return false;
@@ -397,11 +393,11 @@ static bool node_conn_on_frame(void *owner, const struct reply_scan *frame)
 
 	out_of_band = subscriptions_frame(&l->subscriptions, frame, p ? &p->acks : NULL,
 	                                  l->session->proto == 3, &ended);
-	if (l->in_frame && l->frame_state == NODE_CONN_FRAME_HELD)
+	if (l->frame_state == NODE_CONN_FRAME_HELD)
 		forward_ack(l, p);
-	else if (l->in_frame && l->frame_state == NODE_CONN_FRAME_PUSHED)
+	else if (l->frame_state == NODE_CONN_FRAME_PUSHED)
 		forward_push(l);
-	l->in_frame = l->in_push = false;
+	l->frame_state = NODE_CONN_FRAME_NONE;
 	if (ended) {
 		pubsub_note(l->session);
 		link_drop_head(l->user.link);

@@ -25,6 +25,7 @@ enum node_conn_state {
 
 /* How hasp handles the frame that it is reading. */
 enum node_conn_frame {
+	NODE_CONN_FRAME_NONE, /* no frame has begun */
 	NODE_CONN_FRAME_PASSED,
 	NODE_CONN_FRAME_PUSHED, /* kept in node_conn->frame until it is whole, then forwarded,
 	                         * even in RESP2, as a frame that answers nothing */
@@ -48,9 +49,7 @@ struct node_conn {
 
 	/* The frame that is being read. */
 	struct cluster_part *error; /* the part whose error is being forwarded; NULL: none */
-	bool in_frame; /* a frame has begun and not ended */
-	bool in_push; /* the frame being read is a push */
-	enum node_conn_frame frame_state; /* (in_frame) how hasp handles the frame */
+	enum node_conn_frame frame_state; /* how hasp handles the frame */
 	struct buf frame; /* (HELD, PUSHED) the frame's bytes so far */
 };
 
