@@ -194,7 +194,7 @@ static void server_on_reply(void *arg, size_t i, const redisReply *r)
 	else if (i == ASKS_ROLE)
 		c->role = role_of(r);
 	else if (i == ASKS_MEMORY && r->type == REDIS_REPLY_STRING)
-		(void)eviction_of(slice_of(r->str, (size_t)r->len), c->evicts);
+		(void)eviction_read(slice_of(r->str, (size_t)r->len), c->evicts);
 	else if (i == ASKS_COMMANDS)
 		(void)script_commands_missing(r, &c->missing);
 	else if (i == ASKS_PERMISSION)

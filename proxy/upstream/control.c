@@ -376,9 +376,8 @@ static void control_on_memory(void *arg, const redisReply *reply)
 
 	/* The reply is an error if an ACL forbids INFO. */
 	if (!reply || reply->type != REDIS_REPLY_STRING ||
-	    eviction_of(slice_of(reply->str, (size_t)reply->len), policy) == EVICTION_UNKNOWN)
-		return;
-	if (strcmp(policy, c->evicts) == 0)
+	    !eviction_read(slice_of(reply->str, (size_t)reply->len), policy) ||
+	    strcmp(policy, c->evicts) == 0)
 		return;
 	if (*policy)
 		log_warning("upstream_evicts address=%s policy=%s hint=\"" EVICTION_HINT "\"",

@@ -108,16 +108,15 @@ struct slice info_field(struct slice info, const char *name)
 	return SLICE_NONE;
 }
 
-enum eviction eviction_of(struct slice info, char policy[EVICTION_POLICY_MAX])
+bool eviction_read(struct slice info, char policy[EVICTION_POLICY_MAX])
 {
 	struct slice limit = info_field(info, "maxmemory"),
 		     found = info_field(info, "maxmemory_policy");
 
 	*policy = '\0';
 	if (!limit.n || !found.n)
-		return EVICTION_UNKNOWN;
-	if (slice_is(limit, "0") || slice_is(found, "noeviction"))
-		return EVICTION_NEVER;
-	snprintf(policy, EVICTION_POLICY_MAX, "%.*s", (int)found.n, found.p);
-	return EVICTION_WHEN_FULL;
+		return false;
+	if (!slice_is(limit, "0") && !slice_is(found, "noeviction"))
+		snprintf(policy, EVICTION_POLICY_MAX, "%.*s", (int)found.n, found.p);
+	return true;
 }

@@ -66,13 +66,8 @@ bool version_is_too_old(const char *version);
 /* Space for the name of a policy, in bytes. */
 #define EVICTION_POLICY_MAX 32
 
-enum eviction {
-	EVICTION_UNKNOWN, /* the server does not report its eviction policy */
-	EVICTION_NEVER,
-	EVICTION_WHEN_FULL
-};
-
-/* Reads the reply to INFO memory, and writes the policy to `policy`; "": no eviction. */
-enum eviction eviction_of(struct slice info, char policy[EVICTION_POLICY_MAX]);
+/* Reads the reply to INFO memory, and writes the policy to `policy`; "": no eviction, or not
+ * reported. Returns false if it is not reported. */
+bool eviction_read(struct slice info, char policy[EVICTION_POLICY_MAX]);
 
 #endif
