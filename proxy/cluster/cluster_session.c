@@ -485,12 +485,10 @@ static void on_close(struct stream_peer *peer)
 static void on_withdraw(struct stream_peer *peer, struct slice error)
 {
 	struct cluster_session *s = container_of(peer, struct cluster_session, peer);
-	struct cluster_entry *last;
+	struct cluster_entry *last = list_entry(s->entries.prev, &s->entries,
+	                                        struct cluster_entry, node);
 
-	if (list_empty(&s->entries))
-		return;
-	last = container_of(s->entries.prev, struct cluster_entry, node);
-	if (last->nparts != 1 || last->only.block)
+	if (!last || last->nparts != 1 || last->only.block)
 		return;
 	s->withdrawal = error;
 	if (part_is_unsent(&last->only))

@@ -160,20 +160,21 @@ static void forward_kept(struct cluster_entry *e)
 	buf_give(&e->reply, &s->cluster->requests);
 }
 
+static void push_after(struct cluster_entry *e, struct slice push)
+{
+	buf_append(&e->after, push);
+	e->session->kept += push.n;
+	session_grew(e->session, push.n);
+}
+
 void entries_push_again(struct cluster_session *s, struct slice push)
 {
-	struct list *at = s->entries.prev;
-	struct cluster_entry *e;
-
 	if (s->kept == 0)
 		return;
-	for (; at != &s->entries; at = at->prev) {
-		e = container_of(at, struct cluster_entry, node);
+	list_each_back (struct cluster_entry, e, &s->entries, node) {
 		if (e->nreply == 0)
 			continue;
-		buf_append(&e->after, push);
-		s->kept += push.n;
-		session_grew(s, push.n);
+		push_after(e, push);
 		break;
 	}
 	if (s->kept >= s->cluster->output_limit)
@@ -182,14 +183,11 @@ void entries_push_again(struct cluster_session *s, struct slice push)
 
 void entries_push_after(struct cluster_session *s, struct slice push)
 {
-	struct cluster_entry *e;
+	struct cluster_entry *last = list_entry(s->entries.prev, &s->entries,
+	                                        struct cluster_entry, node);
 
-	if (list_empty(&s->entries))
-		return;
-	e = container_of(s->entries.prev, struct cluster_entry, node);
-	buf_append(&e->after, push);
-	s->kept += push.n;
-	session_grew(s, push.n);
+	if (last)
+		push_after(last, push);
 }
 
 void session_advance(struct cluster_session *s)
