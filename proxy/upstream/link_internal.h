@@ -125,22 +125,17 @@ enum link_state {
 	LINK_NSTATES,
 };
 
-/* A further flag of link_expect(): the request belongs to the link's login, and its tag is a
- * struct login_step. */
+/* A further flag of link_expect(): the request belongs to the link's login, and its tag is an
+ * element of login_script.steps. */
 #define LINK_LOGIN (1u << 8)
-
-/* A command of the link's own login. */
-struct login_step {
-	const char
-		*harmless[3]; /* prefixes of errors that do not end the login, up to a NULL */
-};
 
 #define LOGIN_STEPS_MAX 6
 
-/* The requests of a login, and their steps. */
+/* The requests of a login; for each, the prefixes of errors that do not end the login, up to a
+ * NULL. */
 struct login_script {
 	struct buf bytes;
-	const struct login_step *steps[LOGIN_STEPS_MAX];
+	const char *const *steps[LOGIN_STEPS_MAX];
 	uint8_t n;
 };
 

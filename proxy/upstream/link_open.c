@@ -21,36 +21,34 @@ static const struct stream_ops link_stream_ops = { link_on_readable, link_on_dra
 	                                           STREAM_UPSTREAM };
 
 /* A login step that must succeed: each error ends the login. */
-static const struct login_step essential = { { NULL } };
+static const char *const essential[] = { NULL };
 
 /* AUTH as the default user. These errors mean that this user needs no password, so the link is
  * logged in already. The second error is of Redis before version 6. */
-static const struct login_step auth_alone = {
-	{ "-ERR AUTH <password> called without any password configured",
-	  "-ERR Client sent AUTH, but no password is set", NULL }
+static const char *const auth_alone[] = {
+	"-ERR AUTH <password> called without any password configured",
+	"-ERR Client sent AUTH, but no password is set", NULL
 };
 
-/* CLIENT SETNAME and SETINFO: if an ACL denies them, the link has no name. */
-static const struct login_step naming = { { "-", NULL } };
+/* CLIENT SETNAME and SETINFO: if an ACL denies them, the link has no name. Also a command whose
+ * reply only shows that the server does not hang. */
+static const char *const optional[] = { "-", NULL };
 
 /* A command that tests whether Redis requires a login; these errors mean that it does not. */
-static const struct login_step proof = { { "-NOPERM", "-ERR unknown command", NULL } };
+static const char *const proof[] = { "-NOPERM", "-ERR unknown command", NULL };
 
-/* A command whose reply only shows that the server does not hang. */
-static const struct login_step hearing = { { "-", NULL } };
-
-static void add_step(struct login_script *script, const struct login_step *step)
+static void add_step(struct login_script *script, const char *const *harmless)
 {
 	HASP_ASSERT(script->n < LOGIN_STEPS_MAX);
-	script->steps[script->n++] = step;
+	script->steps[script->n++] = harmless;
 }
 
 /* Appends a request of those words that are not NULL. */
-static void add_request(struct login_script *script, const struct login_step *step,
+static void add_request(struct login_script *script, const char *const *harmless,
                         const char *const *words, size_t n)
 {
 	resp_write_words(&script->bytes, words, n);
-	add_step(script, step);
+	add_step(script, harmless);
 }
 
 /* Appends HELLO, which also logs in and sets the name. An ACL can deny CLIENT SETNAME, but not
@@ -59,7 +57,7 @@ static void add_hello(struct login_script *script, const struct link_login *logi
 {
 	const char *user = login->user ? login->user : "default";
 
-	add_request(script, &essential,
+	add_request(script, essential,
 	            (const char *[]){ "HELLO", login->proto == 3 ? "3" : "2",
 	                              login->password ? "AUTH" : NULL,
 	                              login->password ? user : NULL, login->password,
@@ -89,14 +87,14 @@ static void add_select(struct login_script *script, int number)
 	char db[16];
 
 	snprintf(db, sizeof(db), "%d", number);
-	add_request(script, &essential, (const char *[]){ "SELECT", db }, 2);
+	add_request(script, essential, (const char *[]){ "SELECT", db }, 2);
 }
 
 /* Appends REPLCONF without arguments, which does nothing. Redis answers it even while it loads
  * its data or runs a long script, and MONITOR does not show it. */
-static void add_proof(struct login_script *script, const struct login_step *step)
+static void add_proof(struct login_script *script, const char *const *harmless)
 {
-	add_request(script, step, (const char *[]){ "REPLCONF" }, 1);
+	add_request(script, harmless, (const char *[]){ "REPLCONF" }, 1);
 }
 
 static void write_login(struct login_script *script, const struct link_login *login)
@@ -104,21 +102,21 @@ static void write_login(struct login_script *script, const struct link_login *lo
 	bool hello = login->proto == 3 || (login->by_hello && (login->password || login->name));
 
 	if (login->probe_noauth && !login->password && !hello && login->db == 0)
-		add_proof(script, &proof);
+		add_proof(script, proof);
 	if (hello)
 		add_hello(script, login);
 	if (!hello && login->password)
-		add_request(script, login->user ? &essential : &auth_alone,
+		add_request(script, login->user ? essential : auth_alone,
 		            (const char *[]){ "AUTH", login->user, login->password }, 3);
 	if (!hello && login->name)
-		add_request(script, &naming,
+		add_request(script, optional,
 		            (const char *[]){ "CLIENT", "SETNAME", login->name }, 3);
 	if (login->db > 0)
 		add_select(script, login->db);
 	for (unsigned n = link_write_setinfo(&script->bytes, login); n > 0; n--)
-		add_step(script, &naming);
+		add_step(script, optional);
 	if (login->await_first_reply && script->n == 0)
-		add_proof(script, &hearing);
+		add_proof(script, optional);
 }
 
 /* Sends the login. The stream and the FIFO must be empty. */

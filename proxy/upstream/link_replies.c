@@ -84,20 +84,20 @@ static void finish_login(struct link *l)
 	link_notify_ready(l);
 }
 
-static bool is_harmless(const struct login_step *step, struct slice error)
+static bool is_harmless(const char *const *harmless, struct slice error)
 {
-	for (const char *const *at = step->harmless; *at; at++)
-		if (slice_starts(error, slice_str(*at)))
+	for (; *harmless; harmless++)
+		if (slice_starts(error, slice_str(*harmless)))
 			return true;
 	return false;
 }
 
 /* Handles the reply to a command of the link's own login. */
-static void on_login_reply(struct link *l, const struct login_step *step, struct slice answer)
+static void on_login_reply(struct link *l, const char *const *harmless, struct slice answer)
 {
 	char reason[256];
 
-	if (resp_reply_is_error(&l->scan.reply) && !is_harmless(step, answer)) {
+	if (resp_reply_is_error(&l->scan.reply) && !is_harmless(harmless, answer)) {
 		/* Leave out the dash and the end of the line. */
 		size_t n = answer.n > 3 ? answer.n - 3 : 0;
 		snprintf(reason, sizeof(reason), "%.*s", (int)n, answer.p + 1);
