@@ -2,6 +2,7 @@
 #include "upstream/own_conn.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "base/buf.h"
 #include "base/fatal.h"
@@ -143,17 +144,16 @@ void retry_now(struct retry *r)
 
 static void query_end(struct query *q, const char *why)
 {
-	redisReply *replies[QUERY_MAX];
+	redisReply **replies = q->replies;
 	size_t n = q->nreplies;
 
-	for (size_t i = 0; i < n; i++)
-		replies[i] = q->replies[i];
-	q->nreplies = 0;
+	q->replies = NULL;
 	loop_timer_stop(&q->timer);
 	own_conn_close(&q->conn);
 	q->done(q->arg, why ? NULL : replies, why);
 	for (size_t i = 0; i < n; i++)
 		freeReplyObject(replies[i]);
+	free(replies);
 }
 
 /* Handles a reply. `tag`: NULL for the reply to AUTH; else the query. */
@@ -178,8 +178,14 @@ static void query_on_reply(void *owner, void *tag, redisReply **reply)
 
 static void query_on_down(void *owner, enum link_end end, const char *reason)
 {
+	struct query *q = owner;
+
 	(void)end;
-	query_end(owner, reason);
+	q->said = *q->refusal ? q->refusal : NULL;
+	for (size_t i = 0; i < q->nreplies; i++)
+		if (q->replies[i]->type == REDIS_REPLY_ERROR)
+			q->said = q->replies[i]->str;
+	query_end(q, reason);
 }
 
 static const struct own_conn_ops query_conn_ops = { query_on_reply, query_on_down };
@@ -200,9 +206,12 @@ void query_init(struct query *q, struct link_env *env,
 void query_start(struct query *q, const struct address *address, const char *user,
                  const char *password, struct slice commands, size_t n, int64_t timeout_ms)
 {
-	HASP_ASSERT(!query_is_running(q) && n > 0 && n <= QUERY_MAX);
+	HASP_ASSERT(!query_is_running(q) && n > 0);
 	q->n = n;
+	q->nreplies = 0;
+	q->replies = xcalloc(n, sizeof(redisReply *));
 	*q->refusal = '\0';
+	q->said = NULL;
 	q->env->address = *address;
 	q->env->dialer.timeout_ms = timeout_ms;
 	own_conn_open(&q->conn, q->env, q->login);
@@ -227,4 +236,6 @@ void query_cancel(struct query *q)
 	own_conn_close(&q->conn);
 	while (q->nreplies)
 		freeReplyObject(q->replies[--q->nreplies]);
+	free(q->replies);
+	q->replies = NULL;
 }

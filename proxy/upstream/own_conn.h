@@ -84,14 +84,12 @@ void retry_now(struct retry *r);
 
 /* --- queries --- */
 
-/* A query sends a few commands to one server, over a separate connection, and closes the
- * connection when it has all replies, or the time is over.
+/* A query sends commands to one server, over a separate connection, and closes the connection
+ * when it has all replies, or the time is over.
  *
  *   query_start() --> connect --> [AUTH] commands --> all replies --> done(replies)
  *                        |           |
  *                        '-----------'--- broken, or too late -----> done(NULL, why) */
-
-#define QUERY_MAX 4
 
 /* Runs one query at a time; embedded in the struct that uses it. */
 struct query {
@@ -101,8 +99,10 @@ struct query {
 	struct loop_timer timer;
 	size_t n; /* number of commands, without AUTH */
 	size_t nreplies;
-	redisReply *replies[QUERY_MAX];
-	char refusal[128]; /* the server's error reply to AUTH; empty: none */
+	redisReply **replies; /* of length `n`; NULL between queries */
+	char refusal[256]; /* the server's error reply to AUTH; empty: none */
+	const char *said; /* during done(): the last error that the server sent before the
+	                   * connection broke; NULL: none, or it did not break */
 	/* Gets the replies, valid during the call; some may be errors. NULL: the query failed;
 	 * `why` is the reason in words. May start the next query. */
 	void (*done)(void *arg, redisReply *const *replies, const char *why);
@@ -114,8 +114,8 @@ void query_init(struct query *q, struct link_env *env,
                 void (*done)(void *arg, redisReply *const *replies, const char *why),
                 void *arg);
 
-/* Sends `n` encoded commands, at most QUERY_MAX, to the server at `address`. `password`: NULL:
- * no AUTH. If the server refuses AUTH, its replies to the commands still count. */
+/* Sends `n` encoded commands to the server at `address`. `password`: NULL: no AUTH. If the
+ * server refuses AUTH, its replies to the commands still count. */
 void query_start(struct query *q, const struct address *address, const char *user,
                  const char *password, struct slice commands, size_t n, int64_t timeout_ms);
 bool query_is_running(const struct query *q);

@@ -23,73 +23,29 @@ struct ask_session {
 	struct mailbox mailbox;
 	struct stream_flusher flusher;
 	struct link_env env;
-	struct own_conn conn;
-	struct loop_timer timer; /* ends after ask.timeout_ms */
+	struct query query;
 	const struct ask *opts;
 	bool done; /* all requests were answered */
-	size_t nanswered; /* number of answered requests */
-	struct buf said; /* the last error reply, also to AUTH; empty: none */
 	struct buf *why; /* the caller's buffer for the reason of a failure */
 };
 
-/* Ends the query; `why`: the reason of a failure, or NULL. Later events are stopped, because
- * the link's end and the time-out may come in the same turn of the loop. */
-static void ask_end(struct ask_session *a, const char *why)
+/* Ends the loop. Adds the last error to the reason of a failure, because a server that refuses
+ * a connection sends an error before it closes. */
+static void ask_on_done(void *arg, redisReply *const *replies, const char *why)
 {
-	if (why)
-		buf_puts(a->why, why);
-	loop_timer_stop(&a->timer);
-	own_conn_close(&a->conn);
+	struct ask_session *a = arg;
+
+	a->done = replies;
+	for (size_t i = 0; replies && i < a->opts->nrequests; i++)
+		a->opts->on_reply(a->opts->arg, i, replies[i]);
+	if (a->opts->refusal)
+		quote_append(a->opts->refusal, slice_str(a->query.refusal));
+	buf_puts(a->why, why);
+	if (a->query.said) {
+		buf_puts(a->why, ", and said: ");
+		quote_append(a->why, slice_str(a->query.said));
+	}
 	ev_break(a->loop, EVBREAK_ALL);
-}
-
-static void ask_on_answer(struct ask_session *a, const redisReply *reply)
-{
-	if (!reply) {
-		ask_end(a, "hasp does not understand its reply");
-		return;
-	}
-	a->opts->on_reply(a->opts->arg, a->nanswered++, reply);
-	if (a->nanswered < a->opts->nrequests)
-		return;
-	a->done = true;
-	ask_end(a, NULL);
-}
-
-/* Handles a reply. `tag`: NULL for the reply to AUTH; else the session. */
-static void ask_on_reply(void *owner, void *tag, redisReply **reply)
-{
-	struct ask_session *a = owner;
-	const redisReply *r = *reply;
-
-	if (r && r->type == REDIS_REPLY_ERROR) {
-		buf_clear(&a->said);
-		quote_append(&a->said, slice_of(r->str, (size_t)r->len));
-	}
-	if (tag)
-		ask_on_answer(a, r);
-	else if (buf_len(&a->said) && a->opts->refusal)
-		buf_append(a->opts->refusal, buf_slice(&a->said));
-}
-
-/* Handles the link's end. Adds the last error to the reason, because a server that refuses a
- * connection sends an error before it closes. */
-static void ask_on_down(void *owner, enum link_end end, const char *reason)
-{
-	struct ask_session *a = owner;
-
-	(void)end;
-	ask_end(a, reason);
-	if (buf_len(&a->said))
-		buf_printf(a->why, ", and said: %.*s", (int)buf_len(&a->said),
-		           buf_head(&a->said));
-}
-
-static const struct own_conn_ops ask_conn_ops = { ask_on_reply, ask_on_down };
-
-static void ask_on_timer(void *arg)
-{
-	ask_end(arg, "it does not answer in time");
 }
 
 static void ask_session_init(struct ask_session *a, const struct ask *opts)
@@ -102,17 +58,13 @@ static void ask_session_init(struct ask_session *a, const struct ask *opts)
 		.flusher = &a->flusher,
 		.dialer = { .loop = a->loop,
 		            .resolver = resolver_new(&a->mailbox),
-		            .timeout_ms = opts->timeout_ms,
 		            .tls = opts->tls },
 		.clock = clock_now,
-		.address = opts->address,
 		.scratch = xmalloc(ASK_SCRATCH),
 		.scratch_size = ASK_SCRATCH,
 	};
 	links_init(&a->env);
-	own_conn_init(&a->conn, &ask_conn_ops, a);
-	loop_timer_init(&a->timer, a->loop, ask_on_timer, a);
-	loop_timer_start(&a->timer, (double)opts->timeout_ms / 1000);
+	query_init(&a->query, &a->env, ask_on_done, a);
 }
 
 static void ask_session_fini(struct ask_session *a)
@@ -124,22 +76,19 @@ static void ask_session_fini(struct ask_session *a)
 	watch_loop_free(a->loop);
 	tls_resume_clear(&a->env.tls_resume);
 	free(a->env.scratch);
-	buf_release(&a->said);
 }
 
 int sync_query(const struct ask *opts, struct buf *why)
 {
-	struct ask_session a = { .opts = opts, .said = BUF_INIT, .why = why };
+	struct ask_session a = { .opts = opts, .why = why };
+	struct buf requests = BUF_INIT;
 
-	HASP_ASSERT(opts->nrequests > 0);
 	ask_session_init(&a, opts);
-	own_conn_open(&a.conn, &a.env, NULL);
-	if (opts->password)
-		own_conn_send_words(&a.conn,
-		                    (const char *[]){ "AUTH", opts->user, opts->password }, 3,
-		                    NULL);
 	for (size_t i = 0; i < opts->nrequests; i++)
-		own_conn_send(&a.conn, opts->requests[i], 1, &a);
+		buf_append(&requests, opts->requests[i]);
+	query_start(&a.query, &opts->address, opts->user, opts->password, buf_slice(&requests),
+	            opts->nrequests, opts->timeout_ms);
+	buf_release(&requests);
 	ev_run(a.loop, 0);
 	ask_session_fini(&a);
 	return a.done ? 0 : -1;
