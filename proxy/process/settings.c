@@ -167,8 +167,7 @@ static size_t settings_check_guards(const struct config *c, struct buf *faults,
 	rc = server_find(&server, c, &why);
 	if (rc == 0) {
 		opts = server_ask(c, server.address);
-		rc = ask_commands(&opts, &(struct ask_learner){ settings_on_commands, t },
-		                  &why);
+		rc = ask_commands(&opts, settings_on_commands, t, &why);
 	}
 	if (rc < 0) {
 		sources_print(&c->sources, c->guards[0]->section.line, warnings);
@@ -198,7 +197,6 @@ static size_t settings_on_access(void *arg, const redisReply *reply)
 static void settings_check_access(const struct config *c, struct buf *warnings)
 {
 	enum settings_access access = ACCESS_UNKNOWN;
-	struct ask_learner learner = { settings_on_access, &access };
 	struct ask opts;
 	const struct strings *l = &c->listen;
 	struct server_place server;
@@ -212,7 +210,7 @@ static void settings_check_access(const struct config *c, struct buf *warnings)
 	if (server_find(&server, c, &why) == 0 && value_address_is_local(server.name)) {
 		opts = server_ask(c, server.address);
 		opts.user = opts.password = NULL;
-		(void)!ask_commands(&opts, &learner, &why);
+		(void)!ask_commands(&opts, settings_on_access, &access, &why);
 	} else {
 		access = ACCESS_REFUSED;
 	}

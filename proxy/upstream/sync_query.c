@@ -96,7 +96,8 @@ int sync_query(const struct ask *opts, struct buf *why)
 
 /* The result of ask_commands() so far. */
 struct ask_learning {
-	const struct ask_learner *learner;
+	ask_commands_fn *fn;
+	void *arg;
 	size_t n; /* number of commands that Redis described */
 	struct buf error; /* Redis' error reply; empty: none */
 };
@@ -106,14 +107,14 @@ static void ask_on_commands(void *arg, size_t i, const redisReply *reply)
 	struct ask_learning *l = arg;
 
 	(void)i;
-	l->n = l->learner->on_commands(l->learner->arg, reply);
+	l->n = l->fn(l->arg, reply);
 	if (reply->type == REDIS_REPLY_ERROR)
 		quote_append(&l->error, slice_of(reply->str, (size_t)reply->len));
 }
 
-int ask_commands(const struct ask *where, const struct ask_learner *learner, struct buf *why)
+int ask_commands(const struct ask *where, ask_commands_fn *fn, void *arg, struct buf *why)
 {
-	struct ask_learning l = { .learner = learner, .error = BUF_INIT };
+	struct ask_learning l = { .fn = fn, .arg = arg, .error = BUF_INIT };
 	struct buf refusal = BUF_INIT;
 	struct slice request = SLICE_LIT("*1\r\n$7\r\nCOMMAND\r\n");
 	struct ask opts = *where;

@@ -32,15 +32,12 @@ struct ask {
  * on failure, with the reason appended to `why`. From any thread. */
 int sync_query(const struct ask *opts, struct buf *why) __attribute__((warn_unused_result));
 
-struct ask_learner {
-	/* Gets COMMAND's reply, or an error. Returns how many commands it describes. */
-	size_t (*on_commands)(void *arg, const redisReply *reply);
-	void *arg;
-};
+/* Gets COMMAND's reply, or an error. Returns how many commands it describes. */
+typedef size_t ask_commands_fn(void *arg, const redisReply *reply);
 
 /* Sends COMMAND; ignores the fields of `where` from `requests` on. Returns 0 if the reply
  * describes commands; -1 otherwise, with the reason appended to `why`. From any thread. */
-int ask_commands(const struct ask *where, const struct ask_learner *learner, struct buf *why)
+int ask_commands(const struct ask *where, ask_commands_fn *fn, void *arg, struct buf *why)
 	__attribute__((warn_unused_result));
 
 #endif

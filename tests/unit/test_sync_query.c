@@ -42,7 +42,6 @@ static size_t on_commands(void *arg, const redisReply *reply)
 
 TEST(a_refusal_is_the_only_reason)
 {
-	const struct ask_learner learner = { on_commands, NULL };
 	struct surroundings s;
 	pthread_t server;
 
@@ -51,7 +50,7 @@ TEST(a_refusal_is_the_only_reason)
 	for (int i = 0; i < NASKED; i++) {
 		struct ask opts = { .address = s.env.address, .timeout_ms = 60000 };
 		struct buf why = BUF_INIT;
-		assert_int_equal(ask_commands(&opts, &learner, &why), -1);
+		assert_int_equal(ask_commands(&opts, on_commands, NULL, &why), -1);
 		assert_int_equal(buf_len(&why), strlen("ERR go away"));
 		assert_memory_equal(buf_slice(&why).p, "ERR go away", buf_len(&why));
 		buf_release(&why);
