@@ -137,12 +137,10 @@ static bool is_reader(const struct context *x, const struct guard *g, bool can_w
 	return match_acquires(g, name) && !(can_write && match_releases(g, name));
 }
 
-enum guard_use guard_key_use(const struct context *x, const struct guard *g, size_t i,
-                             bool *releases)
+enum guard_use guard_key_use(const struct context *x, const struct guard *g, size_t i)
 {
 	bool writes = writes_something(x);
 
-	*releases = match_releases(g, x->req->argv[0]);
 	if (is_reader(x, g, writes))
 		return is_exempt(x, g) ? GUARD_IGNORED : GUARD_READ;
 	return writes && command_writes_key(x->what->command, i, x->keys.n) ? GUARD_WRITTEN
@@ -164,9 +162,8 @@ static bool add_checked(const struct context *x, const struct guard *g, size_t i
                         struct guard_keys *k)
 {
 	struct slice key = context_key(x, i);
-	bool releases;
 
-	if (guard_key_use(x, g, i, &releases) != GUARD_WRITTEN || !may_be_read(x, key))
+	if (guard_key_use(x, g, i) != GUARD_WRITTEN || !may_be_read(x, key))
 		return true;
 	if (k->n == GUARD_KEYS_MAX)
 		return false;
@@ -444,14 +441,13 @@ static struct checked_read *find_checked(const struct context *x)
 
 	for (size_t i = 0; i < x->keys.n; i++) {
 		const struct guard *g = context_guard_enforced(&x->keys.v[i]);
-		enum guard_use use = GUARD_IGNORED;
-		bool releases;
-		if (g && g->strategy == STRATEGY_CHECK)
-			use = guard_key_use(x, g, i, &releases);
+		enum guard_use use;
+		if (!g || g->strategy != STRATEGY_CHECK)
+			continue;
+		use = guard_key_use(x, g, i);
 		/* guard_decide() handles writes outside transactions. */
-		if (use == GUARD_WRITTEN && (!session_in_multi(s) || command_runs_script(c)))
-			use = GUARD_IGNORED;
-		if (use == GUARD_IGNORED)
+		if (use == GUARD_IGNORED ||
+		    (use == GUARD_WRITTEN && (!session_in_multi(s) || command_runs_script(c))))
 			continue;
 		if (!read && use == GUARD_READ)
 			read = checked_read_new(x->env->read_sets,

@@ -59,11 +59,9 @@ struct guard_op *guard_keys_op(const struct context *x, const struct guard_keys 
                                enum guard_op_kind kind);
 void guard_keys_fini(struct guard_keys *k);
 
-/* Returns how the command uses its key `i`, which `g` guards. If the result is GUARD_WRITTEN,
- * and the command runs no script, *releases says whether the write releases the guard. */
+/* Returns how the command uses its key `i`, which `g` guards. */
 enum guard_use { GUARD_IGNORED, GUARD_READ, GUARD_WRITTEN };
-enum guard_use guard_key_use(const struct context *x, const struct guard *g, size_t i,
-                             bool *releases);
+enum guard_use guard_key_use(const struct context *x, const struct guard *g, size_t i);
 
 /* True if the command, which Redis has not described yet, could name a guarded key: any
  * argument may be a key. */

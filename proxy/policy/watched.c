@@ -7,6 +7,7 @@
 #include "base/fatal.h"
 #include "base/sha1.h"
 #include "commands/args.h"
+#include "config/match.h"
 #include "policy/policy_internal.h"
 #include "watch/command_sample.h"
 
@@ -176,15 +177,13 @@ static bool see_locked(struct sighted_key *k, const struct context *x, const str
 static bool see_guarded(struct sighted_key *k, const struct context *x, const struct guard *g,
                         size_t i, const struct command_sample *s)
 {
-	bool releases = false;
-
-	switch (guard_key_use(x, g, i, &releases)) {
+	switch (guard_key_use(x, g, i)) {
 	case GUARD_READ:
 		k->use = KEY_GUARD_READ;
 		return true;
 	case GUARD_WRITTEN:
 		k->use = KEY_GUARD_WRITTEN;
-		k->keeps_read = !releases;
+		k->keeps_read = !match_releases(g, x->req->argv[0]);
 		/* A command that sets an expiry does not update the value. */
 		return s->effect.act != EFFECT_EXPIRE && s->effect.act != EFFECT_PERSIST &&
 		       s->kind != COMMAND_SAMPLE_SCRIPT;
