@@ -516,7 +516,7 @@ struct context client_context_again(struct client *c, struct resp_view *view,
 	*view = request_view(&c->env->args, buf_head(&c->in), c->scanned, &whole);
 	HASP_ASSERT(whole && view->argc > 0);
 	*what = classifier_find(&c->env->policy, view->argv[0]);
-	context_set_command(&x, &c->env->policy, what, view);
+	context_set_command(&x, &c->env->policy, what, view, NULL);
 	client_context(c, &x);
 	return x;
 }

@@ -317,7 +317,7 @@ static bool take_whole(struct client *c, struct cursor *k, bool has_args, bool i
 		return false;
 	}
 	what = is_scanned ? *k->found : classifier_find(&c->env->policy, view.argv[0]);
-	context_set_matched(&x, &c->env->policy, &what, &view, is_scanned ? k->key : NULL);
+	context_set_command(&x, &c->env->policy, &what, &view, is_scanned ? k->key : NULL);
 	if (!route_take(c, route_for(c, &x)) || must_await_replies(c, &x)) {
 		send_put_off(c, CLIENT_PARKED_LINK);
 		return false;

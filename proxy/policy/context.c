@@ -27,7 +27,7 @@ struct context_locks *context_locks_new(void *client)
 	return locks;
 }
 
-/* Sets the keys. `args`: their indices in argv. `known`: see context_set_matched(). */
+/* Sets the keys. `args`: their indices in argv. `known`: see context_set_command(). */
 static void set_keys(struct context *x, const size_t *args, size_t n,
                      const struct command_key *known)
 {
@@ -63,7 +63,7 @@ static void find_keys(struct context *x, const struct command_key *known)
 	key_args_fini(&args);
 }
 
-void context_set_matched(struct context *x, struct policy_env *env,
+void context_set_command(struct context *x, struct policy_env *env,
                          const struct command_info *what, const struct resp_view *req,
                          const struct command_key *known)
 {
@@ -73,12 +73,6 @@ void context_set_matched(struct context *x, struct policy_env *env,
 	x->keys.n = 0;
 	if (what->command)
 		find_keys(x, known);
-}
-
-void context_set_command(struct context *x, struct policy_env *env,
-                         const struct command_info *what, const struct resp_view *req)
-{
-	context_set_matched(x, env, what, req, NULL);
 }
 
 void context_set_beginning(struct context *x, struct policy_env *env,

@@ -181,12 +181,8 @@ static inline struct context_locks *context_own_locks(const struct context *x)
 
 /* Sets the command of a whole request. Finds its keys and their sections once for all functions
  * that decide about the command. The keys are valid until a context_set_*() is called again for
- * `env`. */
+ * `env`. `known`: a key whose section the caller has already found; NULL: none. */
 void context_set_command(struct context *x, struct policy_env *env,
-                         const struct command_info *what, const struct resp_view *req);
-/* As context_set_command(), for a caller that has already found the section of the argument
- * known->arg. */
-void context_set_matched(struct context *x, struct policy_env *env,
                          const struct command_info *what, const struct resp_view *req,
                          const struct command_key *known);
 /* Sets the command of a request whose end has not arrived yet. Finds no keys if more keys may

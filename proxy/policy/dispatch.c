@@ -103,7 +103,7 @@ bool dispatch_may_release(struct policy_env *env, struct session *session,
 	struct context x;
 	size_t found[KEYS_ON_STACK];
 
-	context_set_command(&x, env, what, req);
+	context_set_command(&x, env, what, req, NULL);
 	x.session = session;
 	return find_waited(&x, found) > 0;
 }

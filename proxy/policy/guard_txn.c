@@ -37,7 +37,7 @@ static bool find_in_block(const struct context *x, struct slice block, struct gu
 		block = slice_of(block.p + used, block.n - used);
 		view = (struct resp_view){ args.argc, args.argv };
 		what = classifier_find(x->env, view.argv[0]);
-		context_set_command(&each, x->env, &what, &view);
+		context_set_command(&each, x->env, &what, &view, NULL);
 		moved |= slice_is(view.argv[0], "select");
 		if (!what.command && guard_unknown_may_name(x->env, &view))
 			clear = false;

@@ -179,7 +179,7 @@ static struct context *context_of(struct policy_fixture *f, const char *words)
 		.make_opts = make_opts,
 		.arg = f,
 	};
-	context_set_command(&f->x, &f->env, &f->what, &f->view);
+	context_set_command(&f->x, &f->env, &f->what, &f->view, NULL);
 	return &f->x;
 }
 

@@ -301,12 +301,12 @@ TEST(too_many_guarded_keys_are_refused)
 		argv[1 + i] = slice_str(keys[i]);
 	}
 	pending_free(f->d.pending);
-	context_set_command(&f->x, &f->env, &f->what, &view);
+	context_set_command(&f->x, &f->env, &f->what, &view, NULL);
 	f->d = dispatch(&f->x);
 	assert_int_equal(f->d.verdict, DISPATCH_CALL);
 	assert_rewritten(f, "EVAL error 0 ERR hasp: the command names too many guarded keys\n");
 	view.argc--;
-	context_set_command(&f->x, &f->env, &f->what, &view);
+	context_set_command(&f->x, &f->env, &f->what, &view, NULL);
 	f->d = dispatch(&f->x);
 	assert_int_equal(f->d.verdict, DISPATCH_GUARD);
 }

@@ -56,7 +56,7 @@ TEST(where_no_lock_is_kept_it_passes)
 static void assert_untouched(bool expected, struct policy_fixture *f, const char *words)
 {
 	decide(f, words);
-	context_set_command(&f->x, &f->env, &f->what, &f->view);
+	context_set_command(&f->x, &f->env, &f->what, &f->view, NULL);
 	assert_int_equal(reserved_keys_are_untouched(&f->x), expected);
 }
 
