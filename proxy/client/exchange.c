@@ -473,7 +473,6 @@ static void send_again(struct client *c, bool eval)
 	struct command_info what;
 	struct resp_view view;
 	struct context x = client_context_again(c, &view, &what);
-	int64_t wait_ms = 0;
 
 	client_rewrite_opts(c, op ? guard_steps_lacks_script(op) : eval, &x.opts);
 	if (is_decided_again(c, &x))
@@ -485,9 +484,7 @@ static void send_again(struct client *c, bool eval)
 		client_park(c, CLIENT_PARKED_LINK);
 		return;
 	}
-	if (!op)
-		lock_rewrite(&x, c->current, &wait_ms);
-	if (!send_current(c, &x, wait_ms))
+	if (!send_current(c, &x, op ? 0 : lock_rewrite(&x, c->current)))
 		client_end_current(c);
 }
 

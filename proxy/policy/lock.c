@@ -752,21 +752,19 @@ static struct lock_request *rewrite_write_again(struct context *x, struct lock_c
 	return kept;
 }
 
-void lock_rewrite(struct context *x, struct pending_request *r, int64_t *wait_ms)
+int64_t lock_rewrite(struct context *x, struct pending_request *r)
 {
 	struct lock_call call = { 0 };
 
-	*wait_ms = 0;
 	r->is_short = false;
 	if (r->kind == PENDING_LIST || r->kind == PENDING_QUORUM) {
 		lock_write_ping(x);
-		return;
+		return 0;
 	}
 	buf_clear(&x->env->rewritten);
 	if (lock_request_is_multi(r->lock_request)) {
 		write_multi_again(x, r->lock_request, &call);
-		*wait_ms = call.wait_ms;
-		return;
+		return call.wait_ms;
 	}
 	if (lock_names_given_back(x, r->lock_request)) {
 		buf_clear(&x->env->given_back);
@@ -776,6 +774,5 @@ void lock_rewrite(struct context *x, struct pending_request *r, int64_t *wait_ms
 	lock_request_free(r->lock_request);
 	r->lock_request = x->what->is_verb ? write_verb(x, &call)
 	                                   : rewrite_write_again(x, &call);
-	r->rest = &context_rest;
-	*wait_ms = call.wait_ms;
+	return call.wait_ms;
 }

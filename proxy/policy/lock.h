@@ -36,9 +36,9 @@ struct decision lock_decide_write(struct context *x);
 
 /* Writes the call of a command to env->rewritten again, with the options x->opts (such as the
  * script's text, or another place in the line), and updates `r`. An MLOCK continues its
- * attempt. The configuration that decided about the command must still be in force. Sets
- * *wait_ms: how long the call may wait in line. */
-void lock_rewrite(struct context *x, struct pending_request *r, int64_t *wait_ms);
+ * attempt. The configuration that decided about the command must still be in force. Returns how
+ * long the call may wait in line, in ms. */
+int64_t lock_rewrite(struct context *x, struct pending_request *r);
 
 /* True for an UNLOCK or MUNLOCK if an earlier call of it named the acquisition to give back. A
  * new call must name the same one, which hasp could not find again if the hold has ended. */

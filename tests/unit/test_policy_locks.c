@@ -958,19 +958,16 @@ TEST(in_multi_the_probe_waits_for_exec)
 
 TEST(a_call_can_be_written_again_with_the_script_s_text)
 {
-	int64_t wait_ms = -1;
-
 	policy_use(f, RULE "[verbs]\n");
 	decide(f, "SETNX lock:a v");
 	f->x.opts.eval = true;
-	lock_rewrite(&f->x, f->d.pending, &wait_ms);
+	assert_int_equal(lock_rewrite(&f->x, f->d.pending), 0);
 	assert_rewritten(f, "EVAL take 3 " KEYS_OF("lock:a") " " TOKEN_CONNECTION
 	                                                     " v 30000 SETNX \"\"\n");
-	assert_int_equal(wait_ms, 0);
 	assert_non_null(f->d.pending->lock_request);
 	decide(f, "UNLOCK a");
 	f->x.opts.eval = true;
-	lock_rewrite(&f->x, f->d.pending, &wait_ms);
+	lock_rewrite(&f->x, f->d.pending);
 	assert_rewritten(f, "EVAL unlock 5 a hasp:fence:{a} hasp:queue:{a} hasp:fence "
 	                    "hasp:owner:{a} \"\" " TOKEN_CONNECTION " hash \"\"\n");
 }
@@ -978,23 +975,19 @@ TEST(a_call_can_be_written_again_with_the_script_s_text)
 /* Redis may lack the script, and answer so after the lease. */
 TEST(an_UNLOCK_that_is_sent_again_gives_the_same_hold_back)
 {
-	int64_t wait_ms;
-
 	policy_use(f, "[verbs]\n");
 	f->opts = (struct rewrite_opts){ .ticket = SLICE_LIT("worker-1") };
 	run(f, "LOCK a AS one", ":7\r\n");
 	decide(f, "UNLOCK a AS one");
 	hold_owner_end(&f->locks->holds, false);
 	f->x.opts = f->opts;
-	lock_rewrite(&f->x, f->d.pending, &wait_ms);
+	lock_rewrite(&f->x, f->d.pending);
 	assert_rewritten(f, "unlock 5 a hasp:fence:{a} hasp:queue:{a} hasp:fence "
 	                    "hasp:owner:{a} \"\" one hash \"\" \"\" worker-1 29999007\n");
 }
 
 TEST(a_lock_that_nobody_waits_for_gets_a_short_call)
 {
-	int64_t wait_ms;
-
 	policy_use(f, RULE "[verbs]\n");
 	f->opts = (struct rewrite_opts){ .ticket = SLICE_LIT("worker-1"),
 		                         .report_refusal = true };
@@ -1003,7 +996,7 @@ TEST(a_lock_that_nobody_waits_for_gets_a_short_call)
 	            "hasp:owner:{a} " TOKEN_CONNECTION "\n");
 	assert_true(f->d.pending->is_short);
 	f->x.opts = f->opts;
-	lock_rewrite(&f->x, f->d.pending, &wait_ms);
+	lock_rewrite(&f->x, f->d.pending);
 	assert_rewritten(f, "unlock 5 a hasp:fence:{a} hasp:queue:{a} hasp:fence "
 	                    "hasp:owner:{a} \"\" " TOKEN_CONNECTION " hash \"\" tell\n");
 	assert_false(f->d.pending->is_short);
