@@ -20,7 +20,7 @@ struct shared_tracker *shared_tracker_new(double (*clock)(void))
 	pthread_mutex_init(&s->lock, NULL);
 	s->clock = clock;
 	s->tracker = tracker_new(secret, 0, clock());
-	s->sampling = tracker_sampling(s->tracker);
+	s->sampling = s->tracker->sampling;
 	return s;
 }
 

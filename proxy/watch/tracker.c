@@ -36,11 +36,6 @@ struct tracker *tracker_new(const uint8_t secret[SIPHASH_SECRET_SIZE], size_t me
 	return d;
 }
 
-struct sampling *tracker_sampling(const struct tracker *d)
-{
-	return d->sampling;
-}
-
 struct key_group *tracker_covered(struct tracker *d)
 {
 	return &d->covered;

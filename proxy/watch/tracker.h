@@ -37,7 +37,6 @@
 #define TRACKER_SHAPES_MAX 4096
 
 struct key_group;
-struct sampling;
 struct tracker;
 /* `memory`: limit, in bytes. */
 struct tracker *tracker_new(const uint8_t secret[SIPHASH_SECRET_SIZE], size_t memory,
@@ -45,9 +44,6 @@ struct tracker *tracker_new(const uint8_t secret[SIPHASH_SECRET_SIZE], size_t me
 void tracker_free(struct tracker *t); /* call it when no clients are left */
 /* Forgets the patterns and begins again; clients and observed rules stay. */
 void tracker_clear(struct tracker *t, double now);
-
-/* Returns the tracker's sampling, which decides which commands the tracker sees. */
-struct sampling *tracker_sampling(const struct tracker *t);
 
 /* Returns the group of all keys that a rule in force matches. Discovery proposes nothing for
  * them, but a client that has taken one of them works under a lock. */

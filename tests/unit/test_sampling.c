@@ -9,7 +9,7 @@
 #include "base/fatal.h"
 #include "policy/watched.h"
 #include "tests/unit/testing.h"
-#include "watch/tracker.h"
+#include "watch/tracker_internal.h"
 #include "watch/sampling.h"
 #include "watch/command_sample.h"
 
@@ -27,7 +27,7 @@ static void set_up(struct fixture *f)
 	static const uint8_t secret[SIPHASH_SECRET_SIZE] = { 7 };
 
 	f->tracker = tracker_new(secret, MEMORY, 0);
-	f->sampling = tracker_sampling(f->tracker);
+	f->sampling = f->tracker->sampling;
 	f->one = tracker_client_new(f->tracker, 1);
 	f->other = tracker_client_new(f->tracker, 1);
 }
