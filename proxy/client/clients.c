@@ -391,8 +391,7 @@ void clients_shed(struct client_env *env)
 	if (env->shortages != memory_shortages())
 		shed_half(env);
 	buf_trim(&env->policy.rewritten);
-	buf_trim(&env->policy.token);
-	buf_trim(&env->policy.given_back);
+	buf_trim(&env->policy.scratch);
 	buf_trim(&env->policy.keys);
 	request_args_trim(&env->args);
 }

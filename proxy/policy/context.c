@@ -88,11 +88,11 @@ void context_set_beginning(struct context *x, struct policy_env *env,
 		find_keys(x, NULL);
 }
 
-struct slice context_token(const struct context *x, enum owner_kind kind, struct buf *scratch)
+struct slice context_token(const struct context *x, enum owner_kind kind)
 {
 	if (x->must_log_in || kind == OWNER_CONNECTION)
 		return token_slice(x->identity(x->arg));
-	return owner_token(scratch, kind, x->identity(x->arg),
+	return owner_token(&x->env->tokens[kind], kind, x->identity(x->arg),
 	                   session_text(x->session, TEXT_NAME), session_user(x->session));
 }
 

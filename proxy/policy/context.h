@@ -217,9 +217,9 @@ static inline bool context_names_guarded(const struct context *x)
 
 /* Returns the client's token for a rule or guard with the owner `kind`. Until a client logs in,
  * its token is its connection's, whatever `kind` is. Otherwise it could make hasp, which has
- * more permissions, change locks of clients with the same name or address. `scratch` may hold
- * the token's bytes. */
-struct slice context_token(const struct context *x, enum owner_kind kind, struct buf *scratch);
+ * more permissions, change locks of clients with the same name or address. The token is valid
+ * until the function is called for another client. */
+struct slice context_token(const struct context *x, enum owner_kind kind);
 
 /* Functions for the parts of a pending request that session/ only keeps. */
 extern const struct pending_ops context_rest;

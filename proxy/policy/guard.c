@@ -83,7 +83,6 @@ void guard_keys_fini(struct guard_keys *k)
 	if (k->nodes)
 		map_fini(&k->by_key);
 	free(k->nodes);
-	buf_release(&k->token);
 }
 
 /* True if `what`, such as name:reporting-*, matches this client. */
@@ -250,10 +249,8 @@ static void name_checked(struct guarded_key *key, const struct read_set_entry *e
 
 void guard_keys_name(const struct context *x, struct guard_keys *k)
 {
-	struct slice token = SLICE_NONE;
+	struct slice token = context_token(x, OWNER_CONNECTION);
 
-	if (k->n)
-		token = context_token(x, OWNER_CONNECTION, &k->token);
 	for (size_t i = 0; i < k->n; i++) {
 		struct guarded_key *key = &k->v[i];
 		const struct read_set_entry *e = context_read(x, key->key);
@@ -310,15 +307,13 @@ bool guard_needs_pinned(const struct context *x)
 static bool guard_is_waited_for(const struct context *x, struct slice key)
 {
 	const struct waiters *waiters = x->env->waiters;
-	struct buf name = BUF_INIT;
-	bool result;
+	struct buf *name = &x->env->scratch;
 
 	if (!waiters_any(waiters))
 		return false;
-	key_names_write(&name, script_jobs_naming(x->env->script_jobs), KEY_NAME_GUARD, key);
-	result = waiters_for(waiters, x->session->db, buf_slice(&name));
-	buf_release(&name);
-	return result;
+	buf_clear(name);
+	key_names_write(name, script_jobs_naming(x->env->script_jobs), KEY_NAME_GUARD, key);
+	return waiters_for(waiters, x->session->db, buf_slice(name));
 }
 
 /* True if hasp may try to acquire a read's guard by three commands, which cost Redis less than

@@ -122,15 +122,13 @@ static void note_unseen_release(struct context *x, const struct rule *rule, stru
 {
 	struct policy_env *env = x->env;
 	int db = session_db(x->session);
-	struct buf scratch = BUF_INIT;
 	struct slice token;
 
 	if (rule->owner != OWNER_VALUE)
-		token = context_token(x, rule->owner, &scratch);
+		token = context_token(x, rule->owner);
 	else if (hold_seen_value(env->holds, context_holds(x), db, key, &token) != SEEN_VALUE)
 		token = SLICE_NONE;
 	holds_note_release(env->holds, db, key, token);
-	buf_release(&scratch);
 }
 
 /* Records the script's arguments, because a script that releases a lock by its value gets the
@@ -214,9 +212,9 @@ static void write_info(struct context *x, struct slice key, struct lock_call *ca
 	if (rule) {
 		kind = rewrite_rule_kind(rule);
 	} else {
-		buf_clear(&env->token);
-		key_names_write(&env->token, x->opts.naming, KEY_NAME_GUARD, key);
-		key = buf_slice(&env->token);
+		buf_clear(&env->scratch);
+		key_names_write(&env->scratch, x->opts.naming, KEY_NAME_GUARD, key);
+		key = buf_slice(&env->scratch);
 	}
 	rewrite_info(&env->rewritten, kind, key, &x->opts, call);
 }
@@ -224,13 +222,9 @@ static void write_info(struct context *x, struct slice key, struct lock_call *ca
 /* True if `owner`, named by AS, is a token that hasp made for another client. */
 static bool names_other_client(struct context *x, struct slice owner)
 {
-	struct buf scratch = BUF_INIT;
 	enum owner_kind kind;
-	bool others = owner_is_made(owner, &kind) &&
-	              !slice_eq(owner, context_token(x, kind, &scratch));
 
-	buf_release(&scratch);
-	return others;
+	return owner_is_made(owner, &kind) && !slice_eq(owner, context_token(x, kind));
 }
 
 const char *lock_verb_refusal(struct context *x, struct slice token,
@@ -264,7 +258,7 @@ static bool gives_back(const struct command_info *what)
 static void find_given_back(struct context *x, struct slice token)
 {
 	const struct resp_view *req = x->req;
-	struct buf *out = &x->env->given_back;
+	struct buf *out = &x->env->scratch;
 	size_t first = x->what->verb == VERB_MUNLOCK ? 2 : 1;
 	size_t n = x->what->verb == VERB_MUNLOCK ? MLOCK_KEYS_MAX : 1;
 
@@ -288,7 +282,7 @@ static void write_verb_call(struct context *x, size_t place_of,
 {
 	struct policy_env *env = x->env;
 	const struct verbs *verbs = &env->config->verbs;
-	struct slice token = context_token(x, verbs->owner, &env->token);
+	struct slice token = context_token(x, verbs->owner);
 	const char *refusal = NULL;
 
 	if (gives_back(x->what))
@@ -422,7 +416,6 @@ struct lock_keys {
 	size_t n;
 	bool enforced; /* a rule concerns at least one of the keys */
 	bool watched; /* the client watches a key with a rule, which therefore does not apply */
-	struct buf tokens[OWNER_VALUE]; /* indexed by kind of owner: the bytes of v[].token */
 	struct lock_key inline_keys[KEYS_ON_STACK];
 };
 
@@ -440,10 +433,6 @@ static void lock_keys_fini(struct lock_keys *k)
 {
 	if (k->v != k->inline_keys)
 		free(k->v);
-	if (!k->enforced)
-		return;
-	for (size_t i = 0; i < OWNER_VALUE; i++)
-		buf_release(&k->tokens[i]);
 }
 
 /* Finds each key's enforced rule. A key that the client watches has none. */
@@ -598,7 +587,7 @@ static void find_tokens(struct context *x, struct lock_keys *k)
 			continue;
 		}
 		if (!tokens[kind].p)
-			tokens[kind] = context_token(x, kind, &k->tokens[kind]);
+			tokens[kind] = context_token(x, kind);
 		key->token = tokens[kind];
 	}
 }
@@ -767,9 +756,9 @@ int64_t lock_rewrite(struct context *x, struct pending_request *r)
 		return call.wait_ms;
 	}
 	if (lock_names_given_back(x, r->lock_request)) {
-		buf_clear(&x->env->given_back);
-		buf_append(&x->env->given_back, lock_request_ticket(r->lock_request));
-		x->opts.given_back = buf_slice(&x->env->given_back);
+		buf_clear(&x->env->scratch);
+		buf_append(&x->env->scratch, lock_request_ticket(r->lock_request));
+		x->opts.given_back = buf_slice(&x->env->scratch);
 	}
 	lock_request_free(r->lock_request);
 	r->lock_request = x->what->is_verb ? write_verb(x, &call)

@@ -123,8 +123,9 @@ void policy_fini(struct policy_env *env)
 	commands_free(env->commands);
 	free(env->unknown_commands);
 	buf_release(&env->rewritten);
-	buf_release(&env->token);
-	buf_release(&env->given_back);
+	for (size_t i = 0; i < OWNER_VALUE; i++)
+		buf_release(&env->tokens[i]);
+	buf_release(&env->scratch);
 	buf_release(&env->keys);
 	freelist_fini(&env->pending);
 	freelist_fini(&env->guard_ops);

@@ -62,12 +62,12 @@ struct policy_env {
 	double now; /* clock_now() at the beginning of the loop's turn */
 	double date; /* the date at the beginning of the loop's turn, in seconds since 1970 */
 	struct buf rewritten; /* for building a rewritten request */
-	struct buf token; /* for building an owner's token */
+	struct buf tokens[OWNER_VALUE]; /* context_token(): tokens, by kind of owner */
 	struct buf keys; /* the array of context.keys */
 	/* The tokens under which the present client already holds the locks that its call
 	 * acquires. */
 	struct slice own_tokens[OWN_TOKENS_MAX];
-	struct buf given_back; /* rewrite_opts.given_back of the current UNLOCK or MUNLOCK */
+	struct buf scratch; /* for building the name of a guard, or rewrite_opts.given_back */
 	struct freelist pending; /* free blocks of PENDING_SIZE bytes */
 	struct freelist guard_ops; /* free blocks of GUARD_OP_SINGLE_SIZE bytes */
 };

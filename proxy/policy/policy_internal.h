@@ -37,7 +37,6 @@ struct guard_keys {
 	bool incomplete; /* more than GUARD_KEYS_MAX keys are guarded: not all are in `v` */
 	int64_t wait_ms; /* the shortest `wait` of the guards, if `locks`; else 0 */
 	int64_t replicas, replicas_timeout_ms; /* the largest values of all acquired guards */
-	struct buf token; /* the bytes of all v[].token */
 	/* guard_keys_add() finds repeated keys in this map; nodes[i] is for the key v[i]. */
 	struct map by_key;
 	struct map_node *nodes; /* array of READ_SET_MAX nodes; NULL: not made yet */

@@ -141,7 +141,7 @@ static enum parsed parse(struct context *x, const struct rule *rule, struct quor
 		.call.key = x->req->argv[1],
 	};
 	if (rule->owner != OWNER_VALUE)
-		q->call.owner = q->key.token = context_token(x, rule->owner, &x->env->token);
+		q->call.owner = q->key.token = context_token(x, rule->owner);
 	if (x->what->is_verb)
 		return PARSED_OK;
 	switch (command_rule(x->what->command, x->req)) {
@@ -229,7 +229,7 @@ static bool verb_read(struct context *x, struct quorum_command *q)
 	struct policy_env *env = x->env;
 	struct lock_call *call = &q->call;
 	const struct verbs *verbs = &env->config->verbs;
-	struct slice token = context_token(x, verbs->owner, &env->token);
+	struct slice token = context_token(x, verbs->owner);
 
 	/* A quorum has no queue. */
 	x->opts = (struct rewrite_opts){ .wait_max_ms = INT64_MAX };

@@ -30,7 +30,7 @@ enum quorum_act {
 	QUORUM_ACT_INFO, /* LOCK.INFO. struct client stores the act in 4 bits: at most 15 */
 };
 
-/* A command for a quorum; its slices point into the request, or into env->token. */
+/* A command for a quorum; its slices point into the request, or into env->tokens. */
 struct quorum_command {
 	enum quorum_act act;
 	struct lock_key key; /* key.rule: NULL for a verb, which sets nothing else of `key` */

@@ -166,7 +166,7 @@ static bool see_locked(struct sighted_key *k, const struct context *x, const str
 	if (s->kind == COMMAND_SAMPLE_OTHER)
 		return false;
 	k->use = KEY_LOCK;
-	k->owner = hash(x, context_token(x, owner, &x->env->token));
+	k->owner = hash(x, context_token(x, owner));
 	return (s->kind != COMMAND_SAMPLE_EFFECT && !s->field) ||
 	       (command_writes(x->what->command, s->nargs) &&
 	        !command_only_gets(x->what->command, x->req));

@@ -193,7 +193,7 @@ SKIP("leave_paused", link_resume, (struct link * l), (l))
 SKIP("leave_throttled", client_steer_reading, (struct client * c), (c))
 SKIP("never_retry", retry_later, (struct retry * r, enum link_end end), (r, end))
 RETURN("one_owner", SLICE_LIT("connection:10.0.0.1:1/0/0"), struct slice, context_token,
-       (const struct context *x, enum owner_kind kind, struct buf *scratch), (x, kind, scratch))
+       (const struct context *x, enum owner_kind kind), (x, kind))
 SKIP("trust_swallowed", read_set_entry_refused, (struct read_set_entry * e), (e))
 SKIP("trust_unchecked", read_set_check_failed,
      (struct read_sets * table, struct read_set *r, int db, struct slice key,
