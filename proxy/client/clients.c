@@ -393,6 +393,7 @@ void clients_shed(struct client_env *env)
 	buf_trim(&env->policy.rewritten);
 	buf_trim(&env->policy.scratch);
 	buf_trim(&env->policy.keys);
+	buf_trim(&env->policy.section_keys);
 	request_args_trim(&env->args);
 }
 

@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "policy/lock.h"
 
-#include <stddef.h>
-#include <stdlib.h>
-#include <string.h>
 #include <strings.h>
 
 #include "base/fatal.h"
@@ -416,35 +413,26 @@ struct lock_keys {
 	size_t n;
 	bool enforced; /* a rule concerns at least one of the keys */
 	bool watched; /* the client watches a key with a rule, which therefore does not apply */
-	struct lock_key inline_keys[KEYS_ON_STACK];
 };
 
-static void lock_keys_init(struct lock_keys *k, struct command_keys all)
-{
-	/* Clear all but `inline_keys`, which are many. */
-	memset(k, 0, offsetof(struct lock_keys, inline_keys));
-	k->n = all.n;
-	k->v = k->n > KEYS_ON_STACK ? xcalloc(k->n, sizeof(*k->v)) : k->inline_keys;
-	for (size_t i = 0; i < k->n; i++)
-		k->v[i] = (struct lock_key){ .arg = all.v[i].arg };
-}
-
-static void lock_keys_fini(struct lock_keys *k)
-{
-	if (k->v != k->inline_keys)
-		free(k->v);
-}
-
-/* Finds each key's enforced rule. A key that the client watches has none. */
+/* Makes the list of the command's keys, and finds each key's enforced rule. A key that the
+ * client watches has none. */
 static void find_rules(struct context *x, struct lock_keys *k)
 {
-	for (size_t i = 0; i < k->n; i++) {
+	size_t n = x->keys.n;
+
+	buf_clear(&x->env->section_keys);
+	*k = (struct lock_keys){
+		.v = (void *)buf_reserve(&x->env->section_keys, n * sizeof(*k->v)), .n = n
+	};
+	for (size_t i = 0; i < n; i++) {
 		struct slice key = context_key(x, i);
 		const struct rule *rule = context_rule_enforced(&x->keys.v[i]);
+		k->v[i] = (struct lock_key){ .arg = x->keys.v[i].arg };
 		if (!rule)
 			continue;
 		/* The command only reads this key. */
-		if (!command_writes_key(x->what->command, i, k->n))
+		if (!command_writes_key(x->what->command, i, n))
 			continue;
 		if (transaction_watches(&x->session->txn, x->session->db, key)) {
 			k->watched = true;
@@ -652,15 +640,13 @@ static struct lock_request *keep_write(const struct context *x, const struct loc
                                        const struct lock_call *call)
 {
 	struct hold_terms terms = { .date_ms = (int64_t)(x->env->date * 1000) };
-	struct slice few[KEYS_ON_STACK], *names = few;
-	struct lock_request *lock_request;
+	struct slice *names;
 	size_t n = 0;
 
 	if (call->script == SCRIPT_MSETNX)
 		return keep_msetnx(x, k, call);
-	if (k->n > KEYS_ON_STACK)
-		names = xcalloc(k->n, sizeof(*names));
-	*names = SLICE_NONE;
+	buf_clear(&x->env->scratch);
+	names = (void *)buf_reserve(&x->env->scratch, k->n * sizeof(*names));
 	for (size_t i = 0; i < k->n; i++) {
 		if (!k->v[i].rule)
 			continue;
@@ -676,10 +662,7 @@ static struct lock_request *keep_write(const struct context *x, const struct loc
 			                   k->v[i].token.n ? k->v[i].token : compared_value(x));
 		n++;
 	}
-	lock_request = lock_request_new(x->env->holds, call, names, n, &terms);
-	if (names != few)
-		free(names);
-	return lock_request;
+	return lock_request_new(x->env->holds, call, names, n, &terms);
 }
 
 /* True if the command has more than COMMAND_KEYS_MAX keys, and one of them has a rule. */
@@ -694,7 +677,6 @@ static bool names_too_many_keys(const struct context *x)
 
 struct decision lock_decide_write(struct context *x)
 {
-	struct decision d = pass;
 	struct lock_call call;
 	struct lock_keys k;
 
@@ -702,18 +684,14 @@ struct decision lock_decide_write(struct context *x)
 	if (names_too_many_keys(x))
 		return context_refuse(x, "ERR hasp: the command names too many keys, and one "
 		                         "of them has a [lock] rule");
-	lock_keys_init(&k, x->keys);
 	find_rules(x, &k);
-	if ((k.enforced || k.watched) && x->session->nawaited) {
-		d = defer;
-	} else if (k.enforced) {
-		x->make_opts(x->arg, &x->opts);
-		x->opts.may_be_short = k.n == 1 && may_be_short(x, x->req->argv[k.v->arg]);
-		if (write_call(x, &k, &call))
-			d = await_call(x, &call, keep_write(x, &k, &call));
-	}
-	lock_keys_fini(&k);
-	return d;
+	if ((k.enforced || k.watched) && x->session->nawaited)
+		return defer;
+	if (!k.enforced)
+		return pass;
+	x->make_opts(x->arg, &x->opts);
+	x->opts.may_be_short = k.n == 1 && may_be_short(x, x->req->argv[k.v->arg]);
+	return write_call(x, &k, &call) ? await_call(x, &call, keep_write(x, &k, &call)) : pass;
 }
 
 bool lock_is_waited_for(const struct context *x, size_t i)
@@ -728,17 +706,13 @@ bool lock_is_waited_for(const struct context *x, size_t i)
 
 static struct lock_request *rewrite_write_again(struct context *x, struct lock_call *call)
 {
-	struct lock_request *kept;
 	struct lock_keys k;
 	bool rewritten;
 
-	lock_keys_init(&k, x->keys);
 	find_rules(x, &k);
 	rewritten = k.enforced && write_call(x, &k, call);
 	HASP_ASSERT(rewritten);
-	kept = keep_write(x, &k, call);
-	lock_keys_fini(&k);
-	return kept;
+	return keep_write(x, &k, call);
 }
 
 int64_t lock_rewrite(struct context *x, struct pending_request *r)

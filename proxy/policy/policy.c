@@ -127,6 +127,7 @@ void policy_fini(struct policy_env *env)
 		buf_release(&env->tokens[i]);
 	buf_release(&env->scratch);
 	buf_release(&env->keys);
+	buf_release(&env->section_keys);
 	freelist_fini(&env->pending);
 	freelist_fini(&env->guard_ops);
 }

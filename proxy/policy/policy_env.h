@@ -64,10 +64,12 @@ struct policy_env {
 	struct buf rewritten; /* for building a rewritten request */
 	struct buf tokens[OWNER_VALUE]; /* context_token(): tokens, by kind of owner */
 	struct buf keys; /* the array of context.keys */
+	struct buf section_keys; /* for an array of those with a rule or a guard */
 	/* The tokens under which the present client already holds the locks that its call
 	 * acquires. */
 	struct slice own_tokens[OWN_TOKENS_MAX];
-	struct buf scratch; /* for building the name of a guard, or rewrite_opts.given_back */
+	struct buf scratch; /* for building the name of a guard, rewrite_opts.given_back, or a
+	                     * list of locks */
 	struct freelist pending; /* free blocks of PENDING_SIZE bytes */
 	struct freelist guard_ops; /* free blocks of GUARD_OP_SINGLE_SIZE bytes */
 };
