@@ -104,9 +104,6 @@ struct decision {
 	bool turns_opaque; /* hasp cannot follow the client's replies from now on */
 };
 
-/* Up to this many keys, arrays for a command's keys are on the stack; else on the heap. */
-#define KEYS_ON_STACK 32
-
 /* The most keys of a command that hasp rewrites; hasp refuses commands with more. With more
  * keys, the script would keep Redis busy for over a tenth of a second, and hasp for some ms. */
 #define COMMAND_KEYS_MAX 16384

@@ -83,15 +83,18 @@ enum route dispatch_route(const struct context *x)
 	return may_leave_unknown(what) ? ROUTE_STICKY : ROUTE_PINNED;
 }
 
+/* hasp probes at most this many locks after a command. */
+#define PROBED_MAX 32
+
 /* Finds the locks that the command could end and for which clients wait. Writes the indexes of
- * at most KEYS_ON_STACK keys to `found`; returns how many. */
+ * at most PROBED_MAX keys to `found`; returns how many. */
 static size_t find_waited(const struct context *x, size_t *found)
 {
 	size_t n = 0;
 
 	if (!x->what->may_release || !dispatch_heeds_releases(x->env, true))
 		return 0;
-	for (size_t i = 0; i < x->keys.n && i < KEYS_ON_STACK; i++)
+	for (size_t i = 0; i < x->keys.n && i < PROBED_MAX; i++)
 		if (lock_is_waited_for(x, i))
 			found[n++] = i;
 	return n;
@@ -101,7 +104,7 @@ bool dispatch_may_release(struct policy_env *env, struct session *session,
                           const struct command_info *what, const struct resp_view *req)
 {
 	struct context x;
-	size_t found[KEYS_ON_STACK];
+	size_t found[PROBED_MAX];
 
 	context_set_command(&x, env, what, req, NULL);
 	x.session = session;
@@ -112,7 +115,7 @@ bool dispatch_may_release(struct policy_env *env, struct session *session,
  * request. */
 static void add_probe(struct context *x, struct decision *d)
 {
-	size_t found[KEYS_ON_STACK], n;
+	size_t found[PROBED_MAX], n;
 	struct pending_request *r;
 
 	if (d->pending || x->session->opaque)

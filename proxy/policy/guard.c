@@ -10,7 +10,6 @@
  */
 #include "policy/policy_internal.h"
 
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -30,12 +29,6 @@ bool guard_unknown_may_name(const struct policy_env *env, const struct resp_view
 			return true;
 	}
 	return false;
-}
-
-void guard_keys_init(struct guard_keys *k)
-{
-	/* Clear all but `inline_keys`, which are many. */
-	memset(k, 0, offsetof(struct guard_keys, inline_keys));
 }
 
 static void require_replicas(struct guard_keys *k, int64_t n, int64_t timeout_ms)
@@ -76,13 +69,13 @@ void guard_keys_add(struct guard_keys *all, const struct guard_keys *more)
 	}
 }
 
-void guard_keys_fini(struct guard_keys *k)
+void guard_keys_fini(struct guard_keys *all)
 {
-	if (k->v != k->inline_keys)
-		free(k->v);
-	if (k->nodes)
-		map_fini(&k->by_key);
-	free(k->nodes);
+	if (!all->nodes)
+		return;
+	map_fini(&all->by_key);
+	free(all->nodes);
+	free(all->v);
 }
 
 /* True if `what`, such as name:reporting-*, matches this client. */
@@ -190,10 +183,12 @@ void guard_keys_find(const struct context *x, struct guard_keys *k)
 	                       ? 1
 	                       : n;
 
-	guard_keys_init(k);
-	k->v = n > KEYS_ON_STACK
-	               ? xcalloc(n < GUARD_KEYS_MAX ? n : GUARD_KEYS_MAX, sizeof(*k->v))
-	               : k->inline_keys;
+	buf_clear(&x->env->section_keys);
+	*k = (struct guard_keys){
+		.v = (void *)buf_reserve(&x->env->section_keys,
+		                         (n < GUARD_KEYS_MAX ? n : GUARD_KEYS_MAX) *
+		                                 sizeof(*k->v)),
+	};
 	for (size_t i = 0; i < nhere; i++) {
 		struct slice key = context_key(x, i);
 		const struct guard *g = context_guard_enforced(&x->keys.v[i]);
@@ -420,7 +415,6 @@ bool guard_decide(struct context *x, struct decision *d)
 	guard_keys_find(x, &k);
 	if (k.n)
 		*d = decide_guarded(x, &k);
-	guard_keys_fini(&k);
 	return k.n > 0;
 }
 

@@ -49,7 +49,6 @@ static bool find_in_block(const struct context *x, struct slice block, struct gu
 		         k->n + some.n < READ_SET_MAX;
 		if (clear)
 			guard_keys_add(k, &some);
-		guard_keys_fini(&some);
 	}
 	request_args_fini(&args);
 	return clear;
@@ -61,11 +60,10 @@ static bool find_in_block(const struct context *x, struct slice block, struct gu
  * with both strategies. */
 static bool guard_find_block(struct context *x, enum guard_op_kind kind, struct guard_op **op)
 {
-	struct guard_keys k;
+	struct guard_keys k = { 0 };
 	bool clear;
 
 	*op = NULL;
-	guard_keys_init(&k);
 	/* In GUARD_OP_WATCH_EXEC no script checks the guards, so both strategies may mix. */
 	clear = find_in_block(x, buf_slice(&x->session->txn.kept), &k) &&
 	        !(k.checks && k.locks && kind != GUARD_OP_WATCH_EXEC);

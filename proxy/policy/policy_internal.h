@@ -40,23 +40,22 @@ struct guard_keys {
 	/* guard_keys_add() finds repeated keys in this map; nodes[i] is for the key v[i]. */
 	struct map by_key;
 	struct map_node *nodes; /* array of READ_SET_MAX nodes; NULL: not made yet */
-	struct guarded_key inline_keys[KEYS_ON_STACK];
 };
 
-/* Makes an empty list, to which guard_keys_add() adds keys. */
-void guard_keys_init(struct guard_keys *k);
-/* Makes the list of the command's guarded keys, in the command's order, without tokens. */
+/* Makes the list of the command's guarded keys, in the command's order, without tokens. The
+ * list is valid until a list of the keys of another command is made. */
 void guard_keys_find(const struct context *x, struct guard_keys *k);
-/* Adds the keys `more` of a later command to the list `all`, which guard_keys_init() made. Both
+/* Adds the keys `more` of a later command to the list `all`, which was empty at first. Both
  * must have fewer than READ_SET_MAX keys together. If both have a key, the entry of `more`
  * remains, but a written key stays written. */
 void guard_keys_add(struct guard_keys *all, const struct guard_keys *more);
+/* Frees a list to which guard_keys_add() has added keys. */
+void guard_keys_fini(struct guard_keys *all);
 /* Finds the tokens of the guarded keys, and which of the keys the client has read. */
 void guard_keys_name(const struct context *x, struct guard_keys *k);
 /* Makes an operation of kind `kind` for the guarded keys, which guard_keys_name() has named. */
 struct guard_op *guard_keys_op(const struct context *x, const struct guard_keys *k,
                                enum guard_op_kind kind);
-void guard_keys_fini(struct guard_keys *k);
 
 /* Returns how the command uses its key `i`, which `g` guards. */
 enum guard_use { GUARD_IGNORED, GUARD_READ, GUARD_WRITTEN };
