@@ -369,26 +369,29 @@ static struct lock_request *write_verb(struct context *x, struct lock_call *call
 	return lock_request_new(env->holds, call, keys.v, keys.n, &terms);
 }
 
-void lock_write_ping(struct context *x)
+static void write_ping(struct context *x)
 {
 	x->opts = (struct rewrite_opts){ 0 };
 	buf_clear(&x->env->rewritten);
 	resp_write_word(&x->env->rewritten, "PING");
 }
 
+struct decision lock_await_ping(struct context *x, enum pending_kind kind)
+{
+	write_ping(x);
+	return (struct decision){ .verdict = DISPATCH_CALL,
+		                  .pending = pending_new_of(&x->env->pending, kind) };
+}
+
 static struct decision decide_list(struct context *x)
 {
-	struct decision d = { .verdict = DISPATCH_CALL };
-
 	if (!is_added_to(x->session))
 		return context_refuse(
 			x, "ERR locks cannot be listed inside MULTI, or after CLIENT "
 			   "REPLY or MONITOR");
 	if (x->req->argc == 2 && x->req->argv[1].n > LIST_PATTERN_MAX)
 		return context_refuse(x, "ERR the pattern is too long");
-	lock_write_ping(x);
-	d.pending = pending_new_of(&x->env->pending, PENDING_LIST);
-	return d;
+	return lock_await_ping(x, PENDING_LIST);
 }
 
 struct decision lock_decide_verb(struct context *x)
@@ -721,7 +724,7 @@ int64_t lock_rewrite(struct context *x, struct pending_request *r)
 
 	r->is_short = false;
 	if (r->kind == PENDING_LIST || r->kind == PENDING_QUORUM) {
-		lock_write_ping(x);
+		write_ping(x);
 		return 0;
 	}
 	buf_clear(&x->env->rewritten);

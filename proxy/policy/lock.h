@@ -16,10 +16,10 @@ struct decision lock_decide_verb(struct context *x);
 const char *lock_verb_refusal(struct context *x, struct slice token,
                               const struct lock_call *call, const struct slice *keys, size_t n);
 
-/* Writes a PING to env->rewritten, in place of a verb that hasp answers itself. hasp answers
- * after Redis' reply to the PING: the replies keep their order, and a client that must log in
- * gets Redis' error. */
-void lock_write_ping(struct context *x);
+/* Decides to send a PING in place of a command that hasp answers itself. hasp answers after
+ * Redis' reply to the PING, which a request of kind `kind` awaits: the replies keep their
+ * order, and a client that must log in gets Redis' error. */
+struct decision lock_await_ping(struct context *x, enum pending_kind kind);
 
 /* Sets key->token and key->foreign of a lock whose rule has owner = value. */
 void lock_find_value(const struct context *x, struct lock_key *key);

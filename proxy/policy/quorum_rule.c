@@ -172,16 +172,6 @@ static const char *refusal_of(const struct context *x)
 	return x->keys.n > 1 ? NOT_ALONE : NULL;
 }
 
-/* Sends PING in place of the command. When Redis has answered, hasp asks the quorum. */
-static struct decision ask_quorum(struct context *x)
-{
-	struct decision d = { .verdict = DISPATCH_CALL };
-
-	lock_write_ping(x);
-	d.pending = pending_new_of(&x->env->pending, PENDING_QUORUM);
-	return d;
-}
-
 static struct decision decide_use(struct context *x, const struct rule *rule)
 {
 	const char *refusal = refusal_of(x);
@@ -197,7 +187,7 @@ static struct decision decide_use(struct context *x, const struct rule *rule)
 		return context_refuse(x, OTHER_COMMAND);
 	if (q.call.value.n > VALUE_MAX)
 		return context_refuse(x, LONG_VALUE);
-	return ask_quorum(x);
+	return lock_await_ping(x, PENDING_QUORUM);
 }
 
 bool quorum_rule_decide(struct context *x, struct decision *d)
@@ -268,5 +258,6 @@ struct decision quorum_verb_decide(struct context *x)
 		return context_refuse(x, VERB_IN_MULTI);
 	if (is_of_section(x) || !verb_read(x, &q))
 		return lock_decide_verb(x);
-	return q.act == QUORUM_ACT_NONE ? context_refuse(x, OTHER_KIND) : ask_quorum(x);
+	return q.act == QUORUM_ACT_NONE ? context_refuse(x, OTHER_KIND)
+	                                : lock_await_ping(x, PENDING_QUORUM);
 }
