@@ -103,13 +103,14 @@ static struct decision on_hello(struct context *x)
 	return await_session(x, r);
 }
 
-/* Passes a command that Redis refuses inside MULTI. The refusal may abort the transaction: for
+/* Passes a command that Redis refuses. Inside MULTI, the refusal may abort the transaction: for
  * a wrong number of arguments, and in Valkey 8 for MULTI and WATCH. */
-static struct decision pass_refused_in_multi(const struct context *x)
+static struct decision pass_refused(const struct context *x)
 {
 	struct decision d = pass;
 
-	d.watches_refusal = x->env->guards_enforce && !x->session->opaque;
+	d.watches_refusal = session_in_multi(x->session) && x->env->guards_enforce &&
+	                    !x->session->opaque;
 	return d;
 }
 
@@ -142,7 +143,7 @@ static struct decision on_reset(struct context *x)
 	struct decision d = pass;
 
 	if (!is_alone(x))
-		return session_in_multi(x->session) ? pass_refused_in_multi(x) : pass;
+		return pass_refused(x);
 	d.pending = new_discard(x, PENDING_RESET);
 	return d;
 }
@@ -151,10 +152,8 @@ static struct decision on_multi(struct context *x)
 {
 	struct decision d = pass;
 
-	if (session_in_multi(x->session))
-		return pass_refused_in_multi(x);
-	if (!is_alone(x))
-		return pass;
+	if (session_in_multi(x->session) || !is_alone(x))
+		return pass_refused(x);
 	d = await_session(x, pending_new(PENDING_MULTI));
 	transaction_begin(&x->session->txn);
 	return d;
@@ -189,10 +188,8 @@ static struct decision on_exec(struct context *x)
 static struct decision on_discard(struct context *x)
 {
 	/* Redis refuses DISCARD without MULTI, and keeps the watches. */
-	if (!session_in_multi(x->session))
-		return pass;
-	if (!is_alone(x))
-		return pass_refused_in_multi(x);
+	if (!session_in_multi(x->session) || !is_alone(x))
+		return pass_refused(x);
 	return await_end(x, new_discard(x, PENDING_DISCARD));
 }
 
@@ -216,10 +213,8 @@ static void outdate_read(const struct context *x, struct slice key)
 
 static struct decision on_watch(struct context *x)
 {
-	if (session_in_multi(x->session))
-		return pass_refused_in_multi(x);
-	if (is_alone(x))
-		return pass;
+	if (session_in_multi(x->session) || is_alone(x))
+		return pass_refused(x);
 	for (size_t i = 1; i < x->req->argc; i++) {
 		const struct rule *rule = match_rule(x->env->matcher, arg(x, i));
 		bool checked = is_checked(x, arg(x, i));
