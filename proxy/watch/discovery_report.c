@@ -4,6 +4,7 @@
  * proposes, and the patterns that need none. It works on a snapshot of the sums, because
  * merging thousands of patterns takes a while and no client's command may wait for that.
  */
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -77,11 +78,6 @@ void discovery_snapshot_free(struct discovery_snapshot *s)
 
 /* --- names of sections -------------------------------------------------------------------- */
 
-static bool is_word(char c)
-{
-	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
-}
-
 /* Writes the pattern's words other than "lock" and "mutex" to `name`. Returns the length. */
 static size_t put_words(char *name, struct slice pattern)
 {
@@ -89,9 +85,9 @@ static size_t put_words(char *name, struct slice pattern)
 
 	for (; at < pattern.n; at = end) {
 		struct slice word;
-		while (at < pattern.n && !is_word(pattern.p[at]))
+		while (at < pattern.n && !isalnum((unsigned char)pattern.p[at]))
 			at++;
-		for (end = at; end < pattern.n && is_word(pattern.p[end]); end++)
+		for (end = at; end < pattern.n && isalnum((unsigned char)pattern.p[end]); end++)
 			;
 		word = slice_of(pattern.p + at, end - at);
 		if (word.n == 0 || slice_is(word, "lock") || slice_is(word, "mutex") ||

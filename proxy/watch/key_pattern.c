@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "watch/key_pattern.h"
 
+#include <ctype.h>
 #include <string.h>
 
 #include "base/quote.h"
@@ -12,16 +13,6 @@
 static bool is_digit(char c)
 {
 	return c >= '0' && c <= '9';
-}
-
-static bool is_alpha(char c)
-{
-	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-}
-
-static bool is_hex(char c)
-{
-	return is_digit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
 }
 
 /* True if a pattern in an ini file can contain the byte, escaped or not. Blanks, quotes, `;`,
@@ -59,10 +50,9 @@ static bool is_uuid(struct slice s)
 	if (s.n < UUID_LENGTH)
 		return false;
 	for (size_t i = 0; i < UUID_LENGTH; i++)
-		if (form[i] == 'x' ? !is_hex(s.p[i]) : s.p[i] != form[i])
+		if (form[i] == 'x' ? !isxdigit((unsigned char)s.p[i]) : s.p[i] != form[i])
 			return false;
-	return s.n == UUID_LENGTH ||
-	       !(is_digit(s.p[UUID_LENGTH]) || is_alpha(s.p[UUID_LENGTH]));
+	return s.n == UUID_LENGTH || !isalnum((unsigned char)s.p[UUID_LENGTH]);
 }
 
 /* Returns how many letters and digits `s` begins with. */
@@ -70,7 +60,7 @@ static size_t word_length(struct slice s)
 {
 	size_t n = 0;
 
-	while (n < s.n && (is_digit(s.p[n]) || is_alpha(s.p[n])))
+	while (n < s.n && isalnum((unsigned char)s.p[n]))
 		n++;
 	return n;
 }
@@ -83,7 +73,7 @@ static enum word word_kind(struct slice w)
 
 	for (size_t i = 0; i < w.n; i++) {
 		digits += is_digit(w.p[i]);
-		hex += is_hex(w.p[i]);
+		hex += isxdigit((unsigned char)w.p[i]) != 0;
 	}
 	if (digits == w.n || (digits && hex == w.n && w.n >= HEX_MIN) ||
 	    (digits > 1 && w.n >= MIXED_MIN))
@@ -224,7 +214,7 @@ bool key_pattern(struct buf *out, struct slice key)
 bool key_pattern_has_name(struct slice pattern)
 {
 	for (size_t i = 0; i < pattern.n; i++)
-		if (is_digit(pattern.p[i]) || is_alpha(pattern.p[i]) || pattern.p[i] == '\\')
+		if (isalnum((unsigned char)pattern.p[i]) || pattern.p[i] == '\\')
 			return true;
 	return false;
 }
