@@ -301,12 +301,13 @@ static void on_waited(void *arg, const redisReply *reply)
 	buf_release(&refusal);
 }
 
-static void call(struct control *c, int db, const struct buf *request, control_fn *fn,
-                 void *arg)
+/* Sends the request, and frees its buffer. */
+static void call(struct control *c, int db, struct buf *request, control_fn *fn, void *arg)
 {
 	int rc = control_call(c, db, buf_slice(request), fn, arg);
 
 	HASP_ASSERT(rc == 0); /* the caller has checked that the connection is up */
+	buf_release(request);
 }
 
 static void replica_ask_look(struct replica_ask *a, struct control *c)
@@ -315,35 +316,26 @@ static void replica_ask_look(struct replica_ask *a, struct control *c)
 
 	replica_look_write(&a->attempt, script_jobs_naming(a->all->script_jobs), &out);
 	call(c, a->terms.db, &out, on_looked, a);
-	buf_release(&out);
 }
 
-/* Writes a key, so that WAIT has a write to wait for. */
-static void line_write(struct ack_line *l, const struct replica_ask *first)
-{
-	struct buf out = BUF_INIT;
-
-	resp_write_array(&out, 5);
-	resp_write_bulk_str(&out, "SET");
-	key_names_write_ack_bulk(&out, script_jobs_naming(l->all->script_jobs),
-	                         first->attempt.id.key);
-	resp_write_bulk_str(&out, "1");
-	resp_write_bulk_str(&out, "PX");
-	resp_write_bulk_int(&out, WRITTEN_MS);
-	call(l->control, first->terms.db, &out, on_written, l);
-	buf_release(&out);
-}
-
+/* Writes a key, so that WAIT has a write to wait for, and waits. */
 static void line_wait(struct ack_line *l, const struct replica_ask *first)
 {
-	struct buf out = BUF_INIT;
+	struct buf set = BUF_INIT, wait = BUF_INIT;
 
-	resp_write_array(&out, 3);
-	resp_write_bulk_str(&out, "WAIT");
-	resp_write_bulk_int(&out, first->terms.replicas);
-	resp_write_bulk_int(&out, first->terms.timeout_ms);
-	call(l->control, first->terms.db, &out, on_waited, l);
-	buf_release(&out);
+	resp_write_array(&set, 5);
+	resp_write_bulk_str(&set, "SET");
+	key_names_write_ack_bulk(&set, script_jobs_naming(l->all->script_jobs),
+	                         first->attempt.id.key);
+	resp_write_bulk_str(&set, "1");
+	resp_write_bulk_str(&set, "PX");
+	resp_write_bulk_int(&set, WRITTEN_MS);
+	call(l->control, first->terms.db, &set, on_written, l);
+	resp_write_array(&wait, 3);
+	resp_write_bulk_str(&wait, "WAIT");
+	resp_write_bulk_int(&wait, first->terms.replicas);
+	resp_write_bulk_int(&wait, first->terms.timeout_ms);
+	call(l->control, first->terms.db, &wait, on_waited, l);
 }
 
 /* --- groups --------------------------------------------------------------------------- */
@@ -380,7 +372,6 @@ static void line_send(struct ack_line *l)
 		list_move(&l->sent, &a->node);
 		replica_ask_look(a, l->control);
 	}
-	line_write(l, first);
 	line_wait(l, first);
 	timer_start(l->all->timers, &l->timer, line_on_silence,
 	            timers_now(l->all->timers) + (double)terms.timeout_ms / 1000 +
