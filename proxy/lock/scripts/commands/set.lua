@@ -65,13 +65,10 @@ if option == 'PX' then
 		redis.call('SET', side, token .. ' ' .. value, 'PX', number)
 	end
 	record_try(lock, record, side, token, ticket, mine, number)
-	if form == 'GETSET' then
-		return held or false
-	end
-	return reply
+else
+	enforce_lease(lock, side, token .. ' ' .. value, tonumber(lease), tonumber(max_lease))
+	record_try(lock, record, side, token, ticket, mine)
 end
-enforce_lease(lock, side, token .. ' ' .. value, tonumber(lease), tonumber(max_lease))
-record_try(lock, record, side, token, ticket, mine)
 if form == 'GETSET' then
 	return held or false
 end

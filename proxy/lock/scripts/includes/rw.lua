@@ -383,20 +383,17 @@ local function set_lease_rw(lock, record, side, token, kind, lease, longest)
 			end
 		end
 	end
-	if redis.call('PTTL', lock) < tonumber(lease) then
+	local is_longer = redis.call('PTTL', lock) < tonumber(lease)
+	if is_longer or not longest and kind == 'x' then
 		local reply = redis.pcall('PEXPIRE', lock, lease)
 		if type(reply) == 'table' then
 			return reply
 		end
 		redis.call('PEXPIRE', record, lease)
-		-- (add_hold() explains the 60 s.)
-		redis.call('PEXPIRE', side, string.format('%.0f', lease + 60000))
-	elseif not longest and kind == 'x' then
-		local reply = redis.pcall('PEXPIRE', lock, lease)
-		if type(reply) == 'table' then
-			return reply
+		if is_longer then
+			-- (add_hold() explains the 60 s.)
+			redis.call('PEXPIRE', side, string.format('%.0f', lease + 60000))
 		end
-		redis.call('PEXPIRE', record, lease)
 	elseif not longest and redis.call('HGET', lock, 'mode') == 'read' then
 		keep_longest(lock, record, side)
 	end
