@@ -186,15 +186,6 @@ static struct expiry expiry_lease(const struct rule *rule)
 	return (struct expiry){ "PX", rule->lease_ms, 0, false };
 }
 
-static void write_expiry(struct buf *out, const struct expiry *e)
-{
-	resp_write_bulk_str(out, e->option);
-	if (strcmp(e->option, "KEEPTTL") == 0)
-		resp_write_bulk(out, SLICE_LIT(""));
-	else
-		resp_write_bulk_int(out, e->number);
-}
-
 static void takes(const struct rewrite *rw, enum lock_success success, struct slice value,
                   const struct expiry *e)
 {
@@ -266,19 +257,27 @@ static void write_take(const struct rewrite *rw, const char *form, const struct 
 	rewrite_write_max_lease(rw->out, rule);
 }
 
-static void write_set(const struct rewrite *rw, struct slice value, const char *form,
-                      const struct expiry *e)
+/* Rewrites a command that stores the value also if its client has the lock already. */
+static enum rewrite_result rewrite_store(const struct rewrite *rw, const char *form,
+                                         enum lock_success success, struct slice value,
+                                         const struct expiry *e)
 {
 	const struct rule *rule = rw->keys[0].rule;
 
 	rewrite_begin_single(rw, SCRIPT_SET, 8);
 	resp_write_bulk(rw->out, rw->keys[0].token);
 	resp_write_bulk(rw->out, value);
-	write_expiry(rw->out, e);
+	resp_write_bulk_str(rw->out, e->option);
+	if (strcmp(e->option, "KEEPTTL") == 0)
+		resp_write_bulk(rw->out, SLICE_LIT(""));
+	else
+		resp_write_bulk_int(rw->out, e->number);
 	resp_write_bulk_str(rw->out, form);
 	resp_write_bulk_int(rw->out, rule->lease_ms);
 	rewrite_write_max_lease(rw->out, rule);
 	resp_write_bulk(rw->out, rw->opts->ticket);
+	takes(rw, success, value, e);
+	return REWRITE_CALL;
 }
 
 /* As write_take(), under a rule with `wait`. */
@@ -313,17 +312,18 @@ static void write_take_wait(const struct rewrite *rw, const char *form, const st
 	rw->call->wait_ms = wait;
 }
 
-static enum rewrite_result rewrite_set_nx(const struct rewrite *rw, const struct set_options *a,
-                                          const struct expiry *e)
+/* Rewrites a command that stores its value only if the lock is free. */
+static enum rewrite_result rewrite_take(const struct rewrite *rw, const char *form,
+                                        enum lock_success success, const struct expiry *e)
 {
 	const struct rule *rule = rw->keys[0].rule;
 
 	/* SET NX GET asks for the present value, so it never waits. */
-	if (rule->wait_ms && !a->get)
-		write_take_wait(rw, "SET", e);
+	if (rule->wait_ms && success != LOCK_IF_NIL)
+		write_take_wait(rw, form, e);
 	else
-		write_take(rw, a->get ? "GET" : "SET", e);
-	takes(rw, a->get ? LOCK_IF_NIL : LOCK_IF_OK, rw->req->argv[2], e);
+		write_take(rw, form, e);
+	takes(rw, success, rw->req->argv[2], e);
 	rw->call->only_if_free = rule->reentrant == REENTRANT_NO;
 	return REWRITE_CALL;
 }
@@ -353,7 +353,6 @@ static enum rewrite_result rewrite_set(const struct rewrite *rw)
 	struct set_options a;
 	struct expiry e;
 	enum parsed parsed;
-	const char *form;
 
 	if (req->argc < 3)
 		return REWRITE_PASS;
@@ -362,18 +361,15 @@ static enum rewrite_result rewrite_set(const struct rewrite *rw)
 		return rewrite_set_if(rw, parsed, &a);
 	if (parse_expiry(rw->keys[0].rule, &a, &e) != PARSED_OK)
 		return REWRITE_PASS;
+	if (a.nx && a.get)
+		return rewrite_take(rw, "GET", LOCK_IF_NIL, &e);
 	if (a.nx)
-		return rewrite_set_nx(rw, &a, &e);
+		return rewrite_take(rw, "SET", LOCK_IF_OK, &e);
+	if (a.xx && a.get)
+		return rewrite_store(rw, "XXGET", LOCK_IF_VALUE, req->argv[2], &e);
 	if (a.get)
-		form = a.xx ? "XXGET" : "GET";
-	else
-		form = a.xx ? "XX" : "SET";
-	write_set(rw, req->argv[2], form, &e);
-	if (a.get)
-		takes(rw, a.xx ? LOCK_IF_VALUE : LOCK_IF_NO_ERROR, req->argv[2], &e);
-	else
-		takes(rw, LOCK_IF_OK, req->argv[2], &e);
-	return REWRITE_CALL;
+		return rewrite_store(rw, "GET", LOCK_IF_NO_ERROR, req->argv[2], &e);
+	return rewrite_store(rw, a.xx ? "XX" : "SET", LOCK_IF_OK, req->argv[2], &e);
 }
 
 static enum rewrite_result rewrite_setnx(const struct rewrite *rw)
@@ -382,13 +378,7 @@ static enum rewrite_result rewrite_setnx(const struct rewrite *rw)
 
 	if (rw->req->argc != 3)
 		return REWRITE_PASS;
-	if (rw->keys[0].rule->wait_ms)
-		write_take_wait(rw, "SETNX", &e);
-	else
-		write_take(rw, "SETNX", &e);
-	takes(rw, LOCK_IF_ONE, rw->req->argv[2], &e);
-	rw->call->only_if_free = rw->keys[0].rule->reentrant == REENTRANT_NO;
-	return REWRITE_CALL;
+	return rewrite_take(rw, "SETNX", LOCK_IF_ONE, &e);
 }
 
 static enum rewrite_result rewrite_setex(const struct rewrite *rw)
@@ -403,9 +393,7 @@ static enum rewrite_result rewrite_setex(const struct rewrite *rw)
 	a.time = req->argv[2];
 	if (parse_expiry(rw->keys[0].rule, &a, &e) != PARSED_OK)
 		return REWRITE_PASS;
-	write_set(rw, req->argv[3], "SET", &e);
-	takes(rw, LOCK_IF_OK, req->argv[3], &e);
-	return REWRITE_CALL;
+	return rewrite_store(rw, "SET", LOCK_IF_OK, req->argv[3], &e);
 }
 
 static enum rewrite_result rewrite_getset(const struct rewrite *rw)
@@ -414,9 +402,7 @@ static enum rewrite_result rewrite_getset(const struct rewrite *rw)
 
 	if (rw->req->argc != 3)
 		return REWRITE_PASS;
-	write_set(rw, rw->req->argv[2], "GETSET", &e);
-	takes(rw, LOCK_IF_NO_ERROR, rw->req->argv[2], &e);
-	return REWRITE_CALL;
+	return rewrite_store(rw, "GETSET", LOCK_IF_NO_ERROR, rw->req->argv[2], &e);
 }
 
 /* --- MSETNX, and MSETEX with NX --- */
