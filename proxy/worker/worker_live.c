@@ -196,8 +196,10 @@ static void write_longest(struct live_question *q, struct holds *holds)
 		found_now(q)->total = before + held_count(holds);
 }
 
-static void on_guard(void *arg, const struct read_set_entry *e)
+static void on_guard(void *arg, struct map_node *node)
 {
+	const struct read_set_entry *e = container_of(node, struct read_set_entry, by_id);
+
 	if (!e->read || e->lost)
 		return;
 	(void)row_write(arg,

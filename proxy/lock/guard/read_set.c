@@ -286,24 +286,10 @@ const struct read_set_entry *read_sets_holder(struct read_sets *table, int db, s
 	return found;
 }
 
-struct read_walk {
-	read_sets_walk_fn *fn;
-	void *arg;
-};
-
-static void walk_entry(void *arg, struct map_node *node)
-{
-	const struct read_walk *w = arg;
-
-	w->fn(w->arg, entry_of(node));
-}
-
-uint64_t read_sets_walk(const struct read_sets *table, uint64_t cursor, read_sets_walk_fn *fn,
+uint64_t read_sets_walk(const struct read_sets *table, uint64_t cursor, map_scan_fn *fn,
                         void *arg)
 {
-	struct read_walk w = { fn, arg };
-
-	return map_scan(&table->by_id, cursor, walk_entry, &w);
+	return map_scan(&table->by_id, cursor, fn, arg);
 }
 
 void read_set_entry_sent(struct read_set_entry *e, double now, double until)

@@ -106,9 +106,9 @@ void read_set_keep(struct read_sets *table, struct read_set *r, int db, struct s
  * `until`. */
 void read_set_entry_sent(struct read_set_entry *e, double now, double until);
 
-/* Takes the next step through the entries of all connections: see map_scan(). */
-typedef void read_sets_walk_fn(void *arg, const struct read_set_entry *e);
-uint64_t read_sets_walk(const struct read_sets *table, uint64_t cursor, read_sets_walk_fn *fn,
+/* Takes the next step through the entries of all connections: see map_scan(). `fn` gets their
+ * nodes `by_id`. */
+uint64_t read_sets_walk(const struct read_sets *table, uint64_t cursor, map_scan_fn *fn,
                         void *arg);
 
 /* Returns the entry of this worker's connection that has the key's guard; NULL: there is none.
