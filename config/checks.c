@@ -140,10 +140,9 @@ static void checks_verb_names(const struct checks_section *s, const struct verbs
 {
 	static const char *const options[] = { "lock", "unlock", "extend", "info",
 		                               "list", "mlock",  "munlock" };
-	const char *const names[] = { verbs->lock, verbs->unlock, verbs->extend, verbs->info,
-		                      verbs->list, verbs->mlock,  verbs->munlock };
+	char *const *names = verbs->names;
 
-	for (size_t i = 1; i < sizeof(names) / sizeof(names[0]); i++) {
+	for (size_t i = 1; i < VERBS; i++) {
 		for (size_t j = 0; j < i; j++) {
 			int line = checks_place(s, options[i])->line;
 

@@ -160,18 +160,22 @@ struct quorum_settings {
 	enum lost_mode on_lost;
 };
 
+enum verb {
+	VERB_LOCK,
+	VERB_UNLOCK,
+	VERB_EXTEND,
+	VERB_INFO,
+	VERB_LIST,
+	VERB_MLOCK,
+	VERB_MUNLOCK,
+};
+#define VERBS (VERB_MUNLOCK + 1)
+
 /* The [verbs] section. */
 struct verbs {
 	bool enabled; /* the file has the section */
 	int line;
-	/* Names of the commands: */
-	char *lock;
-	char *unlock;
-	char *extend;
-	char *info;
-	char *list;
-	char *mlock;
-	char *munlock;
+	char *names[VERBS]; /* names of the commands, indexed by enum verb */
 	enum owner_kind owner; /* any but VALUE */
 	enum reentrant_mode reentrant; /* the layout: COUNT, REFRESH or NO */
 	int64_t lease_ms;

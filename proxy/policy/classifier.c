@@ -16,17 +16,10 @@ void classifier_reset(struct classifier *classifier)
 
 static bool find_verb(const struct verbs *v, struct slice name, enum verb *verb)
 {
-	const char *const names[] = {
-		[VERB_LOCK] = v->lock,       [VERB_UNLOCK] = v->unlock,
-		[VERB_EXTEND] = v->extend,   [VERB_INFO] = v->info,
-		[VERB_LIST] = v->list,       [VERB_MLOCK] = v->mlock,
-		[VERB_MUNLOCK] = v->munlock,
-	};
-
 	if (!v->enabled)
 		return false;
-	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
-		if (slice_is(name, names[i])) {
+	for (size_t i = 0; i < VERBS; i++) {
+		if (slice_is(name, v->names[i])) {
 			*verb = (enum verb)i;
 			return true;
 		}

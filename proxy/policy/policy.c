@@ -90,7 +90,7 @@ static void sections_use_config(struct policy_env *env)
 	for (size_t i = 0; i < config->nguards; i++)
 		use_guard(env, i);
 	if (config->verbs.enabled)
-		env->verb_stats = use_section(env, STATS_VERBS, config->verbs.lock,
+		env->verb_stats = use_section(env, STATS_VERBS, config->verbs.names[VERB_LOCK],
 		                              &config->verbs.events);
 	/* The quorum's section has statistics of its own. */
 	if (quorum)

@@ -187,10 +187,10 @@ static void do_lock(const struct commands *t)
 
 static void do_verb(void)
 {
-	struct verbs verbs = { .lock = (char *)"LOCK",
-		               .unlock = (char *)"UNLOCK",
-		               .extend = (char *)"LOCK.EXTEND",
-		               .info = (char *)"LOCK.INFO" };
+	struct verbs verbs = { .names[VERB_LOCK] = (char *)"LOCK",
+		               .names[VERB_UNLOCK] = (char *)"UNLOCK",
+		               .names[VERB_EXTEND] = (char *)"LOCK.EXTEND",
+		               .names[VERB_INFO] = (char *)"LOCK.INFO" };
 	enum verb verb = (enum verb)INDEX(verb_names, word());
 	struct buf out = BUF_INIT, given_back = BUF_INIT;
 	struct lock_call call = { 0 };

@@ -41,10 +41,10 @@ static struct line last;
 
 struct verbs verbs(enum reentrant_mode layout)
 {
-	return (struct verbs){ .lock = (char *)"LOCK",
-		               .unlock = (char *)"UNLOCK",
-		               .extend = (char *)"Lock.Extend",
-		               .info = (char *)"LOCK.INFO",
+	return (struct verbs){ .names[VERB_LOCK] = (char *)"LOCK",
+		               .names[VERB_UNLOCK] = (char *)"UNLOCK",
+		               .names[VERB_EXTEND] = (char *)"Lock.Extend",
+		               .names[VERB_INFO] = (char *)"LOCK.INFO",
 		               .reentrant = layout,
 		               .lease_ms = 30000 };
 }

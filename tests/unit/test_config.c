@@ -182,11 +182,11 @@ TEST(an_empty_verbs_section_turns_them_on)
 
 	assert_true(c->verbs.enabled);
 	assert_int_equal(c->verbs.line, 2);
-	assert_string_equal(c->verbs.lock, "LOCK");
-	assert_string_equal(c->verbs.unlock, "UNLOCK");
-	assert_string_equal(c->verbs.extend, "LOCK.EXTEND");
-	assert_string_equal(c->verbs.info, "LOCK.INFO");
-	assert_string_equal(c->verbs.list, "LOCK.LIST");
+	assert_string_equal(c->verbs.names[VERB_LOCK], "LOCK");
+	assert_string_equal(c->verbs.names[VERB_UNLOCK], "UNLOCK");
+	assert_string_equal(c->verbs.names[VERB_EXTEND], "LOCK.EXTEND");
+	assert_string_equal(c->verbs.names[VERB_INFO], "LOCK.INFO");
+	assert_string_equal(c->verbs.names[VERB_LIST], "LOCK.LIST");
 	assert_int_equal(c->verbs.owner, OWNER_CONNECTION);
 	assert_int_equal(c->verbs.reentrant, REENTRANT_COUNT);
 	assert_int_equal(c->verbs.lease_ms, 30 * 1000);
@@ -201,8 +201,8 @@ TEST(verbs_are_set)
 	struct config *c = load("[verbs]\nlock = ACQUIRE\nunlock = LOCK\nowner = user\n"
 	                        "reentrant = no\nlease = 1\nmax_lease = 1s\n");
 
-	assert_string_equal(c->verbs.lock, "ACQUIRE");
-	assert_string_equal(c->verbs.unlock, "LOCK");
+	assert_string_equal(c->verbs.names[VERB_LOCK], "ACQUIRE");
+	assert_string_equal(c->verbs.names[VERB_UNLOCK], "LOCK");
 	assert_int_equal(c->verbs.owner, OWNER_USER);
 	assert_int_equal(c->verbs.reentrant, REENTRANT_NO);
 	assert_int_equal(c->verbs.lease_ms, 1000);

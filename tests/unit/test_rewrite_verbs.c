@@ -56,7 +56,7 @@ TEST(test_errors_name_the_configured_verb)
 	char name[200];
 	memset(name, 'X', sizeof(name));
 	name[199] = '\0';
-	v.lock = name;
+	v.names[VERB_LOCK] = name;
 	rewrite_verbs("LOCK", VERB_LOCK, v);
 	assert_true(out_has("ERR wrong number of arguments for 'xxxx"));
 }

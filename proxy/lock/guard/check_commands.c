@@ -84,16 +84,16 @@ static bool is_of_redis(const struct commands *builtin, const char *name)
 size_t check_verbs(const struct config *c, struct buf *faults)
 {
 	const struct verbs *v = &c->verbs;
-	const struct {
-		const char *option, *name, *such_as;
-	} names[] = {
-		{ "lock", v->lock, "LOCK" },
-		{ "unlock", v->unlock, "UNLOCK" },
-		{ "extend", v->extend, "LOCK.EXTEND" },
-		{ "info", v->info, "LOCK.INFO" },
-		{ "list", v->list, "LOCK.LIST" },
-		{ "mlock", v->mlock, "MLOCK" },
-		{ "munlock", v->munlock, "MUNLOCK" },
+	static const struct {
+		const char *option, *such_as;
+	} verbs[VERBS] = {
+		[VERB_LOCK] = { "lock", "LOCK" },
+		[VERB_UNLOCK] = { "unlock", "UNLOCK" },
+		[VERB_EXTEND] = { "extend", "LOCK.EXTEND" },
+		[VERB_INFO] = { "info", "LOCK.INFO" },
+		[VERB_LIST] = { "list", "LOCK.LIST" },
+		[VERB_MLOCK] = { "mlock", "MLOCK" },
+		[VERB_MUNLOCK] = { "munlock", "MUNLOCK" },
 	};
 	struct commands *t;
 	size_t n = 0;
@@ -101,14 +101,14 @@ size_t check_verbs(const struct config *c, struct buf *faults)
 	if (!v->enabled)
 		return 0;
 	t = commands_new();
-	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
-		if (!is_of_redis(t, names[i].name))
+	for (size_t i = 0; i < VERBS; i++) {
+		if (!is_of_redis(t, v->names[i]))
 			continue;
 		sources_print(&c->sources, v->line, faults);
 		buf_printf(faults,
 		           ": '%s' in '%s' of [verbs] is a command of Redis; expected a name "
 		           "that Redis does not use, such as %s\n",
-		           names[i].name, names[i].option, names[i].such_as);
+		           v->names[i], verbs[i].option, verbs[i].such_as);
 		n++;
 	}
 	commands_free(t);

@@ -115,16 +115,6 @@ enum rewrite_result rewrite_lock(struct buf *out, const struct command *c,
 void rewrite_msetnx_lock(const struct lock_key *k, const struct resp_view *req,
                          struct lock_call *call);
 
-enum verb {
-	VERB_LOCK,
-	VERB_UNLOCK,
-	VERB_EXTEND,
-	VERB_INFO,
-	VERB_LIST,
-	VERB_MLOCK,
-	VERB_MUNLOCK,
-};
-
 /* Rewrites `LOCK key [PX ms | EX s] [WAIT ms] [AS owner] [LIMIT n | SHARED | EXCLUSIVE]` and
  * the other verbs; argv[0] is the verb, whatever its configured name. If the arguments are
  * wrong, writes a call of the script that answers an error as Redis would, and sets the effect

@@ -16,21 +16,9 @@
 /* The longest wait: a year. */
 #define WAIT_MS_MAX (INT64_C(365) * 24 * 3600 * 1000)
 
-static const char *verb_name(const struct verb_rewrite *v)
-{
-	const char *const names[] = {
-		[VERB_LOCK] = v->verbs->lock,       [VERB_UNLOCK] = v->verbs->unlock,
-		[VERB_EXTEND] = v->verbs->extend,   [VERB_INFO] = v->verbs->info,
-		[VERB_LIST] = v->verbs->list,       [VERB_MLOCK] = v->verbs->mlock,
-		[VERB_MUNLOCK] = v->verbs->munlock,
-	};
-
-	return names[v->verb];
-}
-
 bool verb_refuse(const struct verb_rewrite *v, const char *text, bool names_verb)
 {
-	const char *name = names_verb ? verb_name(v) : NULL;
+	const char *name = names_verb ? v->verbs->names[v->verb] : NULL;
 	char shown[NAME_MAX_SHOWN + 1], msg[sizeof(shown) + 64];
 	size_t n = 0;
 
