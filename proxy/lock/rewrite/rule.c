@@ -114,14 +114,6 @@ static void write_short_del_call(const struct rewrite *rw)
 	buf_added_to(rw->out, resp_put_bulk(p, token));
 }
 
-/* True if hasp may send a short call: it knows the lock's token, and the command names no other
- * key. */
-static bool del_is_short(const struct rewrite *rw)
-{
-	return rw->opts->may_be_short && rw->nkeys == 1 && rw->keys[0].token.n &&
-	       !rw->keys[0].foreign;
-}
-
 /* Writes the call as scripts/commands/del.lua reads it: with the queues of locks whose rule has
  * `wait`. */
 static void write_del_call(const struct rewrite *rw)
@@ -158,11 +150,13 @@ static void write_del_call(const struct rewrite *rw)
 
 static enum rewrite_result rewrite_del(const struct rewrite *rw)
 {
-	if (del_is_short(rw))
+	/* A short call needs the lock's token, and names no other key. */
+	rw->call->is_short = rw->opts->may_be_short && rw->nkeys == 1 && rw->keys[0].token.n &&
+	                     !rw->keys[0].foreign;
+	if (rw->call->is_short)
 		write_short_del_call(rw);
 	else
 		write_del_call(rw);
-	rw->call->is_short = del_is_short(rw);
 	rw->call->script = SCRIPT_DEL;
 	rw->call->effect = LOCK_EFFECT_DROPS;
 	rw->call->success = LOCK_IF_POSITIVE;
