@@ -1,8 +1,4 @@
-/* SPDX-License-Identifier: BSD-3-Clause
- *
- * guard_op: decides the next step of a guarded operation, writes its requests, and applies the
- * replies to its keys.
- */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "lock/guard/guard_op.h"
 
 #include <stdlib.h>
@@ -11,9 +7,7 @@
 #include "base/fatal.h"
 #include "resp/write.h"
 
-/* --- the state machine ----------------------------------------------------------------------
- *
- * guard_op.h has the diagrams of the phases.
+/* --- the state machine, of which guard_op.h has the diagrams -------------------------------
  */
 
 /* The result of an event in a phase. If all is zero (GUARD_STEP_NONE), the phase does not allow

@@ -235,24 +235,23 @@ struct read_set_entry *read_set_add(struct read_sets *table, struct read_set *r,
 	return e;
 }
 
-/* Gives the key's entry this digest. Sets *was_read if the key counted as read before. */
+/* Gives the key's entry this digest. */
 static struct read_set_entry *put_check(struct read_sets *table, struct read_set *r, int db,
                                         struct slice key, struct section_stats *stats,
-                                        struct slice digest, bool *was_read)
+                                        struct slice digest)
 {
 	struct guarded_key k = { .key = key, .token = digest, .stats = stats, .checked = true };
-	struct read_set_entry *e = read_set_find(table, r, db, key);
 
-	*was_read = e && e->read;
 	return read_set_add(table, r, db, &k, 0);
 }
 
 bool read_set_checked(struct read_sets *table, struct read_set *r, int db, struct slice key,
                       struct section_stats *stats, struct slice digest)
 {
-	bool was_read;
+	const struct read_set_entry *e = read_set_find(table, r, db, key);
+	bool was_read = e && e->read;
 
-	read_set_entry_read(put_check(table, r, db, key, stats, digest, &was_read));
+	read_set_entry_read(put_check(table, r, db, key, stats, digest));
 	return !was_read;
 }
 
@@ -260,11 +259,9 @@ void read_set_check_failed(struct read_sets *table, struct read_set *r, int db,
                            struct slice key, struct section_stats *stats)
 {
 	const struct read_set_entry *e = read_set_find(table, r, db, key);
-	bool was_read;
 
-	if (e && e->read) /* an earlier read still counts */
-		return;
-	read_set_entry_refused(put_check(table, r, db, key, stats, READ_SET_UNSEEN, &was_read));
+	if (!e || !e->read) /* else an earlier read still counts */
+		read_set_entry_refused(put_check(table, r, db, key, stats, READ_SET_UNSEEN));
 }
 
 const struct read_set_entry *read_sets_holder(struct read_sets *table, int db, struct slice key,
