@@ -181,18 +181,14 @@ static void follow_holder(struct search *s, size_t from)
 /* Stores the circle: the watch's own owner has the lock of the step `last`. */
 static void close_circle(struct search *s, size_t last)
 {
-	size_t n = 0;
+	size_t n = 1;
 
 	for (size_t at = last; at != 0; at = s->steps[at].from)
-		s->circle[n++] = at;
-	s->circle[n++] = 0;
-	for (size_t i = 0; i < n / 2; i++) {
-		size_t other = s->circle[i];
-		s->circle[i] = s->circle[n - 1 - i];
-		s->circle[n - 1 - i] = other;
-	}
+		n++;
 	s->ncircle = n;
 	s->at = 0;
+	for (size_t at = last; n > 0; at = s->steps[at].from)
+		s->circle[--n] = at;
 }
 
 /* --- the error for the client ------------------------------------------------------------- */
