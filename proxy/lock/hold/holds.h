@@ -20,6 +20,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "base/buf.h"
 #include "base/list.h"
 #include "base/timers.h"
 #include "config/types.h"
@@ -72,8 +73,71 @@ void holds_set_releases(struct holds *h, struct release_board *releases);
 /* Notes that a client sends a command by which the owner `token` may release the lock. */
 void holds_note_release(struct holds *h, int db, struct slice key, struct slice token);
 
-/* The facts about a call that hasp needs when the reply comes. */
-struct lock_request;
+/* How far a call has got. lock_request.c has the diagram. */
+enum lock_request_state {
+	LOCK_REQUEST_SENT, /* the reply to the first call is due */
+	LOCK_REQUEST_QUEUED, /* the call waits in the queue of a lock */
+	LOCK_REQUEST_GRANTED, /* MLOCK: Redis granted the awaited lock; the next call is due */
+	LOCK_REQUEST_RETRIED, /* MLOCK: Redis granted no lock; the next call is due */
+	LOCK_REQUEST_UNDONE, /* MLOCK: the try has failed; the next call gives its locks back */
+	LOCK_REQUEST_KEPT, /* hasp keeps the reply until Redis or replicas confirm the lock */
+	LOCK_REQUEST_LOCKED, /* answered by -LOCKED: another owner has the lock */
+	LOCK_REQUEST_REFUSED, /* Redis refused to delete one of the keys */
+	LOCK_REQUEST_ABANDONED, /* answered, but the client is gone */
+};
+#define LOCK_REQUEST_STATES (LOCK_REQUEST_ABANDONED + 1)
+
+/* By how much a client's own script has moved the expiry of a lock. */
+enum expiry_move {
+	EXPIRY_EARLIER, /* the script moved the expiry earlier, or not at all */
+	EXPIRY_LATER,
+	EXPIRY_ADDED, /* the lock had no expiry before */
+};
+
+/* The facts about a call that hasp needs when the reply comes. The bytes of the keys and the
+ * ticket follow `keys`. The small fields are at the end, so that there are no gaps. */
+struct lock_request {
+	struct holds *holds;
+	struct section_stats *stats; /* counts the outcome; NULL: none */
+	struct parts *parts; /* MLOCK: the locks that the try has; else NULL */
+	struct followed_script *followed; /* the client's own script; else NULL */
+	struct lock_request *next; /* MSETNX: another lock that the call takes; else NULL */
+	struct token *token; /* the owner's token; a lock by value: the lock's value */
+	struct slice ticket; /* lock_call.ticket; empty: none */
+	int64_t lease_ms, wait_ms, limit; /* the lock_call's fields of these names */
+	/* the lock's end as the application sets it, in ms from `sent_at`; -1: before
+	 * `sent_at`; 0: the application sets no end, or keeps the old one */
+	int64_t ends_ms;
+	int64_t default_lease_ms;
+	int64_t max_hold_ms;
+	int64_t replicas_timeout_ms;
+	double sent_at;
+	double waited; /* how many seconds the call has waited; 0: not at all */
+	struct buf answer; /* KEPT: a struct resp_reply, and its bytes; REFUSED: the holder's
+	                    * token */
+	int replicas; /* how many replicas must still confirm the lock */
+	uint32_t refused; /* REFUSED: the number of the refused key, counted from 1 */
+	uint32_t nbytes; /* memory of the struct and the bytes after it */
+	uint32_t nkeys;
+	enum lock_request_state state : 8; /* written by lock_request.c */
+	/* More fields of the lock_call. (Copying the whole lock_call would take longer than all
+	 * else that lock_request_new() does.) */
+	enum script_id script : 8;
+	enum lock_effect effect : 8;
+	enum lock_success success : 8;
+	/* kind of the lock that the call takes; for other calls, the section's usual kind */
+	enum lock_kind kind : 8;
+	enum renew_mode renew : 8;
+	enum expiry_move moved : 8; /* how a followed script moved the expiry */
+	bool leased : 1; /* lock_call.leased */
+	bool single_key : 1; /* lock_call.single_key */
+	bool release : 1; /* hasp releases the lock at disconnect */
+	bool closes : 1; /* hasp closes the connection if it loses the lock */
+	bool exclusive : 1; /* no other connection can take the lock by this token */
+	bool check_if_late : 1; /* hasp reports success only while the lease is good */
+	bool queued : 1; /* the call waited in line for `waited` seconds */
+	struct slice keys[];
+};
 
 /* The settings of a call's lock: a rule's, or the verbs'. */
 struct hold_terms {
