@@ -145,7 +145,7 @@ struct client_wait client_waits_for(void *owner)
 		w.db = read_set_entry_db(e);
 		w.key = read_set_entry_key(e);
 	} else if (r->lock_request) {
-		w.stats = lock_request_stats(r->lock_request);
+		w.stats = r->lock_request->stats;
 		w.key = lock_request_key(r->lock_request);
 	}
 	return w;

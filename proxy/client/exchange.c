@@ -425,7 +425,8 @@ static bool lock_goes_on(struct client *c, struct context *x)
 	const struct lock_request *p = c->current->lock_request;
 
 	if (!lock_names_given_back(x, p) &&
-	    (!lock_request_is_multi(p) || (!parts_are_undone(p) && !lock_multi_stays(x, p))))
+	    (!lock_request_is_multi(p) ||
+	     (p->state != LOCK_REQUEST_UNDONE && !lock_multi_stays(x, p))))
 		return false;
 	c->decided_in = c->env->policy.generation;
 	return true;

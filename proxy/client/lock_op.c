@@ -25,19 +25,6 @@
 
 #include "upstream/link.h"
 
-/* True if replicas must have the lock before the client gets the reply of success. */
-static bool awaits_replicas(const struct lock_request *p)
-{
-	int64_t timeout_ms;
-
-	return lock_request_replicas(p, &timeout_ms) > 0;
-}
-
-static bool is_answered_ok(const struct lock_request *p)
-{
-	return p && lock_request_success(p) == LOCK_IF_OK;
-}
-
 unsigned lock_op_flags(const struct pending_request *r, bool waits,
                        const struct rewrite_opts *opts)
 {
@@ -49,17 +36,17 @@ unsigned lock_op_flags(const struct pending_request *r, bool waits,
 	if (waits || opts->report_refusal)
 		flags |= LINK_INTERCEPT;
 	/* A call that cannot wait, and whose success is +OK, gets no other status. */
-	if (waits || (opts->report_refusal && !is_answered_ok(p)))
+	if (waits || (opts->report_refusal && (!p || p->success != LOCK_IF_OK)))
 		flags |= LINK_INTERCEPT_STATUS;
 	/* Redis or replicas may have to confirm a success before the client gets the reply. */
-	if (p && (lock_request_confirms(p) || awaits_replicas(p)))
+	if (p && (p->check_if_late || p->replicas))
 		flags |= LINK_INTERCEPT_LATE;
 	return flags;
 }
 
 bool lock_op_is_late(const struct lock_request *p)
 {
-	return p && (awaits_replicas(p) || lock_request_is_late(p));
+	return p && (p->replicas || lock_request_is_late(p));
 }
 
 void lock_op_undo_parts(const struct pending_request *r, int db)
@@ -76,7 +63,7 @@ bool lock_op_exec_sent(struct pending_request *exec)
 		if (!r->lock_request)
 			continue;
 		lock_request_sent(r->lock_request);
-		may_be_late |= lock_request_confirms(r->lock_request);
+		may_be_late |= r->lock_request->check_if_late;
 	}
 	return may_be_late;
 }
@@ -123,9 +110,11 @@ static struct op_action ask_replicas(const struct op_facts *f)
 	struct op_out *out = f->out;
 
 	out->lock = lock_request_attempt(p);
-	out->terms = (struct replica_ask_terms){ .db = f->db, .releases = true };
-	out->terms.replicas = lock_request_replicas(p, &out->terms.timeout_ms);
-	out->terms.until = lock_request_until(p);
+	out->terms = (struct replica_ask_terms){ .db = f->db,
+		                                 .releases = true,
+		                                 .replicas = p->replicas,
+		                                 .timeout_ms = p->replicas_timeout_ms,
+		                                 .until = lock_request_until(p) };
 	return simply(OP_ASK_REPLICAS);
 }
 
@@ -147,7 +136,7 @@ static struct op_action lock_op_on_queued(const struct op_facts *f, struct slice
 		return simply(OP_CLOSE);
 	out->lock = lock_request_attempt(r->lock_request);
 	out->line = line;
-	out->stats = lock_request_stats(r->lock_request);
+	out->stats = r->lock_request->stats;
 	return simply(OP_WAIT);
 }
 
@@ -178,7 +167,7 @@ static struct op_action repeat_late(const struct op_facts *f, const struct resp_
 		a.reply = *reply;
 		return a;
 	}
-	stats_add(lock_request_stats(r->lock_request), STAT_TIMED_OUT);
+	stats_add(r->lock_request->stats, STAT_TIMED_OUT);
 	parts_undo(r->lock_request);
 	return again(false);
 }
@@ -230,7 +219,7 @@ static void count_lock_wait(const struct lock_request *p, const struct hold_owne
 {
 	double waited = waiter_waited(waiter);
 
-	if (stats_wait_ended(lock_request_stats(p), end, waited))
+	if (stats_wait_ended(p->stats, end, waited))
 		refusals_log_wait(p, holds, db, end, waited);
 }
 
@@ -241,16 +230,17 @@ void lock_op_reply(const struct pending_request *r, const struct hold_owner *hol
 	bool was_queued = waiter && waiter_place(waiter) > 0;
 
 	/* An MLOCK that waited has all of its locks: count the wait. */
-	if (was_queued && lock_request_is_multi(p) &&
-	    rewrite_is_success(lock_request_success(p), reply))
+	if (was_queued && lock_request_is_multi(p) && rewrite_is_success(p->success, reply))
 		count_lock_wait(p, holds, db, waiter, LOCK_EVENT_WAITED_LONG);
 	/* After an error, Redis may still have some of the request's locks. */
 	if (resp_reply_is_error(reply))
 		lock_op_undo_parts(r, db);
 	if (p && is_cut_off)
 		lock_request_abandon(p);
-	if (p && waiter)
-		lock_request_has_waited(p, waiter_waited(waiter), was_queued);
+	if (p && waiter) {
+		p->waited = waiter_waited(waiter);
+		p->queued = was_queued;
+	}
 }
 
 /* --- while the client waits --------------------------------------------------------------- */
@@ -259,7 +249,7 @@ static struct op_action lock_op_on_granted(const struct op_facts *f, long long f
                                            double since)
 {
 	struct lock_request *p = f->request->lock_request;
-	enum lock_success success = lock_request_success(p);
+	enum lock_success success = p->success;
 	struct resp_reply reply = { .type = success == LOCK_IF_OK ? '+' : ':', .integer = 1 };
 	struct slice kept = lock_request_kept(p, &reply);
 	struct op_action a;
@@ -279,8 +269,8 @@ static struct op_action lock_op_on_granted(const struct op_facts *f, long long f
 		a.answer = kept;
 	else if (success == LOCK_IF_OK)
 		a.answer = SLICE_LIT("+OK\r\n");
-	lock_request_since(p, since);
-	if (!awaits_replicas(p))
+	p->sent_at = since;
+	if (!p->replicas)
 		return a;
 	lock_request_keep(p, &reply, a.answer);
 	return ask_replicas(f);
@@ -299,11 +289,11 @@ static struct op_action lock_op_on_acked(const struct op_facts *f, bool enough)
 		return a;
 	}
 	if (!enough) {
-		if (lock_request_is_multi(p) || lock_request_is_joined(p))
+		if (lock_request_is_multi(p) || p->next)
 			lock_request_undo_now(p, f->db);
 		return lock_op_refuse(f, SLICE_LIT(OP_NOREPLICAS));
 	}
-	lock_request_has_replicas(p);
+	p->replicas = 0;
 	if (lock_request_is_late(p))
 		return lock_request_is_multi(p) ? again(false) : confirm(f);
 	a.answer = lock_request_kept(p, &a.reply);
@@ -315,7 +305,7 @@ static struct op_action lock_op_on_timed_out(const struct op_facts *f)
 	struct lock_request *p = f->request->lock_request;
 	struct op_out *out = f->out;
 
-	if (!parts_are_undone(p))
+	if (p->state != LOCK_REQUEST_UNDONE)
 		count_lock_wait(p, f->holds, f->db, f->waiter, LOCK_EVENT_WAIT_TIMED_OUT);
 	/* An MLOCK releases the locks that it has. The client gets its answer after that, so
 	 * that its next request finds the locks free. While the locks' slot is migrating, no

@@ -65,7 +65,7 @@ static void write_taken(struct client *c, const struct quorum_result *r, struct 
 	struct hold_owner *own = client_own_holds(c);
 	struct lock_request *p = c->current->lock_request;
 	bool won = r->verdict == QUORUM_WON;
-	enum lock_success success = lock_request_success(p);
+	enum lock_success success = p->success;
 
 	if (!won)
 		buf_printf(out, "%s\r\n", lock_request_refusal(p, c->session.proto == 3));

@@ -312,20 +312,20 @@ static void write_multi_again(struct context *x, struct lock_request *p, struct 
 	size_t place_of = parts_place_of(p, x->opts.place > 0);
 	struct mlock_keys keys;
 
-	x->opts.ticket = lock_request_ticket(p);
-	if (parts_are_undone(p)) {
+	x->opts.ticket = p->ticket;
+	if (p->state == LOCK_REQUEST_UNDONE) {
 		*call = (struct lock_call){ .wait_ms = 0 };
 		parts_write_undo(p, &x->env->rewritten, &x->opts);
 	} else {
 		write_verb_call(x, place_of, &keys, call);
 	}
 	lock_request_sent(p);
-	lock_request_set_wait(p, call->wait_ms);
+	p->wait_ms = call->wait_ms;
 }
 
 bool lock_names_given_back(const struct context *x, const struct lock_request *p)
 {
-	return p && gives_back(x->what) && lock_request_ticket(p).n;
+	return p && gives_back(x->what) && p->ticket.n;
 }
 
 bool lock_multi_stays(struct context *x, const struct lock_request *p)
@@ -734,7 +734,7 @@ int64_t lock_rewrite(struct context *x, struct pending_request *r)
 	}
 	if (lock_names_given_back(x, r->lock_request)) {
 		buf_clear(&x->env->scratch);
-		buf_append(&x->env->scratch, lock_request_ticket(r->lock_request));
+		buf_append(&x->env->scratch, r->lock_request->ticket);
 		x->opts.given_back = buf_slice(&x->env->scratch);
 	}
 	lock_request_free(r->lock_request);

@@ -222,7 +222,7 @@ static void assert_held_after_late_release(struct hold_fixture *f, const struct 
 
 	hold_owner_init(&other);
 	release->lock_request->sent_at = HOLD_NOW - 1;
-	lock_request_since(taken, HOLD_NOW - 2);
+	taken->sent_at = HOLD_NOW - 2;
 	hold_apply(f->holds, &other, taken, 0, &granted);
 	HOLD_ANSWER(f, release, ":1\r\n");
 	assert_int_equal(other.n, 1);
@@ -448,7 +448,7 @@ static void take_in(struct hold_fixture *f, int db, double since)
 	const struct resp_reply ok = { .type = '+' };
 	struct lock_request *p = pending_take(f, &rule_by_connection, "worker-1");
 
-	lock_request_since(p, since);
+	p->sent_at = since;
 	hold_apply(f->holds, &f->owner, p, db, &ok);
 }
 

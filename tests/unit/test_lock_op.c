@@ -86,7 +86,7 @@ TEST(success_is_passed_while_the_lease_is_good_and_confirmed_when_it_is_not)
 	struct resp_reply reply;
 
 	assert_int_equal(on_line_of(r, "+OK\r\n").act, OP_PASS);
-	lock_request_since(r->lock_request, HOLD_NOW - 25);
+	r->lock_request->sent_at = HOLD_NOW - 25;
 	a = on_line_of(r, "+OK\r\n");
 	assert_int_equal(a.act, OP_CONFIRM);
 	assert_int_equal(out.lock.lease_ms, 30000);
@@ -100,7 +100,7 @@ TEST(success_is_passed_while_the_lease_is_good_and_confirmed_when_it_is_not)
 static void answer_late(struct pending_request *r)
 {
 	for (int i = 0; i < LEASE_LATE_MAX; i++) {
-		lock_request_since(r->lock_request, HOLD_NOW - 25);
+		r->lock_request->sent_at = HOLD_NOW - 25;
 		assert_int_equal(on_line_of(r, ":1\r\n").act, OP_AGAIN);
 	}
 }
@@ -119,7 +119,7 @@ TEST(an_extension_whose_replies_are_all_late_is_given_up)
 	/* Redis has extended the lock, so hasp keeps its hold. */
 	assert_true(rewrite_is_success(LOCK_IF_ONE, &a.reply));
 	/* Half of the lease is left after the client has got this reply. */
-	lock_request_since(r->lock_request, HOLD_NOW - 15);
+	r->lock_request->sent_at = HOLD_NOW - 15;
 	assert_int_equal(on_line_of(r, ":1\r\n").act, OP_PASS);
 }
 
@@ -139,10 +139,10 @@ TEST(an_mlock_whose_replies_are_all_late_gives_its_locks_back)
 	r->lock_request->check_if_late = true;
 	r->lock_request->stats = &stats;
 	answer_late(r);
-	assert_false(parts_are_undone(r->lock_request));
+	assert_int_not_equal(r->lock_request->state, LOCK_REQUEST_UNDONE);
 	assert_int_equal(on_line_of(r, ":1\r\n").act, OP_AGAIN);
 	assert_int_equal(metrics_counted(&stats.n[STAT_TIMED_OUT]), 1);
-	assert_true(parts_are_undone(r->lock_request));
+	assert_int_equal(r->lock_request->state, LOCK_REQUEST_UNDONE);
 	/* The reply to the call that gave the locks back. */
 	assert_int_equal(on_line_of(r, "$-1\r\n").act, OP_PASS);
 }

@@ -69,7 +69,7 @@ TEST(what_a_try_wants_is_kept)
 	assert_int_equal(t.value.n, 0);
 	assert_true(slice_eq(t.ticket, SLICE_LIT("worker-1")));
 	assert_int_equal(t.place, 0);
-	assert_int_equal(lock_request_success(p), LOCK_IF_OK);
+	assert_int_equal(p->success, LOCK_IF_OK);
 	lock_request_free(p);
 }
 
@@ -217,16 +217,12 @@ TEST(the_section_s_options_are_kept)
 			                  .ticket = rows[i].ticket ? SLICE_LIT("w")
 			                                           : SLICE_NONE };
 		struct lock_request *p = request_of(f, &call, &rows[i].terms);
-		int64_t timeout_ms;
 
 		if (p->exclusive != rows[i].exclusive || p->release != rows[i].release ||
 		    p->closes != rows[i].closes || p->default_lease_ms != rows[i].lease_ms ||
-		    p->max_hold_ms != rows[i].max_hold_ms ||
-		    lock_request_replicas(p, &timeout_ms) != rows[i].replicas ||
-		    timeout_ms != rows[i].timeout_ms)
+		    p->max_hold_ms != rows[i].max_hold_ms || p->replicas != rows[i].replicas ||
+		    p->replicas_timeout_ms != rows[i].timeout_ms)
 			fail_msg("row %zu", i);
-		lock_request_has_replicas(p);
-		assert_int_equal(lock_request_replicas(p, &timeout_ms), 0);
 		lock_request_free(p);
 	}
 }
@@ -264,12 +260,12 @@ TEST(leases_that_hasp_answers_for_are_checked_if_late)
 		struct lock_call call = { .effect = rows[i].effect, .leased = rows[i].leased };
 
 		p = request_of(f, &call, &(struct hold_terms){ .rule = &rows[i].rule });
-		if (lock_request_confirms(p) != rows[i].checked)
+		if (p->check_if_late != rows[i].checked)
 			fail_msg("row %zu", i);
 		lock_request_free(p);
 		call.leased = true;
 		p = request_of(f, &call, &(struct hold_terms){ .verbs = &verbs });
-		assert_int_equal(lock_request_confirms(p), of_verbs[rows[i].effect]);
+		assert_int_equal(p->check_if_late, of_verbs[rows[i].effect]);
 		lock_request_free(p);
 	}
 	HOLD_ANSWER(f, r, "+OK\r\n");
@@ -503,9 +499,9 @@ TEST(a_retried_mlock_has_its_place_in_the_queue_once)
 		assert_int_equal(p->state, rows[i].to);
 	}
 	p->state = LOCK_REQUEST_QUEUED;
-	assert_false(parts_are_undone(p));
+	assert_int_not_equal(p->state, LOCK_REQUEST_UNDONE);
 	parts_undo(p);
-	assert_true(parts_are_undone(p));
+	assert_int_equal(p->state, LOCK_REQUEST_UNDONE);
 	lock_request_free(p);
 }
 
@@ -550,7 +546,7 @@ TEST(of_joined_calls_the_shortest_lease_is_first)
 		assert_ptr_equal(all, rows[i].is_first ? added : first);
 		assert_int_equal(all->replicas, most_replicas[i]);
 		assert_int_equal(all->replicas_timeout_ms, most_ms[i]);
-		assert_int_equal(lock_request_is_joined(all), i > 0);
+		assert_int_equal(all->next != NULL, i > 0);
 	}
 	lock_request_free(all);
 }
@@ -561,13 +557,13 @@ TEST(an_answer_is_late_after_a_tenth_of_the_lease)
 	const struct resp_reply ok = { .type = '+' }, one = { .type = ':', .integer = 1 };
 
 	p->check_if_late = true;
-	lock_request_since(p, HOLD_NOW - 3);
+	p->sent_at = HOLD_NOW - 3;
 	assert_false(lock_request_is_late(p));
-	lock_request_since(p, HOLD_NOW - 3.01);
+	p->sent_at = HOLD_NOW - 3.01;
 	assert_true(lock_request_is_late(p));
-	lock_request_since(p, HOLD_NOW - 29.99);
+	p->sent_at = HOLD_NOW - 29.99;
 	assert_false(lock_request_is_over(p));
-	lock_request_since(p, HOLD_NOW - 30);
+	p->sent_at = HOLD_NOW - 30;
 	assert_true(lock_request_is_over(p));
 	assert_int_equal(lock_request_late(p, &one, false), LOCK_REQUEST_TELL);
 	assert_int_equal(lock_request_late(p, &ok, false), LOCK_REQUEST_CONFIRM);
@@ -581,14 +577,14 @@ TEST(an_answer_is_late_after_a_tenth_of_the_lease)
 	assert_false(lock_request_is_over(p));
 	lock_request_free(p);
 	p = pending_mlock(f);
-	lock_request_since(p, HOLD_NOW - 6);
+	p->sent_at = HOLD_NOW - 6;
 	assert_int_equal(lock_request_late(p, &one, false), LOCK_REQUEST_TELL);
 	p->replicas = 1;
 	assert_int_equal(lock_request_late(p, &one, false), LOCK_REQUEST_CONFIRM);
-	lock_request_since(p, HOLD_NOW - 6.1);
+	p->sent_at = HOLD_NOW - 6.1;
 	assert_int_equal(lock_request_late(p, &one, false), LOCK_REQUEST_REPEAT);
 	assert_int_equal(lock_request_late(p, &one, true), LOCK_REQUEST_CONFIRM);
-	lock_request_since(p, HOLD_NOW - 30.1);
+	p->sent_at = HOLD_NOW - 30.1;
 	assert_int_equal(lock_request_late(p, &one, true), LOCK_REQUEST_REPEAT);
 	lock_request_free(p);
 }
@@ -689,7 +685,7 @@ TEST(since_a_grant_it_lasts_from_there)
 {
 	struct lock_request *p = pending_take(f, &rule_by_address, "worker-1");
 
-	lock_request_since(p, HOLD_NOW + 7);
+	p->sent_at = HOLD_NOW + 7;
 	lock_request_undo(p, 0);
 	assert_float_equal(fake_jobs_until(), HOLD_NOW + 37, 0.001);
 }

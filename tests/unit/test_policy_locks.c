@@ -154,7 +154,7 @@ TEST(setnx_takes_the_lock)
 	            "take 3 " KEYS_OF("lock:a") " " TOKEN_CONNECTION " v 30000 SETNX \"\"\n");
 	assert_int_equal(f->d.pending->kind, PENDING_LOCK);
 	assert_non_null(f->d.pending->lock_request);
-	assert_int_equal(lock_request_success(f->d.pending->lock_request), LOCK_IF_ONE);
+	assert_int_equal(f->d.pending->lock_request->success, LOCK_IF_ONE);
 	assert_int_equal(f->d.wait_ms, 0);
 }
 
@@ -163,7 +163,7 @@ TEST(set_nx_takes_it_with_its_own_lease)
 	policy_use(f, RULE);
 	assert_call(f, "SET lock:a v NX EX 7",
 	            "take 3 " KEYS_OF("lock:a") " " TOKEN_CONNECTION " v 7000 SET \"\"\n");
-	assert_int_equal(lock_request_success(f->d.pending->lock_request), LOCK_IF_OK);
+	assert_int_equal(f->d.pending->lock_request->success, LOCK_IF_OK);
 }
 
 TEST(del_drops_the_lock)
@@ -348,7 +348,7 @@ TEST(verbs_are_calls_by_their_configured_names)
 	decide(f, "take a");
 	assert_int_equal(f->d.verdict, DISPATCH_CALL);
 	assert_int_equal(f->d.pending->kind, PENDING_LOCK);
-	assert_int_equal(lock_request_success(f->d.pending->lock_request), LOCK_IF_POSITIVE);
+	assert_int_equal(f->d.pending->lock_request->success, LOCK_IF_POSITIVE);
 	decide(f, "UNLOCK a");
 	assert_int_equal(f->d.verdict, DISPATCH_CALL);
 	assert_non_null(f->d.pending->lock_request);
@@ -783,10 +783,10 @@ TEST(MSETNX_takes_the_lock_of_each_key)
 	run(f, "DEL short:b", ":1\r\n");
 	assert_int_equal(f->locks->holds.n, 0);
 	decide(f, "MSETNX lock:a v other w short:b x");
-	assert_true(lock_request_is_joined(f->d.pending->lock_request));
+	assert_non_null(f->d.pending->lock_request->next);
 	assert_true(slice_is(lock_request_key(f->d.pending->lock_request), "short:b"));
 	decide(f, "MSETNX other w short:b x");
-	assert_false(lock_request_is_joined(f->d.pending->lock_request));
+	assert_null(f->d.pending->lock_request->next);
 	run(f, "MSETNX lock:a v other w short:b x", ":0\r\n");
 	assert_int_equal(f->locks->holds.n, 0);
 }

@@ -437,7 +437,7 @@ void hold_apply_voted(struct holds *h, struct hold_owner *o, struct lock_request
 		                          .integer = v->fence };
 
 	if (v->waited)
-		lock_request_has_waited(p, timers_now(h->timers) - p->sent_at, false);
+		p->waited = timers_now(h->timers) - p->sent_at;
 	if (v->waited && v->fence) {
 		stats_wait_began(p->stats, LOCK_DB_QUORUM, p->keys[0], timers_now(h->timers));
 		if (stats_wait_ended(p->stats, LOCK_EVENT_WAITED_LONG, p->waited))

@@ -110,12 +110,15 @@ struct lock_request {
 	int64_t ends_ms;
 	int64_t default_lease_ms;
 	int64_t max_hold_ms;
-	int64_t replicas_timeout_ms;
-	double sent_at;
-	double waited; /* how many seconds the call has waited; 0: not at all */
+	int64_t replicas_timeout_ms; /* how long hasp waits for the replicas */
+	double sent_at; /* when hasp sent the call; after a grant: when the lease began. hasp
+	                 * counts the lease from then on */
+	double waited; /* how many seconds the call has waited; 0: not at all. If Redis then
+	                * refuses the call, hasp counts a time-out */
 	struct buf answer; /* KEPT: a struct resp_reply, and its bytes; REFUSED: the holder's
 	                    * token */
-	int replicas; /* how many replicas must still confirm the lock */
+	int replicas; /* how many replicas must still confirm the lock before hasp reports
+	               * success */
 	uint32_t refused; /* REFUSED: the number of the refused key, counted from 1 */
 	uint32_t nbytes; /* memory of the struct and the bytes after it */
 	uint32_t nkeys;
@@ -134,7 +137,9 @@ struct lock_request {
 	bool release : 1; /* hasp releases the lock at disconnect */
 	bool closes : 1; /* hasp closes the connection if it loses the lock */
 	bool exclusive : 1; /* no other connection can take the lock by this token */
-	bool check_if_late : 1; /* hasp reports success only while the lease is good */
+	/* hasp reports success only while the lease is good: for a verb, a rule with `wait` or
+	 * `renew = yes`, and a lease that hasp chose */
+	bool check_if_late : 1;
 	bool queued : 1; /* the call waited in line for `waited` seconds */
 	struct slice keys[];
 };
@@ -159,18 +164,12 @@ struct lock_request *lock_request_new(struct holds *h, const struct lock_call *c
  * Returns the list's first request, which has the shortest lease. Functions below that are
  * about one lock use only the first request. */
 struct lock_request *lock_request_join(struct lock_request *p, struct lock_request *all);
-bool lock_request_is_joined(const struct lock_request *p);
 /* Notes the answer -LOCKED: another owner has the lock. */
 void lock_request_locked(struct lock_request *p);
 /* Notes that the script has refused to delete a lock. `line` is "+REFUSED n i owner": n keys
  * are gone, and key i, counted from 1, belongs to another owner, whose token is `owner` ("-":
  * unknown). Writes n; returns false if the line does not have that form. */
 bool lock_request_refused(struct lock_request *p, struct slice line, int64_t *n);
-/* Returns the stats that count the call's outcome; NULL: none. */
-struct section_stats *lock_request_stats(const struct lock_request *p);
-/* Notes that the call has waited for `waited` seconds; `queued`: in line. If Redis then refuses
- * the call, hasp counts a time-out. */
-void lock_request_has_waited(struct lock_request *p, double waited, bool queued);
 /* Logs the end of a wait in line, for which stats_wait_ended() has returned true. */
 void refusals_log_wait(const struct lock_request *p, const struct hold_owner *o, int db,
                        enum lock_event end, double waited);
@@ -187,9 +186,6 @@ struct attempt lock_request_attempt(const struct lock_request *p);
 struct slice lock_request_key(const struct lock_request *p);
 /* True if an MLOCK takes several locks. All its calls have the same ticket. */
 bool lock_request_is_multi(const struct lock_request *p);
-struct slice lock_request_ticket(const struct lock_request *p);
-/* Sets how long the call may wait from now on. */
-void lock_request_set_wait(struct lock_request *p, int64_t wait_ms);
 /* True if an MLOCK may have some of its locks without the others. `p` NULL: false. */
 bool parts_has(const struct lock_request *p);
 /* Handles the answer `+QUEUED ...`: the call waits in the queue of its lock. An MLOCK's line
@@ -202,7 +198,6 @@ bool lock_request_queued(struct lock_request *p, int db, struct slice *line)
 void parts_granted(struct lock_request *p);
 /* An MLOCK has failed, and hasp has counted it: the next call gives its locks back. */
 void parts_undo(struct lock_request *p);
-bool parts_are_undone(const struct lock_request *p);
 /* True if the call for one lock refreshes a hold of the connection itself. hasp does not undo
  * such a call, whose lease and value stay in Redis. False in a layout that counts, in which the
  * call takes one more hold. */
@@ -213,16 +208,9 @@ size_t parts_place_of(struct lock_request *p, bool placed);
 /* Appends the call by which the MLOCK leaves its queue and gives its locks back. */
 void parts_write_undo(const struct lock_request *p, struct buf *out,
                       const struct rewrite_opts *opts);
-/* Returns which reply means that the try succeeded. */
-enum lock_success lock_request_success(const struct lock_request *p);
-/* Notes that the lease began at `since`, not when hasp sent the call. */
-void lock_request_since(struct lock_request *p, double since);
 /* Notes that hasp sends the call now, later than it was written. */
 void lock_request_sent(struct lock_request *p);
 
-/* True if hasp reports success only while the lease is good: for a verb, a rule with `wait` or
- * `renew = yes`, and a lease that hasp chose. */
-bool lock_request_confirms(const struct lock_request *p);
 /* True if the answer comes late. lock_request_is_late(): much of the lease may be over;
  * lock_request_is_over(): all of it. */
 bool lock_request_is_late(const struct lock_request *p);
@@ -237,10 +225,6 @@ enum lock_request_late {
 };
 enum lock_request_late lock_request_late(const struct lock_request *p,
                                          const struct resp_reply *r, bool repeated);
-/* Returns how many replicas must still confirm the lock before hasp reports success. Writes how
- * long hasp waits for the replicas, in ms. */
-int64_t lock_request_replicas(const struct lock_request *p, int64_t *timeout_ms);
-void lock_request_has_replicas(struct lock_request *p);
 /* Returns the time from which on hasp need not undo the call: its lease is over, or hasp gives
  * up. */
 double lock_request_until(const struct lock_request *p);

@@ -250,11 +250,6 @@ bool lock_request_begins_hold(const struct lock_request *p)
 	        p->state == LOCK_REQUEST_ABANDONED);
 }
 
-bool lock_request_is_joined(const struct lock_request *p)
-{
-	return p->next != NULL;
-}
-
 struct attempt lock_request_attempt(const struct lock_request *p)
 {
 	return (struct attempt){
@@ -277,16 +272,6 @@ bool lock_request_is_multi(const struct lock_request *p)
 	return p && p->parts;
 }
 
-struct slice lock_request_ticket(const struct lock_request *p)
-{
-	return p->ticket;
-}
-
-void lock_request_set_wait(struct lock_request *p, int64_t wait_ms)
-{
-	p->wait_ms = wait_ms;
-}
-
 void lock_request_abandon(struct lock_request *p)
 {
 	for (; p; p = p->next) {
@@ -294,16 +279,6 @@ void lock_request_abandon(struct lock_request *p)
 		if (lock_request_allows(p->state, LOCK_REQUEST_ABANDONED))
 			lock_request_set_state(p, LOCK_REQUEST_ABANDONED);
 	}
-}
-
-enum lock_success lock_request_success(const struct lock_request *p)
-{
-	return p->success;
-}
-
-void lock_request_since(struct lock_request *p, double since)
-{
-	p->sent_at = since;
 }
 
 void lock_request_sent(struct lock_request *p)
@@ -339,23 +314,7 @@ bool lock_request_refused(struct lock_request *p, struct slice line, int64_t *n)
 	return true;
 }
 
-void lock_request_has_waited(struct lock_request *p, double waited, bool queued)
-{
-	p->waited = waited;
-	p->queued = queued;
-}
-
-struct section_stats *lock_request_stats(const struct lock_request *p)
-{
-	return p->stats;
-}
-
 /* --- late answers ---------------------------------------------------------------- */
-
-bool lock_request_confirms(const struct lock_request *p)
-{
-	return p->check_if_late;
-}
 
 static double age_ms(const struct lock_request *p)
 {
@@ -413,19 +372,6 @@ const char *lock_request_refusal(const struct lock_request *p, bool resp3)
 	return rewrite_refusal(p->script, p->success, resp3);
 }
 
-/* --- replicas -------------------------------------------------------------------- */
-
-int64_t lock_request_replicas(const struct lock_request *p, int64_t *timeout_ms)
-{
-	*timeout_ms = p->replicas_timeout_ms;
-	return p->replicas;
-}
-
-void lock_request_has_replicas(struct lock_request *p)
-{
-	p->replicas = 0;
-}
-
 /* --- the queue, and the locks that an MLOCK has ------------------------------------ */
 
 /* Reads the number `i` of a lock, in `+QUEUED ... i`; see lock_request_queued(). */
@@ -473,11 +419,6 @@ void parts_undo(struct lock_request *p)
 {
 	lock_request_set_state(p, LOCK_REQUEST_UNDONE);
 	p->stats = NULL;
-}
-
-bool parts_are_undone(const struct lock_request *p)
-{
-	return p->state == LOCK_REQUEST_UNDONE;
 }
 
 size_t parts_place_of(struct lock_request *p, bool placed)
