@@ -38,22 +38,6 @@ static int64_t notify_number(const char *name)
 	return text && value_int(text, &n) == 0 ? n : -1;
 }
 
-/* Reads the environment. Removes WATCHDOG_PID, which names this process, because after an
- * upgrade the manager watches the next process. */
-static void notify_init(struct notify *n)
-{
-	const char *path = getenv("NOTIFY_SOCKET");
-	int64_t pid = notify_number("WATCHDOG_PID"), usec = notify_number("WATCHDOG_USEC");
-
-	*n = (struct notify){ 0 };
-	/* A path with '@' is an abstract address: '@' stands for its first byte, NUL. */
-	if (path && (*path == '/' || *path == '@'))
-		n->path = path;
-	if (n->path && usec > 0 && (pid < 0 || pid == getpid()))
-		n->watchdog = (double)usec / 1e6;
-	unsetenv("WATCHDOG_PID");
-}
-
 /* Sends `lines` to the socket at `path`. Returns 0; -1 with errno. */
 static int notify_deliver(const char *path, const char *lines)
 {
@@ -82,17 +66,26 @@ static int notify_deliver(const char *path, const char *lines)
 	return sent < 0 ? -1 : 0;
 }
 
-/* If there is a manager, sends it `lines`, whose last line has no line end. Logs a failure. */
-static void notify_send(const struct notify *n, const char *lines)
+/* Sends `lines`, whose last line has no line end, to the manager. Logs a failure. */
+static void notify_send(const struct supervision *s, const char *lines)
 {
-	if (n->path && notify_deliver(n->path, lines) < 0)
-		log_warning("notify_failed socket=%s reason=\"%s\"", n->path, strerror(errno));
+	if (notify_deliver(s->path, lines) < 0)
+		log_warning("notify_failed socket=%s reason=\"%s\"", s->path, strerror(errno));
 }
 
 void supervision_init(struct supervision *s)
 {
+	const char *path = getenv("NOTIFY_SOCKET");
+	int64_t pid = notify_number("WATCHDOG_PID"), usec = notify_number("WATCHDOG_USEC");
+
 	*s = (struct supervision){ .state = SUPERVISION_STARTING };
-	notify_init(&s->notify);
+	/* A path with '@' is an abstract address: '@' stands for its first byte, NUL. */
+	if (path && (*path == '/' || *path == '@'))
+		s->path = path;
+	if (s->path && usec > 0 && (pid < 0 || pid == getpid()))
+		s->watchdog = (double)usec / 1e6;
+	/* It names this process, but after an upgrade the manager watches the next process. */
+	unsetenv("WATCHDOG_PID");
 }
 
 /* --- the state that hasp reports -------------------------------------------------------- */
@@ -124,7 +117,7 @@ static void supervision_say(struct supervision *s, const char *lines)
 	memcpy(s->status, status, sizeof(status));
 	snprintf(text, sizeof(text), "%s%sSTATUS=%s", lines ? lines : "", lines ? "\n" : "",
 	         status);
-	notify_send(&s->notify, text);
+	notify_send(s, text);
 }
 
 /* --- workers that hang ------------------------------------------------------------------ */
@@ -150,18 +143,18 @@ static bool supervision_sees_all_turn(struct supervision *s)
 
 static void supervision_beat(struct supervision *s, double now)
 {
-	if (s->notify.watchdog <= 0 || now < s->watchdog_at)
+	if (s->watchdog <= 0 || now < s->watchdog_at)
 		return;
-	s->watchdog_at = now + s->notify.watchdog / SUPERVISION_BEATS;
+	s->watchdog_at = now + s->watchdog / SUPERVISION_BEATS;
 	if (supervision_sees_all_turn(s))
-		notify_send(&s->notify, "WATCHDOG=1");
+		notify_send(s, "WATCHDOG=1");
 }
 
 /* --- the tick --------------------------------------------------------------------------- */
 
 static bool supervision_is_silent(const struct supervision *s)
 {
-	return !s->notify.path || s->state == SUPERVISION_OVER;
+	return !s->path || s->state == SUPERVISION_OVER;
 }
 
 void supervision_serves(struct supervision *s, struct worker_shared *shared, bool successor,
@@ -198,7 +191,7 @@ double supervision_tick(struct supervision *s, double now)
 		supervision_say(s, NULL);
 	}
 	next = s->status_at;
-	if (s->notify.watchdog > 0 && s->watchdog_at < next)
+	if (s->watchdog > 0 && s->watchdog_at < next)
 		next = s->watchdog_at;
 	return next > now ? next - now : 0;
 }
@@ -216,7 +209,7 @@ void supervision_reloads(struct supervision *s)
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	snprintf(text, sizeof(text), "RELOADING=1\nMONOTONIC_USEC=%lld\nSTATUS=Reloading",
 	         (long long)now.tv_sec * 1000000 + now.tv_nsec / 1000);
-	notify_send(&s->notify, text);
+	notify_send(s, text);
 }
 
 void supervision_reloaded(struct supervision *s, bool changed)

@@ -21,13 +21,6 @@
 
 #include "worker/worker.h"
 
-/* The service manager, which gets datagrams of NAME=VALUE lines; see sd_notify(3) and
- * sd_watchdog_enabled(3). */
-struct notify {
-	const char *path; /* path of the manager's socket; NULL: no manager */
-	double watchdog; /* seconds without WATCHDOG=1 until the manager kills hasp; 0: none */
-};
-
 enum supervision_state {
 	SUPERVISION_STARTING, /* hasp waits for Redis' first answer */
 	SUPERVISION_SERVING,
@@ -36,7 +29,9 @@ enum supervision_state {
 };
 
 struct supervision {
-	struct notify notify;
+	const char *path; /* of the manager's socket, which gets datagrams of NAME=VALUE lines;
+	                   * NULL: no manager. See sd_notify(3), sd_watchdog_enabled(3). */
+	double watchdog; /* seconds without WATCHDOG=1 until the manager kills hasp; 0: none */
 	struct worker_shared *shared;
 	enum supervision_state state;
 	bool reload_refused; /* the last reload failed */
