@@ -92,18 +92,6 @@ static int inherited_fds_take_from_systemd(struct inherited_fds *h)
 	return 0;
 }
 
-/* Finds the kind with the name `word`. Returns false if there is none. */
-static bool inherited_fds_kind(const char *word, enum listen_kind *kind)
-{
-	for (size_t i = 0; word && i < HANDED_KINDS; i++) {
-		if (strcmp(word, inherited_fds_kinds[i]) != 0)
-			continue;
-		*kind = (enum listen_kind)i;
-		return true;
-	}
-	return false;
-}
-
 /* Adds the socket that `text` describes, as FD:plain|tls|console|http:own|lent:ENTRY. */
 static int inherited_fds_take_one(struct inherited_fds *h, char *text)
 {
@@ -111,12 +99,16 @@ static int inherited_fds_take_one(struct inherited_fds *h, char *text)
 	     *whose = strsep(&rest, ":"), *end;
 	long number = strtol(fd, &end, 10);
 	struct inherited_fds_socket socket = { .entry.address = rest };
+	size_t i = 0;
 
-	if (!rest || *end || !inherited_fds_kind(kind, &socket.entry.kind)) {
+	while (rest && i < HANDED_KINDS && strcmp(kind, inherited_fds_kinds[i]) != 0)
+		i++;
+	if (!rest || *end || i == HANDED_KINDS) {
 		log_error("listen_failed variable=" VARIABLE
 		          " reason=\"the value of the variable is malformed\"");
 		return -1;
 	}
+	socket.entry.kind = (enum listen_kind)i;
 	socket.lent = strcmp(whose, "lent") == 0;
 	return inherited_fds_add(h, number, socket);
 }
@@ -164,16 +156,6 @@ static bool inherited_fds_is_for(const struct inherited_fds_socket *s,
 	return listen_is_at(s->fd, at);
 }
 
-static void inherited_fds_log_unnamed(int fd)
-{
-	char text[128] = "a socket";
-
-	(void)address_print_own(fd, text, sizeof(text));
-	log_error("listen_failed address=%s reason=\"systemd listens there for hasp, but the "
-	          "address is not in 'listen', 'listen_tls' or [admin]\"",
-	          text);
-}
-
 /* Removes the file of a unix socket. */
 static void unlink_socket(const char *address)
 {
@@ -192,10 +174,15 @@ static int inherited_fds_check(const struct inherited_fds *h)
 
 	for (size_t i = 0; i < h->n; i++) {
 		const struct inherited_fds_socket *s = &h->sockets[i];
+		char text[128] = "a socket";
 
 		if (s->taken || s->entry.address)
 			continue;
-		inherited_fds_log_unnamed(s->fd);
+		(void)address_print_own(s->fd, text, sizeof(text));
+		log_error(
+			"listen_failed address=%s reason=\"systemd listens there for hasp, but "
+			"the address is not in 'listen', 'listen_tls' or [admin]\"",
+			text);
 		rc = -1;
 	}
 	return rc;
