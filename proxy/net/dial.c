@@ -129,15 +129,6 @@ static void dial_shake_hands(struct dial *d)
 	}
 }
 
-static void begin_tls(struct dial *d)
-{
-	d->tls = tls_connect(d->context, watch_fd(&d->socket), d->server_name, d->resume);
-	if (d->tls)
-		dial_shake_hands(d);
-	else
-		dial_fail(d, "TLS: out of memory");
-}
-
 /* Returns 0 if a connection is under way; -1 with d->error set. */
 static int try_address(struct dial *d, const struct sockaddr *sa, socklen_t len)
 {
@@ -231,10 +222,15 @@ static void dial_on_ready(struct watch *w, int events)
 	}
 	/* The address has answered: the handshake may take all the time that is left. */
 	loop_timer_stop(&d->retry);
-	if (d->context)
-		begin_tls(d);
-	else
+	if (!d->context) {
 		dial_succeed(d);
+		return;
+	}
+	d->tls = tls_connect(d->context, watch_fd(w), d->server_name, d->resume);
+	if (d->tls)
+		dial_shake_hands(d);
+	else
+		dial_fail(d, "TLS: out of memory");
 }
 
 static void dial_on_resolved(void *arg, struct addrinfo *ai, int error)

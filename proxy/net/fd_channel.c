@@ -27,14 +27,6 @@ bool fd_channel_is(int fd)
 	return getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &len) == 0 && type == SOCK_SEQPACKET;
 }
 
-/* True if a later try may succeed. For example, ETOOMANYREFS: too many descriptors are in
- * messages that were not received yet. */
-static bool is_passing_error(int error)
-{
-	return error == EAGAIN || error == EWOULDBLOCK || error == EINTR || error == ENOBUFS ||
-	       error == ENOMEM || error == ETOOMANYREFS;
-}
-
 int fd_channel_send(int end, struct slice bytes, const int *fds, size_t nfds)
 {
 	union fd_channel_control control;
@@ -53,7 +45,8 @@ int fd_channel_send(int end, struct slice bytes, const int *fds, size_t nfds)
 	}
 	if (sendmsg(end, &m, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0)
 		return 0;
-	if (is_passing_error(errno))
+	/* ETOOMANYREFS: too many descriptors are in messages that were not received yet. */
+	if (errno == EINTR || errno == ENOBUFS || errno == ENOMEM || errno == ETOOMANYREFS)
 		errno = EAGAIN;
 	return -1;
 }

@@ -17,16 +17,11 @@ static bool is_ready(const struct stream *s)
 	return stream_is_open(s) && !s->shaking;
 }
 
-/* True if the stream waits for the socket to be readable. */
-static bool is_reading(const struct stream *s)
-{
-	return s->shaking || !(s->paused || (s->tls && s->tls->read_wants_write));
-}
-
-/* Updates the awaited events after `writing`, or a condition of is_reading(), has changed. */
+/* Updates the awaited events after a condition here has changed. */
 static void update_events(struct stream *s)
 {
-	int events = (is_reading(s) ? EV_READ : 0) | (s->writing ? EV_WRITE : 0);
+	bool reads = s->shaking || !(s->paused || (s->tls && s->tls->read_wants_write));
+	int events = (reads ? EV_READ : 0) | (s->writing ? EV_WRITE : 0);
 
 	if (stream_is_open(s) && !s->peer)
 		watch_change(s->flusher->loop, &s->watch, events);

@@ -96,18 +96,13 @@ static int socket_write(BIO *b, const char *p, int n)
 	return -1;
 }
 
-/* True if the client has sent all of its hello: one unencrypted message; or two, if the server
- * asks for a second hello, which TLSv1.3 allows. */
-static bool is_hello_over(const struct tls *t)
-{
-	return SSL_is_init_finished(t->ssl) ||
-	       (t->answered && SSL_version(t->ssl) != TLS1_3_VERSION);
-}
-
 /* True if hasp may pass these bytes to OpenSSL: they begin no hello that is too long. */
 static bool may_pass(struct tls *t, struct slice bytes)
 {
-	if (is_hello_over(t)) {
+	/* The hello is one unencrypted message; or two, if the server asks for a second hello,
+	 * which TLSv1.3 allows. */
+	if (SSL_is_init_finished(t->ssl) ||
+	    (t->answered && SSL_version(t->ssl) != TLS1_3_VERSION)) {
 		free(t->hello);
 		t->hello = NULL;
 		return true;

@@ -15,25 +15,20 @@ static struct list *queue_of_loop(struct ev_loop *loop)
 	return q;
 }
 
-static void serve_ready(struct list *q)
-{
-	list_shift_each (struct watch, w, q, ready) {
-		int events = w->reported;
-		w->reported = 0;
-		w->on_ready(w, events);
-	}
-}
-
 /* libev calls this function, in place of ev_invoke_pending(), to run callbacks.
  * ev_invoke_pending() runs timers, messages and the callbacks around each turn, but only queues
- * the sockets. serve_ready() then serves the sockets in order. */
+ * the sockets, which are then served in order. */
 static void invoke_pending_in_order(struct ev_loop *loop)
 {
 	struct list *q = queue_of_loop(loop);
 
 	do {
 		ev_invoke_pending(loop);
-		serve_ready(q);
+		list_shift_each (struct watch, w, q, ready) {
+			int events = w->reported;
+			w->reported = 0;
+			w->on_ready(w, events);
+		}
 	} while (ev_pending_count(loop));
 }
 
