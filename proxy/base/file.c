@@ -84,24 +84,18 @@ static int read_all(int fd, size_t max, struct buf *text, struct buf *why)
 	}
 }
 
-static bool is_regular(int fd)
-{
-	struct stat st;
-
-	return fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
-}
-
 int file_read(const char *path, size_t max, bool given_too, struct buf *text, struct buf *why)
 {
 	int fd = file_open(path, max, given_too, why);
 	size_t begin = buf_len(text);
+	struct stat st;
 	int rc;
 
 	if (fd < 0)
 		return -1;
 	rc = read_all(fd, max, text, why);
 	/* At a second read, a pipe is empty: its text must not count as an empty file's. */
-	if (rc == 0 && buf_len(text) == begin && !is_regular(fd)) {
+	if (rc == 0 && buf_len(text) == begin && (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))) {
 		buf_puts(why, "is empty, and a pipe can be read only once; give a file");
 		rc = -1;
 	}
