@@ -17,6 +17,7 @@
 
 #include "base/fatal.h"
 #include "base/file.h"
+#include "base/random.h"
 #include "net/tls_hello.h"
 #include "net/tls_sessions.h"
 #include "net/watch.h"
@@ -377,7 +378,9 @@ static bool use_sessions(struct tls_context *c, const struct tls_settings *s, bo
 		return true;
 	is_known = is_known && name_sessions(s, c->sessions) &&
 	           memcmp(c->sessions, before, sizeof(c->sessions)) == 0;
-	return tls_sessions_use(c->ssl, is_known, c->sessions) ||
+	if (!is_known)
+		random_bytes(c->sessions, sizeof(c->sessions));
+	return SSL_CTX_set_session_id_context(c->ssl, c->sessions, sizeof(c->sessions)) == 1 ||
 	       refuse_setting(why, "TLS", "OpenSSL cannot tag the sessions");
 }
 

@@ -4,7 +4,6 @@
 #include <openssl/crypto.h>
 #include <openssl/err.h>
 #include <openssl/evp.h>
-#include <openssl/rand.h>
 #include <stdint.h>
 #include <stdio.h>
 
@@ -68,13 +67,6 @@ bool tls_sessions_name(const char *const *texts, size_t ntexts, const char *cons
 	EVP_MD_CTX_free(md);
 	ERR_clear_error();
 	return known;
-}
-
-bool tls_sessions_use(SSL_CTX *ssl, bool is_known, unsigned char *name)
-{
-	if (!is_known && RAND_bytes(name, TLS_SESSIONS_NAME) != 1)
-		return false;
-	return SSL_CTX_set_session_id_context(ssl, name, TLS_SESSIONS_NAME) == 1;
 }
 
 void tls_sessions_share(SSL_CTX *ssl, SSL_CTX *old)

@@ -21,11 +21,6 @@ _Static_assert(TLS_SESSIONS_NAME <= SSL_MAX_SID_CTX_LENGTH, "OpenSSL takes no lo
 bool tls_sessions_name(const char *const *texts, size_t ntexts, const char *const *files,
                        size_t nfiles, unsigned char *out) __attribute__((warn_unused_result));
 
-/* Lets `ssl` resume sessions called `name`. If `is_known` is false, sets `name` to random
- * bytes: `ssl` then resumes only its own sessions. Returns false if OpenSSL refuses. */
-bool tls_sessions_use(SSL_CTX *ssl, bool is_known, unsigned char *name)
-	__attribute__((warn_unused_result));
-
 /* Lets `ssl` and `old`, whose sessions have the same name, read each other's tickets. `ssl`
  * must have issued no ticket yet. */
 void tls_sessions_share(SSL_CTX *ssl, SSL_CTX *old);
