@@ -209,10 +209,6 @@ static void write_process(struct worker_shared *shared, struct buf *out)
 	metrics_family(out, "hasp_cpu_seconds_total", METRICS_COUNTER,
 	               "CPU time of the process.");
 	metrics_sample(out, "hasp_cpu_seconds_total", NULL, 0, cpu_seconds());
-}
-
-static void write_state(struct worker_shared *shared, struct buf *out)
-{
 	write_gauge(out, "hasp_ready", "1: /readyz answers 200; 0: it does not.",
 	            !workers_not_ready(shared));
 	write_gauge(out, "hasp_paused", "1: PAUSE at the console holds requests back.",
@@ -433,7 +429,6 @@ void http_metrics_write(struct worker_shared *shared, const struct config *confi
                         struct buf *out)
 {
 	write_process(shared, out);
-	write_state(shared, out);
 	write_limits(config, out);
 	write_gauges(shared, out);
 	write_commands(shared, out);

@@ -215,15 +215,6 @@ static int32_t find_step(struct glob_dfa *dfa)
 	return add_state(dfa)->row;
 }
 
-static int32_t make_start(struct glob_dfa *dfa)
-{
-	dfa->nscratch = 0;
-	/* The nodes of the prefix have one child each, so a match reaches node n after n
-	 * bytes. */
-	add(dfa, (uint32_t)dfa->set->prefix_len);
-	return find_step(dfa);
-}
-
 /* Makes the unknown step of the row `from` for this kind of byte. */
 static int32_t make_step(struct glob_dfa *dfa, int32_t from, size_t kind)
 {
@@ -277,8 +268,13 @@ __attribute__((noinline)) static int32_t find_making(struct glob_dfa *dfa, int32
 {
 	int32_t step;
 
-	if (at == STEP_UNKNOWN)
-		at = dfa->start = make_start(dfa);
+	if (at == STEP_UNKNOWN) {
+		dfa->nscratch = 0;
+		/* The nodes of the prefix have one child each, so a match reaches node n after
+		 * n bytes. */
+		add(dfa, (uint32_t)dfa->set->prefix_len);
+		at = dfa->start = find_step(dfa);
+	}
 	for (; at > 0 && p < end; at = step) {
 		size_t kind = dfa->set->kind_of[(unsigned char)*p++];
 		step = dfa->rows[(size_t)at + kind];

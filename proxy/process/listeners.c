@@ -137,14 +137,6 @@ int inherited_fds_take(struct inherited_fds *h)
 	return rc;
 }
 
-/* Appends the word for a socket to the HASP_LISTEN_FDS of the next hasp. */
-static void inherited_fds_tell(struct buf *out, int fd, bool lent,
-                               const struct listen_entry *entry)
-{
-	buf_printf(out, "%s%d:%s:%s:%s", buf_len(out) ? " " : VARIABLE "=", fd,
-	           inherited_fds_kinds[entry->kind], lent ? "lent" : "own", entry->address);
-}
-
 /* True if the socket belongs to `entry`; `at` is the entry's address. */
 static bool inherited_fds_is_for(const struct inherited_fds_socket *s,
                                  const struct listen_entry *entry, const struct address *at)
@@ -446,7 +438,9 @@ void listeners_serialize(const struct listeners *l, struct buf *fds, struct buf 
 		const struct listeners_worker *w = &l->workers[i];
 		buf_append(fds, slice_of((const char *)w->fds, w->n * sizeof(*w->fds)));
 		for (size_t j = 0; j < w->n; j++)
-			inherited_fds_tell(text, w->fds[j], w->lent[j], &w->entries[j]);
+			buf_printf(text, "%s%d:%s:%s:%s", buf_len(text) ? " " : VARIABLE "=",
+			           w->fds[j], inherited_fds_kinds[w->entries[j].kind],
+			           w->lent[j] ? "lent" : "own", w->entries[j].address);
 	}
 }
 

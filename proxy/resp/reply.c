@@ -27,11 +27,6 @@ bool reply_scan_at_start(const struct reply_scan *s)
 	return s->state == ENDED || (s->state == AT_TYPE && s->pending == 0);
 }
 
-static void reply_begin(struct reply_scan *s)
-{
-	*s = (struct reply_scan){ .pending = 1 };
-}
-
 /* Ends a value. Returns true if it was the last one of the reply. */
 static bool value_ended(struct reply_scan *s)
 {
@@ -294,7 +289,7 @@ enum resp_result reply_scan(struct reply_scan *s, const char *p, size_t n, size_
 	uint64_t number = 0;
 
 	if (n && reply_scan_at_start(s)) {
-		reply_begin(s);
+		*s = (struct reply_scan){ .pending = 1 };
 		*used = scan_simple(p, n, &number);
 		if (*used) {
 			describe_simple(s, p, number);

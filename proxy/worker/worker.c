@@ -70,17 +70,6 @@ static void worker_round_begin(void *arg, struct round *r)
 		r->home);
 }
 
-/* Makes rounds skip this worker. Passes on the rounds in its mailbox, because clients of other
- * workers wait for them. */
-static void worker_round_leave(struct worker *w)
-{
-	pthread_mutex_lock(&w->shared->rounds);
-	w->shared->gone[w->number] = true;
-	pthread_mutex_unlock(&w->shared->rounds);
-	atomic_store(&w->ended, true);
-	mailbox_deliver(&w->mailbox);
-}
-
 /* --- the worker --------------------------------------------------------------------------- */
 
 #define SWEEP_SECONDS 1.0
@@ -352,7 +341,13 @@ static void *worker_main(void *arg)
 	ev_run(w->loop, 0);
 	/* Close clients before their rounds end, because clients point to their rounds. */
 	clients_close(&w->clients, "hasp is shutting down");
-	worker_round_leave(w);
+	/* Rounds skip this worker from now on. Pass on the rounds in its mailbox, because
+	 * clients of other workers wait for them. */
+	pthread_mutex_lock(&w->shared->rounds);
+	w->shared->gone[w->number] = true;
+	pthread_mutex_unlock(&w->shared->rounds);
+	atomic_store(&w->ended, true);
+	mailbox_deliver(&w->mailbox);
 	atomic_fetch_sub(&w->shared->running, 1);
 	return NULL;
 }
