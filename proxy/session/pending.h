@@ -23,6 +23,7 @@ struct command_sample;
 struct value_read;
 
 enum pending_kind {
+	/* Requests that change the state of their link: */
 	PENDING_SELECT,
 	PENDING_AUTH,
 	PENDING_HELLO,
@@ -31,6 +32,7 @@ enum pending_kind {
 	PENDING_MULTI,
 	PENDING_SUBSCRIBE,
 	PENDING_EXEC,
+	/* Requests that do not: */
 	PENDING_DISCARD, /* DISCARD, or UNWATCH outside of a transaction */
 	PENDING_LOCK, /* a script call on a lock, or one that returns an error */
 	PENDING_INFO, /* LOCK.INFO: hasp adds fields to Redis' reply */
@@ -44,7 +46,8 @@ enum pending_kind {
 	PENDING_COUNT, /* hasp's own write before the client's WAIT */
 	PENDING_STREAM, /* SYNC, MONITOR: if Redis accepts it, a stream of bytes begins */
 	PENDING_NOTICE, /* hasp must see the reply, but no later request waits for it */
-	PENDING_SETINFO, /* CLIENT SETINFO: the name or the version of the client's library */
+	PENDING_SETINFO, /* CLIENT SETINFO: the name or the version of the client's library, on
+	                  * which no command depends */
 };
 
 /* The texts that a client gives when it logs in, by AUTH, HELLO and CLIENT. */

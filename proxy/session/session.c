@@ -217,24 +217,12 @@ static void apply_request(struct session *s, struct pending_request *r)
 	}
 }
 
-/* True if the request does not change the link's state. No command depends on the library that
- * SETINFO names. */
-static bool is_stateless(const struct pending_request *r)
-{
-	return r->kind == PENDING_LOCK || r->kind == PENDING_INFO || r->kind == PENDING_LIST ||
-	       r->kind == PENDING_QUORUM || r->kind == PENDING_PROBE ||
-	       r->kind == PENDING_GUARD || r->kind == PENDING_NOTICE ||
-	       r->kind == PENDING_STREAM || r->kind == PENDING_LOGIN ||
-	       r->kind == PENDING_COUNT || r->kind == PENDING_SETINFO ||
-	       r->kind == PENDING_DISCARD;
-}
-
 /* Marks the changes of the request as unknown, because Redis may or may not have run it. */
 static void mark_unknown(struct session *s, const struct pending_request *r)
 {
 	bool is_reset = r->kind == PENDING_RESET;
 
-	if (s->certainty == SESSION_CERTAIN && !is_stateless(r))
+	if (s->certainty == SESSION_CERTAIN && r->kind <= PENDING_EXEC)
 		s->certainty = SESSION_UNCERTAIN;
 	if (pending_discards(r))
 		transaction_discard(&s->txn);
