@@ -281,23 +281,19 @@ static void run_help(struct console *c, const struct resp_view *req, struct buf 
 
 void console_command_run(struct console *c, const struct resp_view *req, struct buf *out)
 {
-	for (size_t i = 0; i < NCOMMANDS; i++) {
-		const struct console_command *cmd = &console_commands[i];
+	const struct console_command *cmd = console_commands;
+	const struct console_command *end = cmd + NCOMMANDS;
 
-		if (!slice_is(req->argv[0], cmd->name))
-			continue;
-		if (!c->logged_in && !cmd->before_login)
-			buf_puts(out, "-NOAUTH Authentication required.\r\n");
-		else if (req->argc < cmd->argc_min || req->argc > cmd->argc_max)
-			buf_printf(out, "-ERR wrong number of arguments; expected %s%s%s\r\n",
-			           cmd->name, *cmd->args ? " " : "", cmd->args);
-		else
-			cmd->run(c, req, out);
-		return;
-	}
-	if (!c->logged_in)
+	while (cmd < end && !slice_is(req->argv[0], cmd->name))
+		cmd++;
+	if (!c->logged_in && (cmd == end || !cmd->before_login))
 		buf_puts(out, "-NOAUTH Authentication required.\r\n");
-	else
+	else if (cmd == end)
 		buf_printf(out, "-ERR unknown command %s; try SHOW HELP\r\n",
 		           QUOTE(req->argv[0]));
+	else if (req->argc < cmd->argc_min || req->argc > cmd->argc_max)
+		buf_printf(out, "-ERR wrong number of arguments; expected %s%s%s\r\n",
+		           cmd->name, *cmd->args ? " " : "", cmd->args);
+	else
+		cmd->run(c, req, out);
 }
