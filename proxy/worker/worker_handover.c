@@ -17,7 +17,6 @@
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/fatal.h"
@@ -39,12 +38,6 @@ struct predecessor {
 	struct watch watch;
 	struct worker *worker;
 	struct list node; /* in worker->handover.predecessors */
-};
-
-/* A client on its way to the worker that gets it. */
-struct newcomer {
-	size_t n;
-	char record[];
 };
 
 /* --- the old process ---------------------------------------------------------------------- */
@@ -120,7 +113,6 @@ void worker_handover_give(struct worker *w, struct worker_cmd *cmd)
 
 static void newcomer_arrive(struct worker *w, struct worker_cmd *cmd)
 {
-	struct newcomer *o = cmd->arg;
 	struct resp_view record;
 	struct slice listener;
 	bool whole, good;
@@ -129,34 +121,33 @@ static void newcomer_arrive(struct worker *w, struct worker_cmd *cmd)
 	/* A worker that has ended closes the client, like all its clients. */
 	if (atomic_load(&w->ended)) {
 		close(cmd->channel);
-		free(o);
-		return;
+	} else {
+		record = request_view(&w->clients.args, cmd->record.p, cmd->record.n, &whole);
+		good = whole && client_record_check(&record, &listener);
+		HASP_ASSERT(good);
+		atomic_fetch_add(&w->shared->clients, 1);
+		client_take_over(&w->clients, cmd->channel,
+		                 admission_listener(&w->admission, listener), &record);
 	}
-	record = request_view(&w->clients.args, o->record, o->n, &whole);
-	good = whole && client_record_check(&record, &listener);
-	HASP_ASSERT(good);
-	atomic_fetch_add(&w->shared->clients, 1);
-	client_take_over(&w->clients, cmd->channel, admission_listener(&w->admission, listener),
-	                 &record);
-	free(o);
+	free((char *)cmd->record.p);
 }
 
 /* Gives the client to the next worker in turn. */
 static void give_to_worker(struct worker *w, int fd, struct slice record)
 {
-	struct newcomer *o = xmalloc(sizeof(*o) + record.n);
 	struct worker_shared *shared = w->shared;
 	size_t to;
 
-	o->n = record.n;
-	memcpy(o->record, record.p, record.n);
 	atomic_fetch_add(&shared->arriving, 1);
 	pthread_mutex_lock(&shared->rounds);
 	to = w->handover.next++ % shared->nworkers;
-	worker_send_cmd(
-		shared->gone[to] ? w : shared->workers[to],
-		(struct worker_cmd){
-			.run = newcomer_arrive, .owns = true, .arg = o, .channel = fd });
+	worker_send_cmd(shared->gone[to] ? w : shared->workers[to],
+	                (struct worker_cmd){
+				.run = newcomer_arrive,
+				.owns = true,
+				.record = slice_dup(record),
+				.channel = fd,
+			});
 	pthread_mutex_unlock(&shared->rounds);
 }
 

@@ -111,7 +111,8 @@ struct worker_cmd {
 	/* Called on the worker's thread. */
 	void (*run)(struct worker *w, struct worker_cmd *cmd);
 	bool owns; /* call run() even if the worker has ended, to free `arg` or pass it on */
-	void *arg; /* a round, a part of a question, or a client of the previous hasp */
+	void *arg; /* a round, or a part of a question */
+	struct slice record; /* of a client of the previous hasp; owned by the command */
 	struct config *config; /* for a reload: the new configuration */
 	int channel; /* for a hand-over: a channel, or the client's socket */
 	struct found_primary primary; /* the primary that the watcher has found */
