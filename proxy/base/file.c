@@ -47,14 +47,16 @@ static int file_open(const char *path, size_t max, bool given_too, struct buf *w
 static bool await_readable(int fd, double until)
 {
 	struct pollfd p = { .fd = fd, .events = POLLIN };
-	double left = until - clock_now();
+	double left;
 
-	return left > 0 && (poll(&p, 1, (int)(left * 1000) + 1) > 0 || errno == EINTR);
+	while ((left = until - clock_now()) > 0)
+		if (poll(&p, 1, (int)(left * 1000) + 1) > 0)
+			return true;
+	return false;
 }
 
-static int read_all(int fd, size_t max, struct buf *text, struct buf *why)
+int file_read_until(int fd, size_t max, double until, struct buf *text)
 {
-	double until = clock_now() + GIVEN_SECONDS;
 	size_t begin = buf_len(text);
 	char chunk[CHUNK];
 
@@ -65,23 +67,31 @@ static int read_all(int fd, size_t max, struct buf *text, struct buf *why)
 			return 0;
 		if (n > 0)
 			buf_append(text, slice_of(chunk, (size_t)n));
-		if (buf_len(text) - begin > max) {
-			buf_printf(why, "has more than %zu bytes, which is the limit", max);
-			return -1;
-		}
+		if (buf_len(text) - begin > max)
+			return EFBIG;
 		if (n > 0 || errno == EINTR)
 			continue;
-		if (errno != EAGAIN) {
-			buf_printf(why, "cannot be read: %s; give a readable file",
-			           strerror(errno));
-			return -1;
-		}
-		if (!await_readable(fd, until)) {
-			buf_printf(why, "does not end; expected its end within %.0f seconds",
-			           GIVEN_SECONDS);
-			return -1;
-		}
+		if (errno != EAGAIN)
+			return errno;
+		/* Only now: if the writers of a pipe had gone before it was opened, poll()
+		 * does not report its end. */
+		if (!await_readable(fd, until))
+			return ETIMEDOUT;
 	}
+}
+
+static int read_all(int fd, size_t max, struct buf *text, struct buf *why)
+{
+	int error = file_read_until(fd, max, clock_now() + GIVEN_SECONDS, text);
+
+	if (error == EFBIG)
+		buf_printf(why, "has more than %zu bytes, which is the limit", max);
+	else if (error == ETIMEDOUT)
+		buf_printf(why, "does not end; expected its end within %.0f seconds",
+		           GIVEN_SECONDS);
+	else if (error)
+		buf_printf(why, "cannot be read: %s; give a readable file", strerror(error));
+	return error ? -1 : 0;
 }
 
 int file_read(const char *path, size_t max, bool given_too, struct buf *text, struct buf *why)

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/log.h"
 #include "base/slice.h"
 
@@ -64,39 +65,6 @@ static int command_spawn(const char *command, int output, pid_t *pid)
 	return rc;
 }
 
-static int ms_until(double deadline)
-{
-	double ms = (deadline - clock_now()) * 1000;
-
-	return ms > 0 ? (int)ms + 1 : 0;
-}
-
-/* Reads until the command closes its output. Returns 0; -1 if the deadline passes first, or the
- * command prints too much. */
-static int command_read(int fd, double deadline, struct buf *text)
-{
-	char bytes[4096];
-	ssize_t n = 1;
-
-	while (n != 0) {
-		struct pollfd p = { .fd = fd, .events = POLLIN };
-		int left = ms_until(deadline);
-
-		if (left == 0)
-			return -1;
-		if (poll(&p, 1, left) <= 0)
-			continue;
-		n = read(fd, bytes, sizeof(bytes));
-		if (n > 0)
-			buf_append(text, slice_of(bytes, (size_t)n));
-		if (n < 0 && errno != EINTR)
-			return 0;
-		if (buf_len(text) > OUTPUT_MAX)
-			return -1;
-	}
-	return 0;
-}
-
 /* Awaits the end of the shell. At the deadline, or at once if `failed`, kills the shell's
  * process group. Returns the shell's status; -1: killed. */
 static int command_reap(pid_t pid, double deadline, bool failed)
@@ -106,7 +74,7 @@ static int command_reap(pid_t pid, double deadline, bool failed)
 	while (!failed) {
 		if (waitpid(pid, &status, WNOHANG) == pid)
 			return status;
-		failed = ms_until(deadline) == 0;
+		failed = clock_now() >= deadline;
 		(void)!poll(NULL, 0, REAP_MS);
 	}
 	kill(-pid, SIGKILL);
@@ -129,12 +97,13 @@ static char *command_run(const char *command, struct buf *why)
 		buf_printf(why, "cannot be run: %s", strerror(errno));
 		return NULL;
 	}
+	(void)fcntl(ends[0], F_SETFL, O_NONBLOCK);
 	rc = command_spawn(command, ends[1], &pid);
 	close(ends[1]);
 	if (rc == 0) {
-		bool failed = command_read(ends[0], deadline, &text) < 0;
+		int error = file_read_until(ends[0], OUTPUT_MAX, deadline, &text);
 
-		status = command_reap(pid, deadline, failed);
+		status = command_reap(pid, deadline, error == EFBIG || error == ETIMEDOUT);
 		if (buf_len(&text) > OUTPUT_MAX)
 			buf_printf(why,
 			           "printed more than %zu bytes; expected a password in the "
