@@ -5,10 +5,11 @@
 #include <openssl/err.h>
 #include <openssl/evp.h>
 #include <stdint.h>
-#include <stdio.h>
 
-#include "base/slice.h"
+#include "base/file.h"
 
+/* The longest file, in bytes. */
+#define FILE_MAX ((size_t)16 * 1024 * 1024)
 /* OpenSSL's keys for tickets are shorter than this, in bytes. */
 #define KEYS_MAX 256
 
@@ -28,19 +29,13 @@ static bool add_text(EVP_MD_CTX *md, const char *text)
 
 static bool add_file(EVP_MD_CTX *md, const char *path)
 {
-	char bytes[4096];
-	FILE *f = fopen(path, "re");
-	bool whole;
-	size_t n;
+	struct buf text = BUF_INIT, why = BUF_INIT;
+	bool added = file_read(path, FILE_MAX, false, &text, &why) == 0 &&
+	             add_part(md, buf_slice(&text));
 
-	if (!f)
-		return false;
-	do {
-		n = fread(bytes, 1, sizeof(bytes), f);
-	} while (n && add_part(md, slice_of(bytes, n)));
-	whole = !ferror(f) && feof(f);
-	fclose(f);
-	return whole && add_text(md, NULL);
+	buf_release(&text);
+	buf_release(&why);
+	return added;
 }
 
 static bool add_all(EVP_MD_CTX *md, const char *const *texts, size_t ntexts,
