@@ -221,30 +221,19 @@ static size_t sort_option_args(struct slice opt)
 	return args_option(opt, "GET") || args_option(opt, "BY") ? 1 : 0;
 }
 
-/* If STORE is given several times, the last one counts, as in sortGetKeys(). */
-static void collect_sort(struct collect *keys, const struct resp_view *req)
+/* Collects the argument after STORE of SORT or, as georadiusGetKeys() does, after STORE or
+ * STOREDIST of GEORADIUS. If several are given, the last one counts, as in sortGetKeys(). */
+static void collect_store(struct collect *keys, const struct resp_view *req, bool is_geo)
 {
 	size_t store = 0;
 
-	for (size_t i = 2; i + 1 < req->argc; i++) {
-		if (args_option(req->argv[i], "STORE"))
+	for (size_t i = is_geo ? 5 : 2; i + 1 < req->argc; i++) {
+		if (args_option(req->argv[i], "STORE") ||
+		    (is_geo && args_option(req->argv[i], "STOREDIST")))
 			store = ++i;
-		else
+		else if (!is_geo)
 			i += sort_option_args(req->argv[i]);
 	}
-	if (store)
-		collect(keys, store);
-}
-
-/* Like collect_sort(), but follows georadiusGetKeys(). */
-static void collect_geo(struct collect *keys, const struct resp_view *req)
-{
-	size_t store = 0;
-
-	for (size_t i = 5; i + 1 < req->argc; i++)
-		if (args_option(req->argv[i], "STORE") ||
-		    args_option(req->argv[i], "STOREDIST"))
-			store = ++i;
 	if (store)
 		collect(keys, store);
 }
@@ -264,12 +253,9 @@ size_t command_key_args(const struct command *c, const struct resp_view *req, si
 		collect_range(&keys, c, req->argc);
 		break;
 	case KEYS_SORT:
-		collect_range(&keys, c, req->argc);
-		collect_sort(&keys, req);
-		break;
 	case KEYS_GEO:
 		collect_range(&keys, c, req->argc);
-		collect_geo(&keys, req);
+		collect_store(&keys, req, c->keys == KEYS_GEO);
 		break;
 	case KEYS_COUNTED:
 		collect_counted(&keys, req, (size_t)c->first, (size_t)c->step);
