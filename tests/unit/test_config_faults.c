@@ -31,6 +31,21 @@ TEST(unknown_options_are_faults_with_a_guess)
 	              "[guard NAME] or [verbs]\n");
 }
 
+#define HALF                                                                                   \
+	"the file ends within a line, and may be half written; end the last line with a "      \
+	"newline\n"
+
+TEST(a_file_that_may_be_half_written_is_a_fault)
+{
+	assert_faults("", "0: is empty, and may be half written; write at least a comment "
+	                  "into it\n");
+	assert_faults("[upstream]\naddress = 127.0.0.1:63", "2: " HALF);
+	assert_faults("[verbs]", "1: " HALF);
+	assert_faults("[hasp]\n# The locks of th", "2: " HALF);
+	assert_faults("[hasp]\n[lock a]\npattern = a:*\n\tb:", "4: " HALF);
+	assert_faults("[hasp]\n  ", "2: " HALF);
+}
+
 TEST(a_line_without_an_equals_sign_is_named_without_its_value)
 {
 	assert_faults("[upstream]\naddress 127.0.0.1:6379\n",
@@ -653,7 +668,7 @@ TEST(over_long_lines_are_faults_and_not_cut)
 	snprintf(text, sizeof(text), "[lock a]\npattern = %.188s\nlease = 1s\n", value);
 	assert_faults(text, "2: the line has 198 bytes; at most 197 are allowed (an indented "
 	                    "line continues a list)\n");
-	snprintf(text, sizeof(text), "[lock a]\npattern = b\n\t%s", value);
+	snprintf(text, sizeof(text), "[lock a]\npattern = b\n\t%s\n", value);
 	assert_faults(text, "3: the line has 300 bytes; at most 197 are allowed (an indented "
 	                    "line continues a list)\n");
 	snprintf(text, sizeof(text), "[hasp]\nworkers = %.188s\n", value);

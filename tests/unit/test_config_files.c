@@ -137,6 +137,17 @@ TEST(file_that_is_named_must_be_there)
 	     "");
 }
 
+TEST(an_included_file_may_be_half_written_but_may_have_only_a_comment)
+{
+	write_file("other.ini", 0600, "# no rules yet\n");
+	config_unref(load("[hasp]\ninclude = other.ini\n", "", ""));
+	write_file("other.ini", 0600, "");
+	load("[hasp]\ninclude = other.ini\n",
+	     "@/other.ini:0: is empty, and may be half written; write at least a comment into "
+	     "it\n",
+	     "");
+}
+
 TEST(faults_are_told_by_their_file_and_line)
 {
 	write_file("conf.d/a.ini", 0600, "\n[lock a]\npattern = a:*\nleese = 5s\n");
