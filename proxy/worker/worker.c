@@ -231,6 +231,14 @@ static void start_watching(struct worker *w)
 	ev_prepare_start(w->loop, &w->end);
 }
 
+/* holds_hooks.has_rule() */
+static bool has_rule(void *arg, struct slice key)
+{
+	const struct client_env *env = arg;
+
+	return match_enforced_rule(env->policy.matcher, key) != NULL;
+}
+
 struct worker *worker_new(int number, struct config *config, const int *fds,
                           const struct listen_entry *entries, size_t nfds,
                           struct worker_shared *shared)
@@ -278,7 +286,7 @@ struct worker *worker_new(int number, struct config *config, const int *fds,
 	w->clients.policy.holds = holds_new(&w->timers.timers, w->script_jobs);
 	holds_set_hooks(w->clients.policy.holds,
 	                &(struct holds_hooks){ client_describe_holder, client_lost_hold,
-	                                       holders_ask, &w->clients });
+	                                       holders_ask, has_rule, &w->clients });
 	holds_set_releases(w->clients.policy.holds, &shared->releases);
 	w->clients.replica_acks = replica_acks_new(&w->timers.timers, w->topology,
 	                                           w->script_jobs);

@@ -9,6 +9,7 @@ from harness import until
 from harness.renewal import LEASE_MS, rises, rule, verbs
 from harness.replies import FENCE, OK, ONE, PONG, QUEUED
 from harness.scrape import HTTP, of
+from harness.sections import section
 
 KEY = "lock:1"
 TAKES = {
@@ -141,6 +142,23 @@ def test_lock_that_another_connection_of_its_owner_released_is_not_lost(start_ha
         assert other.call("UNLOCK", "k", "AS", "job") == ONE
         outlive(plain, other)
         assert "lock_lost" not in hasp.log
+
+
+def test_lock_that_its_owner_released_after_a_reload_removed_the_rule_is_not_lost(start_hasp, plain):
+    kept = verbs() + section("lock kept", {"pattern": "kept:*", "renew": "yes", "lease": f"{LEASE_MS}ms"})
+    hasp = start_hasp(rule(renew="yes", on_lost="close") + kept, workers=1)
+    with hasp.connect() as one, hasp.connect() as other:
+        assert one.call("SETNX", KEY, "v") == ONE
+        assert one.call("SETNX", "kept:1", "v") == ONE
+        assert one.call("LOCK", "k") == FENCE
+        hasp.reload("pattern = lock:*", "pattern = unused:*")
+        assert one.call("DEL", KEY) == ONE
+        outlive(plain, other, "kept:later")
+        assert "lock_lost" not in hasp.log
+        plain.delete("kept:1", "k")
+        for key in ("kept:1", "k"):
+            until(lambda: lost(hasp, key, "it is gone"), "hasp to log the lost locks")
+        assert one.call("PING") == PONG
 
 
 @pytest.mark.parametrize("take", ["SETNX", "LOCK"])

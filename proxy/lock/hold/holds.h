@@ -63,7 +63,11 @@ struct holds_hooks {
 	/* Asks the other workers for the lock's holder, an owner other than `token` that this
 	 * table does not know. Then logs the event. Copies the facts. */
 	void (*ask)(void *arg, const struct event_to_log *event, struct slice token);
-	void *arg; /* for ask() */
+	/* Returns true if a rule is enforced on the key now. If not, because a reload has
+	 * removed the rule, hasp does not see that a client releases the lock, and so does
+	 * not report the lock as lost. */
+	bool (*has_rule)(void *arg, struct slice key);
+	void *arg; /* for ask() and has_rule() */
 };
 void holds_set_hooks(struct holds *h, const struct holds_hooks *hooks);
 

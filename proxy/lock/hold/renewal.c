@@ -138,10 +138,15 @@ void renewal_lost(const struct hold *hold, const char *reason)
 bool renewal_may_be_released(const struct hold *hold)
 {
 	double now = timers_now(hold_table(hold)->timers);
+	const struct holds_hooks *hooks = &hold_table(hold)->hooks;
 	const struct release_board *b = hold_table(hold)->releases;
 	int db = lock_id_db(hold->by_id.key);
 	struct slice key = lock_id_key(hold->by_id.key);
 	double at = b ? release_board_at(b, db, key, hold_token(hold)) : 0;
+
+	if (!layout_of(hold->kind)->by_verb && hooks->has_rule &&
+	    !hooks->has_rule(hooks->arg, key))
+		return true;
 
 	/* Under foreign_del = allow, a connection that knows no value may delete the lock. */
 	if (at <= 0 && b && layout_of(hold->kind)->by_value)
