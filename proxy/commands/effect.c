@@ -81,12 +81,13 @@ static int64_t to_ms(struct slice number, bool seconds, bool is_date, double at)
 	return is_date ? ms - (int64_t)(at * 1000) : ms;
 }
 
-static void read_set(struct effect *m, const struct resp_view *req, double at)
+/* Reads the options of SET, which begin at argv[first]. */
+static void read_set(struct effect *m, const struct resp_view *req, size_t first, double at)
 {
 	struct set_options o;
 
 	/* Redis refuses such options with an error, and changes nothing. */
-	if (set_options_parse(req, SET_OPTIONS, &o) == PARSED_REFUSED)
+	if (set_options_parse(req, first, &o) == PARSED_REFUSED)
 		return;
 	if (o.keepttl)
 		m->lease_ms = -1;
@@ -107,7 +108,9 @@ struct effect effect_of(const struct command *c, const struct resp_view *req, do
 	};
 
 	if (c->facts.expiry == EXPIRY_OPTIONS)
-		read_set(&m, req, at);
+		read_set(&m, req, SET_OPTIONS, at);
+	else if (c->facts.rule == RULE_MSETEX)
+		read_set(&m, req, 2 + 2 * command_key_args(c, req, NULL, 0), at);
 	else if (m.act == EFFECT_INCR && command_rule(c, req) != RULE_INCR)
 		m.act = EFFECT_CHANGE;
 	else if (c->facts.expiry != EXPIRY_NONE && req->argc > 2)

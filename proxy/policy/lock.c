@@ -509,13 +509,16 @@ void lock_note_read(struct context *x, struct decision *d)
 		context_await(x, d, r);
 }
 
-/* True if SET has options that hasp does not know, such as a condition. A SET with such options
- * does not take the lock. */
-static bool set_is_unknown(const struct context *x)
+/* True if a SET or MSETEX does not take the lock, like any other write: if hasp does not know
+ * an option of SET, such as a condition, or if an MSETEX does not have NX. */
+static bool takes_no_lock(const struct context *x, enum command_rule rule)
 {
 	struct set_options o;
 
-	return set_options_parse(x->req, SET_OPTIONS, &o) == PARSED_UNKNOWN;
+	if (rule == RULE_SET)
+		return set_options_parse(x->req, SET_OPTIONS, &o) == PARSED_UNKNOWN;
+	return rule == RULE_MSETEX &&
+	       (set_options_parse(x->req, 2 + 2 * x->keys.n, &o) != PARSED_OK || !o.nx);
 }
 
 /* Returns the value that the command says the lock must have; SLICE_NONE: it names none. */
@@ -548,7 +551,7 @@ void lock_find_value(const struct context *x, struct lock_key *key)
 	                                       name, &value);
 
 	key->token = hold_value(x->env->holds, context_holds(x), x->session->db, name);
-	if (rule == RULE_SET && set_is_unknown(x))
+	if (takes_no_lock(x, rule))
 		rule = RULE_CHECK;
 	if (rule != RULE_DEL && rule != RULE_CHECK && rule != RULE_EXPIRE)
 		return;

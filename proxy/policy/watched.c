@@ -143,7 +143,7 @@ static void see_command(struct command_sample *s, const struct context *x, bool 
 		if (c->facts.rule == RULE_MSETNX)
 			s->effect = (struct effect){ .act = EFFECT_ACQUIRE,
 				                     .zero_is_nothing = true };
-		else if (is_whole &&
+		else if (is_whole && command_single_key(c) &&
 		         (s->effect.act == EFFECT_ACQUIRE || s->effect.act == EFFECT_SET))
 			s->value = value_hash(x);
 		s->way = c->facts.rule == RULE_SETNX || c->facts.rule == RULE_MSETNX

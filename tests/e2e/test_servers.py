@@ -11,6 +11,7 @@ from harness.discovering import Discovering
 from harness.guards import KEY, guard
 from harness.line import stand
 from harness.marks import BOTH
+from harness.observed import events, observed
 from harness.processes import other_server
 from harness.renewal import LEASE, LEASE_MS, is_renewed
 from harness.replies import FENCE, NIL, OK, ONE, PONG, QUEUED, ZERO, bulk
@@ -188,6 +189,20 @@ def test_msetex_nx_takes_locks_as_msetnx_does(start_hasp, plain, owner):
         assert one.call("DEL", "lock:a") == ONE
         assert one.call("MSETEX", 1, "lock:a", "v", "NX", "EXAT", 1) == ONE
         assert plain.keys("*lock:a*") == []
+
+
+@COMPARING
+def test_rule_that_observes_takes_msetex_nx_for_an_acquisition(start_hasp, program):
+    hasp = start_hasp(rule("mutex", mode="observe"))
+    with hasp.connect() as one, hasp.connect() as other:
+        assert one.call("MSETEX", 2, "x", "y", "lock:a", "v", "EX", 60, "NX") == ONE
+        assert other.call("MSETEX", 1, "lock:a", "w", "NX") == ZERO
+        assert other.call("DEL", "lock:a") == ONE
+        (theft,) = events(hasp, "lock_of_another_deleted")
+        assert theft["key"] == "lock:a"
+        assert one.call("MSETEX", 1, "lock:a", "v", "EX", 60) == ONE
+    total = observed(hasp, "lock=mutex")
+    assert (total["taken"], total["refused"]) == (1, 1)
 
 
 @COMPARING

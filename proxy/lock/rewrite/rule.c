@@ -515,6 +515,8 @@ enum rewrite_result rewrite_lock(struct buf *out, const struct command *c,
 		return rewrite_setnx(&rw);
 	case RULE_MSETNX:
 		return rewrite_msetnx(&rw);
+	case RULE_MSETEX:
+		return rewrite_msetex(&rw);
 	case RULE_SETEX:
 		return rewrite_setex(&rw);
 	case RULE_GETSET:
@@ -530,8 +532,6 @@ enum rewrite_result rewrite_lock(struct buf *out, const struct command *c,
 	case RULE_CHECK:
 		break;
 	}
-	if (strcmp(c->name, "msetex") == 0)
-		return rewrite_msetex(&rw);
 	return rewrite_write(&rw);
 }
 
