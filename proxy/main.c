@@ -367,11 +367,8 @@ static void main_upgrade(struct process *p, bool leaving)
 		log_warning("upgrade_refused reason=\"hasp is shutting down\"");
 		return;
 	}
-	/* A paused hasp does not upgrade, because the next hasp would not be paused. From now
-	 * on, workers_pause() refuses; main_serve() writes `upgrading` again if no upgrade
-	 * begins. */
-	atomic_store(&p->shared.upgrading, true);
-	if (atomic_load(&p->shared.paused)) {
+	/* If no upgrade begins, main_poll_upgrade() ends this. */
+	if (!workers_begin_upgrade(&p->shared)) {
 		log_warning("upgrade_refused reason=\"hasp is paused\"");
 		return;
 	}
@@ -458,7 +455,8 @@ static enum upgrade_state main_poll_upgrade(struct process *p)
 {
 	enum upgrade_state upgrade = upgrade_poll(&p->upgrade, clock_now());
 
-	atomic_store(&p->shared.upgrading, p->upgrade.pid != 0);
+	if (p->upgrade.pid == 0)
+		workers_end_upgrade(&p->shared);
 	if (upgrade == UPGRADE_READY)
 		main_hand_over(p);
 	return upgrade;

@@ -212,7 +212,7 @@ static void write_process(struct worker_shared *shared, struct buf *out)
 	write_gauge(out, "hasp_ready", "1: /readyz answers 200; 0: it does not.",
 	            !workers_not_ready(shared));
 	write_gauge(out, "hasp_paused", "1: PAUSE at the console holds requests back.",
-	            atomic_load(&shared->paused));
+	            atomic_load(&shared->task) == WORKERS_PAUSE);
 	write_gauge(out, "hasp_start_time_seconds",
 	            "When the process was started, in seconds since 1970.", shared->started_at);
 }

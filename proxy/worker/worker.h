@@ -24,6 +24,13 @@ struct worker;
 struct wait_graph;
 struct watcher;
 
+/* hasp does not upgrade while it is paused, because the next hasp would not be paused. */
+enum workers_task {
+	WORKERS_SERVE,
+	WORKERS_PAUSE, /* the operator has paused the workers: workers_pause() */
+	WORKERS_UPGRADE, /* the next hasp starts, or has taken over */
+};
+
 /* The state that the workers share. */
 struct worker_shared {
 	double started_at; /* the date, in seconds since 1970 */
@@ -38,8 +45,7 @@ struct worker_shared {
 	_Atomic uint64_t console_full, http_full;
 	_Atomic bool lame_duck; /* hasp accepts clients for some seconds more, then drains */
 	_Atomic bool leaving; /* workers drain, or have ended */
-	_Atomic bool paused; /* the operator has paused the workers: workers_pause() */
-	_Atomic bool upgrading; /* the next hasp starts, or has taken over */
+	_Atomic int task; /* an enum workers_task */
 	_Atomic int pauses[WORKERS_MAX]; /* each worker's enum worker_pause */
 	_Atomic size_t bound[WORKERS_MAX]; /* a paused worker's subscribed or blocked clients */
 	struct waiter_board board;
@@ -154,6 +160,10 @@ void worker_join(struct worker *w);
  * nothing, during an upgrade. `at_once`: resume before Redis answers. */
 bool workers_pause(struct worker_shared *shared) __attribute__((warn_unused_result));
 void workers_resume(struct worker_shared *shared, bool at_once);
+
+/* Returns false, and does nothing, while hasp is paused. */
+bool workers_begin_upgrade(struct worker_shared *shared) __attribute__((warn_unused_result));
+void workers_end_upgrade(struct worker_shared *shared); /* the next hasp has not started */
 
 /* How far a worker, or all workers, have come with a pause or its end. */
 enum worker_pause {

@@ -184,23 +184,42 @@ static void send_all(struct worker_shared *shared,
 		worker_send_cmd(shared->workers[i], (struct worker_cmd){ .run = run });
 }
 
+/* Begins the task unless another one is under way. */
+static bool begin_task(struct worker_shared *shared, enum workers_task task)
+{
+	int was = WORKERS_SERVE;
+
+	return atomic_compare_exchange_strong(&shared->task, &was, task) || was == (int)task;
+}
+
+static void end_task(struct worker_shared *shared, enum workers_task task)
+{
+	int was = task;
+
+	(void)atomic_compare_exchange_strong(&shared->task, &was, WORKERS_SERVE);
+}
+
 bool workers_pause(struct worker_shared *shared)
 {
-	bool was = atomic_exchange(&shared->paused, true);
-
-	/* (main writes `upgrading` before it reads `paused`: so one of the two notices the
-	 * other.) */
-	if (atomic_load(&shared->upgrading)) {
-		atomic_store(&shared->paused, was);
+	if (!begin_task(shared, WORKERS_PAUSE))
 		return false;
-	}
 	send_all(shared, worker_pause);
 	return true;
 }
 
+bool workers_begin_upgrade(struct worker_shared *shared)
+{
+	return begin_task(shared, WORKERS_UPGRADE);
+}
+
+void workers_end_upgrade(struct worker_shared *shared)
+{
+	end_task(shared, WORKERS_UPGRADE);
+}
+
 void workers_resume(struct worker_shared *shared, bool at_once)
 {
-	atomic_store(&shared->paused, false);
+	end_task(shared, WORKERS_PAUSE);
 	send_all(shared, at_once ? worker_resume_at_once : worker_resume);
 }
 
@@ -211,7 +230,7 @@ void workers_reconnect(struct worker_shared *shared)
 
 enum worker_pause workers_pause_state(struct worker_shared *shared, size_t *nbound)
 {
-	bool pauses = atomic_load(&shared->paused);
+	bool pauses = atomic_load(&shared->task) == WORKERS_PAUSE;
 	enum worker_pause end = pauses ? WORKER_PAUSED : WORKER_SERVES;
 	bool is_there = true;
 

@@ -161,7 +161,7 @@ const char *workers_not_ready(struct worker_shared *shared)
 		return "hasp is shutting down";
 	if (atomic_load(&shared->lame_duck))
 		return "hasp will shut down soon";
-	if (atomic_load(&shared->paused))
+	if (atomic_load(&shared->task) == WORKERS_PAUSE)
 		return "hasp is paused";
 	return workers_upstream_trouble(shared);
 }

@@ -325,7 +325,7 @@ TEST(process_tells_its_state_and_its_limits)
 	assert_line(f, "hasp_bytes_total{peer=\"client\",direction=\"read\"} 6");
 	assert_line(f, "hasp_bytes_total{peer=\"upstream\",direction=\"written\"} 7");
 	not_ready = "no server is reachable";
-	f->shared.paused = true;
+	f->shared.task = WORKERS_PAUSE;
 	assert_line(f, "hasp_ready 0");
 	assert_line(f, "hasp_paused 1");
 	not_ready = NULL;

@@ -70,6 +70,54 @@ static bool contend(const struct worker_view *w, void *arg, struct worker_answer
 	return true;
 }
 
+#define CROSSINGS 2000
+
+struct crossing {
+	struct worker_shared *shared;
+	pthread_barrier_t both;
+	bool is_upgrading;
+};
+
+static void *upgrade(void *arg)
+{
+	struct crossing *c = arg;
+
+	for (int i = 0; i < CROSSINGS; i++) {
+		pthread_barrier_wait(&c->both);
+		c->is_upgrading = workers_begin_upgrade(c->shared);
+		pthread_barrier_wait(&c->both);
+		pthread_barrier_wait(&c->both);
+	}
+	return NULL;
+}
+
+TEST(of_a_pause_and_an_upgrade_that_cross_one_begins)
+{
+	struct worker_shared shared = { .nworkers = 0 };
+	struct crossing c = { .shared = &shared };
+	pthread_t thread;
+
+	assert_int_equal(pthread_barrier_init(&c.both, NULL, 2), 0);
+	assert_int_equal(pthread_create(&thread, NULL, upgrade, &c), 0);
+	for (int i = 0; i < CROSSINGS; i++) {
+		bool is_paused;
+
+		pthread_barrier_wait(&c.both);
+		is_paused = workers_pause(&shared);
+		pthread_barrier_wait(&c.both);
+		assert_true(is_paused != c.is_upgrading);
+		assert_int_equal(atomic_load(&shared.task),
+		                 is_paused ? WORKERS_PAUSE : WORKERS_UPGRADE);
+		workers_resume(&shared, false);
+		assert_int_equal(atomic_load(&shared.task),
+		                 is_paused ? WORKERS_SERVE : WORKERS_UPGRADE);
+		workers_end_upgrade(&shared);
+		pthread_barrier_wait(&c.both);
+	}
+	assert_int_equal(pthread_join(thread, NULL), 0);
+	pthread_barrier_destroy(&c.both);
+}
+
 TEST(test_contended_keys_of_all_workers_are_added_up)
 {
 	struct worker_answers answers;
