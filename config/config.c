@@ -71,11 +71,13 @@ static const void *config_base(const struct config *c, const struct option *o)
 	return sections_base((struct config *)c, o->section);
 }
 
+/* `base` NULL: there is no such section. */
 static void config_print(const struct option *o, const void *base, struct buf *out)
 {
 	size_t before = buf_len(out);
 
-	option_print(o, base, out);
+	if (base)
+		option_print(o, base, out);
 	if (buf_len(out) == before)
 		buf_puts(out, "none");
 }
@@ -144,11 +146,12 @@ int64_t config_links_of_worker(const struct config *c)
 	return part == 0 && c->links_max ? 1 : part;
 }
 
-/* If the option's value differs, appends the change to `out`. Returns the number of changes. */
+/* If the option's value differs, appends the change to `out`. Returns the number of changes.
+ * `was` or `will` is NULL if one of the configurations does not have the section. */
 static size_t config_print_change(const struct option *o, const void *was, const void *will,
                                   struct buf *out)
 {
-	if (option_is_same(o, was, will))
+	if (was && will ? option_is_same(o, was, will) : was == will)
 		return 0;
 	buf_printf(out, "'%s' in %s: ", o->name, table_section_title(o->section));
 	config_print(o, was, out);
@@ -163,7 +166,6 @@ static size_t config_print_change(const struct option *o, const void *was, const
 static size_t config_quorum_needs_restart(const struct config *running,
                                           const struct config *next, struct buf *out)
 {
-	static const struct quorum_settings none;
 	const struct quorum_settings *was = config_quorum(running), *will = config_quorum(next);
 	size_t n = 0;
 
@@ -171,8 +173,7 @@ static size_t config_quorum_needs_restart(const struct config *running,
 		const struct option *o = &table_options[i];
 
 		if (o->section == SECTION_QUORUM && !o->reloadable)
-			n += config_print_change(o, was ? was : &none, will ? will : &none,
-			                         out);
+			n += config_print_change(o, was, will, out);
 	}
 	return n;
 }
