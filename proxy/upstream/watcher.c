@@ -82,8 +82,8 @@ static void watcher_primary_found(struct watcher *w)
 		free(w->primary);
 		w->primary = xstrdup(w->candidate);
 		watcher_end_hold(w);
+		w->warned = false;
 	}
-	w->warned = false;
 	if (is_new || w->is_readonly)
 		watcher_report(w, !is_new);
 }
@@ -278,6 +278,10 @@ static void watcher_do_without(struct watcher *w)
 static void watcher_follow(struct watcher *w, const char *server)
 {
 	watcher_listen(w);
+	if (w->primary && w->warned) {
+		log_info("sentinels_recovered master=%s", w->settings.master);
+		w->warned = false;
+	}
 	if (w->primary && strcmp(w->primary, server) != 0)
 		watcher_primary_lost(w, server,
 		                     "the new primary has not confirmed its role yet");

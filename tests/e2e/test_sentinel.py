@@ -197,6 +197,18 @@ def test_hasp_starts_without_sentinels(start_hasp):
     assert hasp.log.count("sentinels_silent") == 1
 
 
+@covers("sentinels_recovered")
+def test_silence_of_the_sentinels_is_logged_when_it_begins_and_ends(start_hasp, sentinels):
+    hasp = start_hasp(upstream=sentinels.upstream).is_up()
+    for sentinel in sentinels.sentinels:
+        sentinel.kill()
+    until(lambda: "sentinels_silent" in hasp.log, "hasp to log that no sentinel answers")
+    for sentinel in sentinels.sentinels:
+        sentinel.start()
+    until(lambda: "sentinels_recovered" in hasp.log, "hasp to log that a sentinel answers")
+    assert hasp.log.count(" primary master=") == 1
+
+
 def test_name_that_sentinels_do_not_know_is_told(start_hasp, sentinels):
     hasp = start_hasp(upstream=sentinels.upstream.replace(NAME, "other") + "\nfailover_wait = 3s")
     with hasp.connect() as c:
