@@ -4,6 +4,7 @@
 #include <microhttpd.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -40,6 +41,9 @@
 	"default-src 'none'; script-src 'nonce-%s'; style-src 'nonce-%s'; img-src data:; "     \
 	"connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 #define NONCE_BYTES 16
+
+/* Longest host in an absolute target, in bytes: the longest name, and a port. */
+#define HOST_MAX 262
 
 struct reply {
 	unsigned status;
@@ -158,9 +162,31 @@ static const struct path {
 	{ "/discovered.ini", true, reply_discovered },
 };
 
+/* Cuts the scheme and the host off a target such as http://HOST:PORT/PATH, which a proxy may
+ * forward, and writes the host to `host`. Any server must accept this form; its host replaces
+ * the header Host (RFC 9112, section 3.2.2). Returns false if `path` has another form. */
+static bool cut_host(const char **path, char *host, size_t nhost)
+{
+	static const char scheme[] = "http://";
+	const char *begin = *path + sizeof(scheme) - 1;
+	size_t n;
+
+	if (strncasecmp(*path, scheme, sizeof(scheme) - 1) != 0)
+		return false;
+	n = strcspn(begin, "/");
+	/* A host that is too long, or comes after a user, is not allowed. */
+	snprintf(host, nhost, "%.*s", n < nhost && !memchr(begin, '@', n) ? (int)n : 0, begin);
+	*path = begin[n] ? begin + n : "/";
+	return true;
+}
+
 static void reply_to_path(struct http *h, const struct config *config, const char *path,
                           const char *host, struct reply *r)
 {
+	char named[HOST_MAX + 1];
+
+	if (cut_host(&path, named, sizeof(named)))
+		host = named;
 	for (size_t i = 0; i < sizeof(http_paths) / sizeof(http_paths[0]); i++) {
 		const struct path *p = &http_paths[i];
 

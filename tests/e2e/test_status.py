@@ -182,6 +182,18 @@ def test_only_those_hosts_are_answered_that_no_stranger_can_have(start_hasp, all
             assert reply.status in (400, 421) and b"version" not in text, (host, reply.status)
 
 
+@pytest.mark.parametrize("target, status", [
+    ("http://127.0.0.1:1/status.json", 200), ("HTTP://LOCALHOST/status.json?x=1", 200), ("http://localhost", 200),
+    ("http://evil.example/status.json", 421), ("http://evil@localhost/status.json", 421),
+    (f"http://{'x' * 300}.localhost/", 421), ("http://evil.example/metrics", 200), ("http://localhost/x", 404)])
+def test_host_of_an_absolute_target_counts(start_hasp, target, status):
+    hasp = start_hasp(HTTP)
+    port = re.search(r"\blistening_http address=127\.0\.0\.1:(\d+)", hasp.log)[1]
+    with contextlib.closing(http.client.HTTPConnection("127.0.0.1", port, timeout=60)) as c:
+        c.request("GET", target, headers={"Host": "evil.example" if status == 200 else "localhost"})
+        assert c.getresponse().status == status
+
+
 def test_replies_are_kept_and_shown_by_nobody_else(start_hasp):
     reply, _ = ask(start_hasp(HTTP))
     assert reply.getheader("Cache-Control") == "no-store"
