@@ -27,6 +27,8 @@ enum record_kind {
 	RECORD_ADDRESS,
 	RECORD_INPUT, /* the bytes of an incomplete request */
 	RECORD_SEEN, /* one entry of holds.seen: "DB WHAT LENGTH KEY VALUE" */
+	RECORD_CHECKED, /* as RECORD_SEEN, one checked entry of the read set: WHAT is SEEN_ANY
+	                 * if the read has failed, and VALUE is the digest */
 };
 
 struct record_field {
@@ -45,6 +47,7 @@ static const struct record_field fields[] = {
 	{ "address", RECORD_ADDRESS, 0 },
 	{ "input", RECORD_INPUT, 0 },
 	{ "seen", RECORD_SEEN, 0 },
+	{ "checked", RECORD_CHECKED, 0 },
 	FIELD("since", TIME, since),
 	FIELD("active_at", TIME, active_at),
 	FIELD("login_from", TIME, login_from),
@@ -101,6 +104,7 @@ static struct slice record_value(const struct client *c, const struct record_fie
 	case RECORD_INPUT:
 		return buf_slice(&c->in);
 	case RECORD_SEEN:
+	case RECORD_CHECKED:
 		break;
 	}
 	return SLICE_NONE;
@@ -108,6 +112,7 @@ static struct slice record_value(const struct client *c, const struct record_fie
 
 struct seen_writer {
 	struct buf *pairs;
+	const char *name; /* of the field */
 	size_t n;
 };
 
@@ -120,16 +125,25 @@ static void write_seen(void *arg, int db, struct slice key, enum seen_value what
 	buf_printf(&text, "%d %d %zu ", db, (int)what, key.n);
 	buf_append(&text, key);
 	buf_append(&text, value);
-	resp_write_bulk_str(w->pairs, "seen");
+	resp_write_bulk_str(w->pairs, w->name);
 	resp_write_bulk(w->pairs, buf_slice(&text));
 	buf_release(&text);
 	w->n++;
 }
 
+static void write_checked(const struct read_set *r, struct seen_writer *w)
+{
+	list_each (const struct read_set_entry, e, &r->entries, node) {
+		if (e->checked && e->read)
+			write_seen(w, read_set_entry_db(e), read_set_entry_key(e),
+			           e->lost ? SEEN_ANY : SEEN_VALUE, e->token);
+	}
+}
+
 void client_record_write(const struct client *c, struct buf *out)
 {
 	struct buf pairs = BUF_INIT;
-	struct seen_writer seen = { &pairs, 0 };
+	struct seen_writer seen = { &pairs, "seen", 0 }, checked = { &pairs, "checked", 0 };
 	char scratch[64];
 	size_t n = 0;
 
@@ -143,7 +157,8 @@ void client_record_write(const struct client *c, struct buf *out)
 		n += 2;
 	}
 	seen_values_each(c->locks->holds.seen, write_seen, &seen);
-	resp_write_array(out, n + 2 * seen.n);
+	write_checked(&c->locks->read_set, &checked);
+	resp_write_array(out, n + 2 * seen.n + 2 * checked.n);
 	buf_append(out, buf_slice(&pairs));
 	buf_release(&pairs);
 }
@@ -171,7 +186,7 @@ static bool record_number(struct slice value, double *number)
 	return *end == '\0';
 }
 
-/* An entry of holds.seen: a value that the client has stored or read. */
+/* An entry of holds.seen, a value that the client has stored or read; or a checked read. */
 struct seen_record {
 	int db;
 	enum seen_value what;
@@ -203,6 +218,7 @@ static bool is_understood(const struct record_field *f, struct slice value)
 
 	switch (f->kind) {
 	case RECORD_SEEN:
+	case RECORD_CHECKED:
 		return read_seen(value, &seen);
 	case RECORD_TEXT:
 		return value.n == 0 || !memchr(value.p, '\0', value.n);
@@ -233,6 +249,24 @@ bool client_record_check(const struct resp_view *record, struct slice *listener)
 			*listener = record->argv[i + 1];
 	}
 	return listener->p;
+}
+
+/* Lets the next write of the key check the value that the client has read. */
+static void apply_checked(struct client *c, const struct seen_record *r)
+{
+	const struct policy_env *env = &c->env->policy;
+	const struct guard *g = match_enforced_guard(env->matcher, r->key);
+	struct read_set *own = &context_locks_own(&c->locks, c)->read_set;
+
+	/* The next hasp may have another configuration. */
+	if (!g || g->strategy != STRATEGY_CHECK)
+		return;
+	if (r->what == SEEN_VALUE)
+		(void)read_set_checked(env->read_sets, own, r->db, r->key,
+		                       env->guard_stats[g->section.index], r->value);
+	else
+		read_set_check_failed(env->read_sets, own, r->db, r->key,
+		                      env->guard_stats[g->section.index]);
 }
 
 static void apply_field(struct client *c, const struct record_field *f, struct slice value)
@@ -274,6 +308,10 @@ static void apply_field(struct client *c, const struct record_field *f, struct s
 		if (read_seen(value, &seen))
 			seen_values_put(&client_own_holds(c)->seen, seen.db, seen.key,
 			                seen.what, seen.value);
+		break;
+	case RECORD_CHECKED:
+		if (read_seen(value, &seen))
+			apply_checked(c, &seen);
 		break;
 	case RECORD_LISTENER: /* client_take_over() gets the listener from its caller */
 	case RECORD_CONNECTION: /* client_record_apply() sets the connection and the address */

@@ -60,15 +60,15 @@ static bool is_about_to_send(const struct client *c)
 /* --- handing over ------------------------------------------------------------------------- */
 
 /* True if the record (client_record.c) can hold all that hasp knows of the client. The record
- * has no fields for locks and guarded keys, not even for ended ones, which hasp remembers to
- * refuse late commands. */
+ * has no fields for locks and guards, not even for ended ones, which hasp remembers to refuse
+ * late commands. */
 static bool is_recordable(const struct client *c)
 {
 	const struct session *s = &c->session;
 
 	return !c->stays && !c->eof && !c->stream.error && !c->stream.tls && !c->transacting &&
 	       route_is_replayable(c) && s->db >= 0 && !s->affects_next && !s->tracks &&
-	       c->locks->holds.n == 0 && c->locks->read_set.n == 0 &&
+	       c->locks->holds.n == 0 && read_set_only_checks(&c->locks->read_set) &&
 	       !c->locks->read_set.overflowed && !c->locks->read_set.unchecked;
 }
 

@@ -19,7 +19,7 @@ from harness.marks import covers
 from harness.poolings import pooling  # noqa: F401
 from harness.replies import FENCE, FULL, NIL, OK, ONE, PONG, QUEUED, bulk
 from harness.resp import encode, pipeline
-from harness.sections import VERBS, rule
+from harness.sections import VERBS, rule, section
 
 RULES = VERBS + rule(pattern="lock:*") + rule("values", pattern="value:*", owner="value") + guard(pattern="stock:*", lease="60s", wait="60s")
 
@@ -303,6 +303,24 @@ def test_value_that_a_client_has_read_is_known(generations, tmp_path):
         until(lambda: len(shown(tmp_path / "admin")) == 2, "the new hasp to have both clients at rest")
         assert third.call("DEL", "lock:1") != ONE
         assert other.call("DEL", "lock:1") == ONE
+
+
+def test_read_that_a_guard_checks_is_checked_after_the_upgrade(generations, tmp_path, plain):
+    """With strategy = check, the client stays connected, and its write is still for the value that it has read."""
+    stock = section("guard stock", {"pattern": "stock:*", "acquire_on": "GET, MGET", "strategy": "check"})
+    hasps = generations(stock + f"[admin]\nlisten = unix:{tmp_path}/admin\n")
+    plain.mset({"stock:1": "a b", "stock:2": "c"})
+    with hasps.hasp.connect() as one:
+        assert one.call("GET", "stock:1") == bulk("a b")
+        assert one.call("MGET", "stock:2", "stock:3") == b"*2\r\n" + bulk("c") + NIL
+        assert one.call("GET", "stock:4") == NIL
+        hasps.upgrade()
+        until(lambda: len(shown(tmp_path / "admin")) == 1, "the new hasp to have the client at rest")
+        plain.mset({"stock:1": "other", "stock:3": "new"})
+        for key, is_lost in (("stock:1", True), ("stock:2", False), ("stock:3", True), ("stock:4", False)):
+            answer = one.call("SET", key, "mine")
+            assert answer.startswith(b"-LOCKLOST") if is_lost else answer == OK, key
+            assert one.call("SET", key, "mine") == OK
 
 
 def test_client_of_a_unix_socket_is_handed_over(generations, tmp_path):

@@ -58,6 +58,14 @@ TEST(a_value_that_was_seen_has_its_key_before_it)
 	NOT_TAKEN("seen", "0 1");
 }
 
+TEST(a_checked_read_is_written_as_a_value_that_was_seen)
+{
+	TAKEN("checked", "0 1 1 kaf49");
+	TAKEN("checked", "0 2 1 k-");
+	TAKEN("checked", "0 1 1 k");
+	NOT_TAKEN("checked", "0 0 1 k");
+}
+
 TEST(what_has_another_name_is_not_understood)
 {
 	struct slice fields[] = { SLICE_LIT("listener"), SLICE_LIT("*:6380"), SLICE_LIT("db") };

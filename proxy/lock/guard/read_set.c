@@ -343,6 +343,14 @@ bool read_set_has_any(const struct read_set *r, double now)
 	return false;
 }
 
+bool read_set_only_checks(const struct read_set *r)
+{
+	list_each (const struct read_set_entry, e, &r->entries, node)
+		if (!e->checked)
+			return false;
+	return true;
+}
+
 /* Logs a guard that is released at the end of its connection. */
 static void log_release(const struct read_set_entry *e, double now)
 {

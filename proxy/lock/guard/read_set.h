@@ -136,6 +136,9 @@ void read_set_entry_release(const struct read_set_entry *e);
  * key yet. A refused read counts, too. `now`: clock_now(). */
 bool read_set_has_any(const struct read_set *r, double now);
 
+/* True if each entry is checked, so that the connection has no guard, not even an ended one. */
+bool read_set_only_checks(const struct read_set *r);
+
 /* The connection has ended: releases the guards that it may still have. `keeps_read`: does not
  * release the guards of keys that it has read; these end with their leases. */
 void read_set_end(struct read_set *r, double now, bool keeps_read);
