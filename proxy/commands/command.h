@@ -98,7 +98,7 @@ enum command_expiry {
 
 enum command_value { VALUE_NONE, VALUE_ONE, VALUE_EACH };
 
-enum command_field { FIELD_NONE, FIELD_READ, FIELD_WRITE, FIELD_ELEMENTS };
+enum command_field { FIELD_NONE, FIELD_READ, FIELD_WRITE, FIELD_CHANGE, FIELD_ELEMENTS };
 
 enum command_pace { PACE_SERVER, PACE_SLOW };
 

@@ -101,22 +101,27 @@ static void see_script(struct command_sample *s, const struct context *x)
 		s->script_args[s->nscript_args++] = hash(x, req->argv[i]);
 }
 
-/* Records the field of HGET or HSET. If HSET sets several fields, records the first. */
-static void see_field(struct command_sample *s, const struct context *x)
+/* Records the fields of a command such as HGET, HSET or HDEL. */
+static void see_fields(struct command_sample *s, const struct context *x)
 {
+	const struct command *c = x->what->command;
 	const struct resp_view *req = x->req;
+	size_t end = c->arity < 0 ? req->argc : 3;
 
-	if (req->argc < 3 || x->what->command->facts.field == FIELD_NONE)
+	if (req->argc < 3 || c->facts.field == FIELD_NONE)
 		return;
-	if (x->what->command->facts.field == FIELD_ELEMENTS) {
+	if (c->facts.field == FIELD_ELEMENTS) {
 		s->kind = COMMAND_SAMPLE_LIST;
 		return;
 	}
-	s->field = hash(x, req->argv[2]);
-	if (x->what->command->facts.field == FIELD_READ) {
+	s->sets_fields = c->facts.field == FIELD_WRITE;
+	for (size_t i = 2; i < end && s->nfields < COMMAND_SAMPLE_ARGS_MAX;
+	     i += s->sets_fields ? 2 : 1)
+		s->fields[s->nfields++] = hash(x, req->argv[i]);
+	if (c->facts.field == FIELD_READ) {
 		s->kind = COMMAND_SAMPLE_READ;
 		s->how = READ_HGET;
-	} else if (req->argc == 4) {
+	} else if (s->sets_fields && req->argc == 4) {
 		s->value = hash(x, req->argv[3]);
 	}
 }
@@ -150,7 +155,7 @@ static void see_command(struct command_sample *s, const struct context *x, bool 
 		                 ? WAY_SETNX
 		                 : WAY_SET_NX;
 		s->swaps = c->facts.rule == RULE_GETSET;
-		see_field(s, x);
+		see_fields(s, x);
 	}
 }
 
@@ -167,7 +172,7 @@ static bool see_locked(struct sighted_key *k, const struct context *x, const str
 		return false;
 	k->use = KEY_LOCK;
 	k->owner = hash(x, context_token(x, owner));
-	return (s->kind != COMMAND_SAMPLE_EFFECT && !s->field) ||
+	return (s->kind != COMMAND_SAMPLE_EFFECT && s->nfields == 0) ||
 	       (command_writes(x->what->command, s->nargs) &&
 	        !command_only_gets(x->what->command, x->req));
 }

@@ -114,16 +114,19 @@ static uint64_t returned_hash(const struct tracker_act *a, const struct resp_rep
 	return tracker_hash(a->tracker, slice_of(digits, (size_t)n));
 }
 
-/* Handles the effect on a hash of a command that reads or sets one of its fields.
- * complete_key() handles the field. Also handles looks at keys of other types. */
-static void complete_whole(const struct command_sample *s, const struct tracker_act *a)
+/* Handles the effect on a hash of a command that reads, sets or changes some of its fields.
+ * complete_key() handles each field. Also handles looks at keys of other types. */
+static void complete_whole(const struct command_sample *s, const struct tracker_act *a,
+                           const struct resp_reply *reply)
 {
-	if (s->kind != COMMAND_SAMPLE_EFFECT && s->kind != COMMAND_SAMPLE_SCRIPT) {
+	bool writes = s->kind == COMMAND_SAMPLE_EFFECT;
+
+	if (!writes && s->kind != COMMAND_SAMPLE_SCRIPT)
 		tracker_looked(a);
-	} else if (s->field) {
+	else if (s->nfields)
 		tracker_acted(a);
-		tracker_used(a, true);
-	}
+	if (s->nfields && (writes || !reply->nil))
+		tracker_used(a, writes && effect_happened(&s->effect, reply));
 }
 
 static void complete_key(const struct command_sample *s, const struct sighted_key *k,
@@ -144,8 +147,11 @@ static void complete_key(const struct command_sample *s, const struct sighted_ke
 				   .did = !reply->nil && (reply->type != ':' || reply->integer),
 				   .returned = returned_hash(a, reply),
 			   });
-	} else if (s->field && s->kind == COMMAND_SAMPLE_EFFECT && k->use == KEY_ANY) {
-		tracker_wrote(a, s->value, -1, false);
+	} else if (s->nfields && s->kind == COMMAND_SAMPLE_EFFECT && k->use == KEY_ANY) {
+		if (s->sets_fields)
+			tracker_wrote(a, s->value, -1, false);
+		else
+			tracker_used(a, effect_happened(&s->effect, reply));
 	} else if (s->kind == COMMAND_SAMPLE_EFFECT) {
 		complete_effect(s, k, a, reply);
 	} else if (s->kind == COMMAND_SAMPLE_LIST) {
@@ -169,7 +175,7 @@ void command_sample_complete(const struct command_sample *s, int db,
 	struct shared_tracker *all = s->all;
 	struct slice keys = buf_slice(&s->bytes);
 	struct buf told = BUF_INIT;
-	size_t at = 0;
+	size_t at = 0, nfields;
 	struct tracker_act a = {
 		.tracker = all->tracker,
 		.client = s->client,
@@ -194,13 +200,16 @@ void command_sample_complete(const struct command_sample *s, int db,
 		a.group = k->group;
 		a.owner = k->owner;
 		at += a.key.n;
+		if (k->use == KEY_ANY && !all->discovers)
+			continue;
 		a.field = 0;
-		if (all->discovers && k->use == KEY_ANY) {
-			complete_whole(s, &a);
-			a.field = s->field;
-		}
-		if (all->discovers || k->use != KEY_ANY)
+		if (k->use == KEY_ANY)
+			complete_whole(s, &a, reply);
+		nfields = k->use == KEY_ANY ? s->nfields : 0;
+		for (size_t j = 0; j == 0 || j < nfields; j++) {
+			a.field = nfields ? s->fields[j] : 0;
 			complete_key(s, k, &a, reply);
+		}
 	}
 	pthread_mutex_unlock(&all->lock);
 	log_lines(LOG_SEV_INFO, buf_slice(&told));

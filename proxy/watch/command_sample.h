@@ -13,7 +13,8 @@
 #include "resp/reply.h"
 #include "watch/shared_tracker.h"
 
-/* hasp looks at the first arguments of a script's call only, at most this many. */
+/* hasp looks only at the first arguments of a script's call, and at the first fields of a hash:
+ * at most this many. */
 #define COMMAND_SAMPLE_ARGS_MAX 8
 
 enum command_sample_kind {
@@ -39,7 +40,10 @@ struct command_sample {
 	bool is_queued; /* the command is queued in a transaction */
 	bool watches; /* as tracker_act.watches */
 	uint64_t value; /* EFFECT: hash of the stored value; 0: not known */
-	uint64_t field; /* hash of the name of the hash field that is read or set; 0: none */
+	size_t nfields;
+	uint64_t fields[COMMAND_SAMPLE_ARGS_MAX]; /* hashes of the names of the hash fields that
+	                                           * the command reads, sets or changes */
+	bool sets_fields; /* EFFECT: the command sets the fields */
 	uint64_t script; /* SCRIPT: identifies the script */
 	size_t nscript_args;
 	uint64_t script_args[COMMAND_SAMPLE_ARGS_MAX];

@@ -336,9 +336,7 @@ static void add_guards(struct guard_sums *to, const struct guard_sums *from)
 static void add_key_pattern(struct finding *f, const struct key_group *s,
                             enum finding_kind kind)
 {
-	/* A hash whose fields clients set is a key, too; only its fields are not. */
-	f->nkeys += (uint64_t)(s->nkeys > s->nfields ? s->nkeys - s->nfields : s->nkeys)
-	            << s->shift;
+	f->nkeys += (uint64_t)(s->nkeys - s->nfields) << s->shift;
 	f->nlocks += s->nlocks;
 	f->nothers += s->nothers;
 	f->nread += s->nread + s->nmissed;

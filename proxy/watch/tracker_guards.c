@@ -192,7 +192,7 @@ static bool was_read_like(const struct tracker_act *a, const struct key *k)
 void tracker_wrote(const struct tracker_act *a, uint64_t value, int64_t lease_ms,
                    bool keeps_read)
 {
-	struct key *k = tracker_key(a);
+	struct key *k = tracker_written_key(a);
 	struct last_read *r;
 
 	if (!k)
@@ -204,9 +204,7 @@ void tracker_wrote(const struct tracker_act *a, uint64_t value, int64_t lease_ms
 		else if (k->group->rule || !tracker_lock_seized(a, k, value, lease_ms))
 			k->is_written = true;
 	}
-	/* The caller has counted a use of the whole hash. */
-	if (!k->is_field)
-		tracker_used(a, false);
+	tracker_used(a, false);
 	k->group->nwritten++;
 	r = tracker_last_read(k, a->client);
 	if (r && r->window == key_window(k) && tracker_knew(a, r->at))

@@ -407,6 +407,9 @@ static inline bool tracker_knew(const struct tracker_act *a, double at)
  * new key. */
 struct key *tracker_key(const struct tracker_act *a);
 struct key *tracker_known_key(const struct tracker_act *a);
+/* Returns the key of an act that changes it. The tracker follows a field of a hash only if a
+ * client has read the field. */
+struct key *tracker_written_key(const struct tracker_act *a);
 uint64_t tracker_key_hash(const struct tracker_act *a);
 void tracker_key_free(struct tracker *d, struct key *k);
 /* Returns the key's sampling window that is open now; 0: the tracker skips commands on the

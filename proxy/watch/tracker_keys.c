@@ -246,9 +246,16 @@ void tracker_list_written(struct key *k, struct tracker_client *c, bool fills)
 	c->list.key = 0;
 }
 
+struct key *tracker_written_key(const struct tracker_act *a)
+{
+	bool is_read = !a->field || a->client->missed == tracker_key_hash(a);
+
+	return is_read ? tracker_key(a) : tracker_known_key(a);
+}
+
 void tracker_used(const struct tracker_act *a, bool writes)
 {
-	struct key *k = tracker_key(a);
+	struct key *k = tracker_written_key(a);
 
 	if (k && writes) {
 		tracker_list_written(k, a->client, true);
@@ -257,7 +264,8 @@ void tracker_used(const struct tracker_act *a, bool writes)
 		if (!list_empty(&k->holds))
 			k->group->lock->n[SEEN_WRITTEN]++;
 	}
-	if (!k || k->is_lock || k->is_other || (k->was_taken && !k->is_written))
+	/* The caller has counted a use of the whole hash. */
+	if (!k || k->is_field || k->is_lock || k->is_other || (k->was_taken && !k->is_written))
 		return;
 	k->is_other = true;
 	k->group->nothers++;

@@ -743,6 +743,34 @@ def test_field_of_a_hash_that_is_read_and_set_gets_a_guard(watch):
     assert shop(watch(found)) == 48
 
 
+@pytest.mark.parametrize("change", ["HINCRBY item:1 stock -1", "HSET item:1 price {0} stock {0}", "HDEL item:1 price stock"])
+def test_field_that_another_client_changed_since_the_read_was_overwritten(watch, change):
+    hasp = watch()
+    one, other = Connection(hasp.address), Connection(hasp.address, source="127.0.0.2")
+    one.call("HSET", "item:1", "stock", 10, "price", 1)
+    for n in range(24):
+        one.call("HGET", "item:1", "stock")
+        assert not other.call(*change.format(n).split()).startswith(b"-")
+        one.call("HSET", "item:1", "stock", n)
+    found = hasp.end()
+    assert "overwrote what another connection had written since the read: lost updates" in found.text
+    assert found.sections["guard item"]["acquire_on"] == "HGET"
+
+
+def test_fields_of_a_hash_are_one_key_of_another_use(watch):
+    hasp = watch()
+    one, other = (Connection(hasp.address) for _ in range(2))
+    for n in range(24):
+        assert take(one, f"job:{n}", px=60_000)
+        assert delete(other, f"job:{n}")
+        delete(one, f"job:{n}")
+    for field in ("state", "owner"):
+        one.call("HSET", "job:99", field, 1)
+        one.call("HGET", "job:99", field)
+    found = hasp.end()
+    assert "are all keys of this pattern locks? 1 key of it had other uses" in found.text
+
+
 def test_other_field_of_a_hash_is_another_value(watch):
     hasp = watch()
     one, other = (Connection(hasp.address) for _ in range(2))

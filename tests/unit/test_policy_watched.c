@@ -168,7 +168,7 @@ TEST(each_command_of_a_lock_has_its_kind_way_and_value)
 		if (s->kind != rows[i].kind || s->way != rows[i].way ||
 		    s->effect.act != rows[i].act || s->swaps != rows[i].swaps ||
 		    s->value != (rows[i].value ? hash(f, rows[i].value) : 0) ||
-		    s->field != (rows[i].field ? hash(f, rows[i].field) : 0) ||
+		    s->fields[0] != (rows[i].field ? hash(f, rows[i].field) : 0) ||
 		    s->keys[0].use != KEY_LOCK || s->keys[0].n != 6 || s->watches ||
 		    s->under_lock)
 			fail_msg("%s: %d %d %d", rows[i].words, (int)s->kind, (int)s->way,
@@ -187,10 +187,21 @@ TEST(reads_of_a_lock_s_value_are_watched_and_no_others)
 	s = assert_watched(f, "GET lock:a", "lock:a");
 	assert_int_equal(s->kind, COMMAND_SAMPLE_READ);
 	assert_int_equal(s->how, READ_GET);
-	assert_true(s->value == 0 && s->field == 0);
+	assert_true(s->value == 0 && s->nfields == 0);
 	assert_int_equal(assert_watched(f, "MGET other lock:a", "lock:a")->how, READ_MGET);
 	for (size_t i = 0; i < sizeof(others) / sizeof(*others); i++)
 		assert_passed(f, others[i]);
+}
+
+/* True if the sample has these fields; `letters` has the name of each. */
+static bool has_fields(const struct policy_fixture *f, const struct command_sample *s,
+                       const char *letters)
+{
+	for (size_t i = 0; letters[i]; i++)
+		if (s->fields[i] !=
+		    tracker_hash(f->env.tracker->tracker, slice_of(&letters[i], 1)))
+			return false;
+	return true;
 }
 
 TEST(discovery_sees_fields_elements_and_absence_too)
@@ -199,19 +210,25 @@ TEST(discovery_sees_fields_elements_and_absence_too)
 		const char *words;
 		enum command_sample_kind kind;
 		int detail; /* READ: how it reads; LOOK: the reply if the key does not exist */
-		const char *field, *value;
+		const char *fields; /* a letter for each */
+		const char *value;
 	} rows[] = {
 		{ "HGET k f", COMMAND_SAMPLE_READ, READ_HGET, "f", NULL },
 		{ "HSET k f v", COMMAND_SAMPLE_EFFECT, 0, "f", "v" },
-		{ "HSET k f v g w", COMMAND_SAMPLE_EFFECT, 0, "f", NULL },
-		{ "LRANGE k 0 1", COMMAND_SAMPLE_LIST, 0, NULL, NULL },
-		{ "GET k", COMMAND_SAMPLE_READ, READ_GET, NULL, NULL },
-		{ "EXISTS k", COMMAND_SAMPLE_LOOK, 0, NULL, NULL },
-		{ "TTL k", COMMAND_SAMPLE_LOOK, -2, NULL, NULL },
-		{ "PTTL k", COMMAND_SAMPLE_LOOK, -2, NULL, NULL },
-		{ "SET k v", COMMAND_SAMPLE_EFFECT, 0, NULL, "v" },
-		{ "SISMEMBER k m", COMMAND_SAMPLE_OTHER, 0, NULL, NULL },
-		{ "HGETALL k", COMMAND_SAMPLE_OTHER, 0, NULL, NULL },
+		{ "HSET k f v g w", COMMAND_SAMPLE_EFFECT, 0, "fg", NULL },
+		{ "HSET k a 1 b 1 c 1 d 1 e 1 f 1 g 1 h 1 i 1", COMMAND_SAMPLE_EFFECT, 0,
+		  "abcdefgh", NULL },
+		{ "HINCRBY k f 5", COMMAND_SAMPLE_EFFECT, 0, "f", NULL },
+		{ "HSETNX k f v", COMMAND_SAMPLE_EFFECT, 0, "f", NULL },
+		{ "HDEL k f g", COMMAND_SAMPLE_EFFECT, 0, "fg", NULL },
+		{ "LRANGE k 0 1", COMMAND_SAMPLE_LIST, 0, "", NULL },
+		{ "GET k", COMMAND_SAMPLE_READ, READ_GET, "", NULL },
+		{ "EXISTS k", COMMAND_SAMPLE_LOOK, 0, "", NULL },
+		{ "TTL k", COMMAND_SAMPLE_LOOK, -2, "", NULL },
+		{ "PTTL k", COMMAND_SAMPLE_LOOK, -2, "", NULL },
+		{ "SET k v", COMMAND_SAMPLE_EFFECT, 0, "", "v" },
+		{ "SISMEMBER k m", COMMAND_SAMPLE_OTHER, 0, "", NULL },
+		{ "HGETALL k", COMMAND_SAMPLE_OTHER, 0, "", NULL },
 	};
 
 	policy_use(f, "[discover]\n");
@@ -224,7 +241,7 @@ TEST(discovery_sees_fields_elements_and_absence_too)
 		    (s->kind == COMMAND_SAMPLE_READ && (int)s->how != rows[i].detail) ||
 		    (s->kind == COMMAND_SAMPLE_LOOK && s->absent != rows[i].detail) ||
 		    s->value != (rows[i].value ? hash(f, rows[i].value) : 0) ||
-		    s->field != (rows[i].field ? hash(f, rows[i].field) : 0))
+		    s->nfields != strlen(rows[i].fields) || !has_fields(f, s, rows[i].fields))
 			fail_msg("%s: %d", rows[i].words, (int)s->kind);
 		assert_int_equal(atomic_load(&f->env.tracker->commands), i + 1);
 	}
