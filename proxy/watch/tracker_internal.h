@@ -297,6 +297,8 @@ struct held_lock {
 	enum theft stolen;
 	bool robbed; /* a DEL that was SEEN_FOREIGN_LATE removed the lock */
 	bool explains; /* the lock was lost, and already explains a late DEL */
+	struct key_group *opposes; /* the group of a lock that this client and another one took
+	                            * together with this one, in opposite order; NULL: none */
 };
 
 struct last_read {

@@ -148,6 +148,10 @@ static void sum_up_hold(struct held_lock *h, double at)
 	durations_add(&l->held, at - h->taken);
 	l->n[SEEN_BARE_STAYED] += h->no_ttl;
 	mark_lock(h->key);
+	if (!h->opposes)
+		return;
+	h->key->group->opposed++;
+	h->opposes->opposed += h->opposes != h->key->group;
 }
 
 void tracker_hold_end(struct tracker *d, struct held_lock *h, double now)
@@ -416,8 +420,10 @@ static struct held_lock *take_hold(const struct tracker_act *a, struct key *k,
 	return h;
 }
 
-/* Counts requests in opposite order: this client has a lock and asks for `asked`; another
- * client had `asked` and asked for that lock. */
+/* Notices requests in opposite order: this client has a lock and asks for `asked`; another
+ * client had `asked` and asked for that lock. They count when one of the two clients releases
+ * the lock that it had: if it never does, the key may be a marker, for which no client waits.
+ */
 static void note_order(const struct tracker_act *a, struct key *asked)
 {
 	list_each_back (struct held_lock, h, &a->client->holds, in_client) {
@@ -427,8 +433,11 @@ static void note_order(const struct tracker_act *a, struct key *asked)
 			continue;
 		if (p->had == asked->hash && p->asked == h->key->hash &&
 		    p->client != a->client->id) {
-			h->key->group->opposed++;
-			asked->group->opposed += asked->group != h->key->group;
+			struct held_lock *other = held_by(asked, p->client);
+			if (other)
+				other->opposes = h->key->group;
+			else
+				h->opposes = asked->group;
 		}
 		*p = (struct lock_pair){ h->key->hash, asked->hash, a->client->id };
 	}

@@ -1063,6 +1063,21 @@ TEST(so_are_those_of_clients_that_wait_for_each_other)
 	assert_told(f, "1 time a client that had one lock asked for another one");
 }
 
+TEST(clients_wait_for_no_key_that_is_set_once_and_never_deleted)
+{
+	for (int i = 0; i < 2; i++) {
+		size_t one = (size_t)i, other = (size_t)!i;
+		take(f, one, "done:4711");
+		take(f, one, "lock:a");
+		release(f, one, "lock:a");
+		take(f, other, "lock:a");
+		tracker_refused(by(f, other, "done:4711"), WAY_SET_NX);
+		release(f, other, "lock:a");
+		f->now += 2;
+	}
+	assert_not_told(f, "the other way round");
+}
+
 TEST(holders_that_share_a_connection_may_have_one_lock_each)
 {
 	take(f, 0, "lock:a");
