@@ -171,9 +171,17 @@ static const char *const others[] = {
 	"or "
 	"every holder died",
 	"of keys that were set by NX, prolonged or set again, and never released, as leaders "
-	"do, "
-	"or clients that store a result:\n"
-	";     hasp learns from releases only whose a lock is",
+	"do, or clients that store a result:\n"
+	";     hasp learns only from releases who owns a lock. It does not see a leader that "
+	"goes on after the expiry without using its key",
+	"of keys as leaders use them, set by NX and prolonged or set again, that two clients "
+	"may have had at once:\n"
+	";     a client used its key after the expiry, when another one had it already. Until "
+	"then, both may have led.\n"
+	";     Let a leader stop, by its own clock, before the expiry that it asked for, or "
+	"let "
+	"the server that it writes to\n"
+	";     reject an older leader, by a fencing token",
 	"of keys that scripts use: hasp sees the lock of a script only if the script stores a "
 	"new string each time,\n"
 	";     and a script or the holder compares that string before the release",
@@ -186,7 +194,14 @@ static const char *const others[] = {
 	"a guard holds for one connection only",
 	"of other keys: no lock was taken there, and no value was read and written back",
 };
-enum other { COVERED, MARKERS, LEADERS, SCRIPTED, RACED, HOPPED, REST, OTHERS };
+enum other { COVERED, MARKERS, LEADERS, OVERLAPPED, SCRIPTED, RACED, HOPPED, REST, OTHERS };
+
+/* Returns how often hasp saw on the keys what the line of `o` says; 0: the line shows no
+ * numbers. */
+static uint64_t other_times(enum other o, const struct key_group *s)
+{
+	return o == OVERLAPPED ? s->lock->n[SEEN_OVERLAPPED] : 0;
+}
 
 /* True if the keys seem to be locks that clients take by a read and a SET: at least half of the
  * clients that found no key and set it also deleted it, and few of them read it. Clients of a
@@ -250,25 +265,35 @@ static enum other other_of(const struct key_group *s)
 {
 	bool by_nx = s->lock && s->lock->taken[WAY_SETNX] + s->lock->taken[WAY_SET_NX];
 
-	return s->covered                            ? COVERED
-	       : by_nx && s->lock->n[SEEN_PROLONGED] ? LEADERS
-	       : s->nscripted                        ? SCRIPTED
-	       : by_nx                               ? MARKERS
-	       : s->raced                            ? RACED
-	       : s->hopped                           ? HOPPED
-	                                             : REST;
+	if (!s->covered && by_nx && s->lock->n[SEEN_PROLONGED])
+		return s->lock->n[SEEN_OVERLAPPED] ? OVERLAPPED : LEADERS;
+	return s->covered     ? COVERED
+	       : s->nscripted ? SCRIPTED
+	       : by_nx        ? MARKERS
+	       : s->raced     ? RACED
+	       : s->hopped    ? HOPPED
+	                      : REST;
 }
 
 /* A line names at most this many patterns, of at most this many bytes together. */
 #define OTHERS_NAMED 3
 #define NAMED_MAX 150
 
-/* Keeps the pattern among the first by name. */
-static void name_first(const struct key_group **first, const struct key_group *s)
+/* True if a line about `o` names the keys `a` before `b`: what happened more often comes first.
+ */
+static bool is_named_before(enum other o, const struct key_group *a, const struct key_group *b)
+{
+	uint64_t m = other_times(o, a), n = other_times(o, b);
+
+	return m == n ? slice_order(a->node.key, b->node.key) <= 0 : m > n;
+}
+
+/* Keeps the pattern if it is one of the first that a line about `o` names. */
+static void name_first(const struct key_group **first, const struct key_group *s, enum other o)
 {
 	for (size_t i = 0; i < OTHERS_NAMED; i++) {
 		const struct key_group *other = first[i];
-		if (other && slice_order(other->node.key, s->node.key) <= 0)
+		if (other && is_named_before(o, other, s))
 			continue;
 		first[i] = s;
 		if (!other)
@@ -278,7 +303,7 @@ static void name_first(const struct key_group **first, const struct key_group *s
 }
 
 /* Names patterns in one line of the ini file, which must not be too long. */
-static void put_first(struct buf *out, const struct key_group *const *first)
+static void put_first(struct buf *out, const struct key_group *const *first, enum other o)
 {
 	const char *before = ";     such as ";
 	size_t n = 0;
@@ -288,6 +313,8 @@ static void put_first(struct buf *out, const struct key_group *const *first)
 		if (n + name.n > NAMED_MAX)
 			continue;
 		buf_printf(out, "%s%.*s", before, (int)name.n, name.p);
+		if (other_times(o, first[i]))
+			buf_printf(out, " (%s)", COUNT(other_times(o, first[i]), "time"));
 		before = ", ";
 		n += name.n;
 	}
@@ -311,14 +338,14 @@ static void put_others(struct buf *out, const struct discovery_snapshot *all)
 			put_acted(out, s);
 		else {
 			n[other_of(s)]++;
-			name_first(first[other_of(s)], s);
+			name_first(first[other_of(s)], s, other_of(s));
 		}
 	}
 	for (size_t i = 0; i < OTHERS; i++) {
 		if (n[i])
 			buf_printf(out, ";   %s %s\n", COUNT(n[i], "pattern"), others[i]);
 		if (i != COVERED && i != REST)
-			put_first(out, first[i]);
+			put_first(out, first[i], (enum other)i);
 	}
 }
 

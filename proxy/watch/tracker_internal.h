@@ -99,6 +99,8 @@ enum seen {
 	SEEN_UNRELEASED, /* the lock expired while the holder's connection stayed open */
 	SEEN_LAPSED, /* the lock expired, and after that its owner read the lock, or wrote a
 	              * value that it had read under it; not counted as SEEN_UNRELEASED */
+	SEEN_OVERLAPPED, /* the owner read, prolonged or set the lock after the expiry, while
+	                  * another client had it; also counted as one of the other events */
 	SEEN_LOOKS, /* an owner, or a connection with its address or name, read the value */
 	SEEN_LOST, /* the holder read its lock before the expiry, and the lock was gone */
 	SEEN_SEIZED, /* another client read the value and set a new one */
@@ -288,6 +290,7 @@ struct held_lock {
 	bool outlived; /* counted as SEEN_OUTLIVED */
 	bool expired; /* counted as SEEN_EXPIRED */
 	bool lost; /* counted as SEEN_LOST */
+	bool overlapped; /* counted as SEEN_OVERLAPPED */
 	bool retaken; /* a script took the lock, and a later command took it, too: so this hold
 	               * had expired */
 	double lapsed; /* when the client first used the lock after its expiry; 0: not seen */

@@ -191,6 +191,16 @@ void tracker_hold_leave(struct tracker *d, struct held_lock *h, double now)
 	h->state = HOLD_LEFT;
 }
 
+/* Counts an owner that uses its lock after the expiry. `next`: the hold of another client that
+ * has the lock now; NULL: no client has. */
+static void note_overlap(struct held_lock *h, const struct held_lock *next)
+{
+	if (!next || h->overlapped)
+		return;
+	h->overlapped = true;
+	h->key->group->lock->n[SEEN_OVERLAPPED]++;
+}
+
 /* Counts a hold that has expired while its owner still works. `next`: the present hold; NULL:
  * the lock is free. */
 static void note_outlived(const struct tracker_act *a, struct held_lock *h,
@@ -201,6 +211,7 @@ static void note_outlived(const struct tracker_act *a, struct held_lock *h,
 	if (h->outlived || h->state == HOLD_LEFT)
 		return;
 	h->outlived = true;
+	note_overlap(h, next);
 	snprintf(more, sizeof(more), " lease_ms=%lld over_ms=%lld",
 	         (long long)((h->expires - h->begun) * 1000),
 	         (long long)((a->now - h->soonest) * 1000));
@@ -632,7 +643,13 @@ bool tracker_lock_set_again(const struct tracker_act *a, struct key *k, uint64_t
 {
 	struct held_lock *h = held_by(k, owner_of(a));
 
-	if (!h || h->state != HOLD_HELD || has_run_out(h, a->sent) || newest_hold(k) != h)
+	if (!h || h->state != HOLD_HELD)
+		return false;
+	if (has_run_out(h, a->sent)) {
+		note_overlap(h, of_another(a, newest_hold(k)));
+		return false;
+	}
+	if (newest_hold(k) != h)
 		return false;
 	h->value = value;
 	if (lease_ms >= 0)
@@ -894,6 +911,8 @@ void tracker_lock_read(const struct tracker_act *a, struct key *k, bool is_there
 	if (h->state != HOLD_HELD)
 		return;
 	h->compares = true;
+	if (run_out)
+		note_overlap(h, next);
 	if (!h->lapsed && run_out)
 		h->lapsed = a->now;
 	/* A rule's key is certainly a lock: a single read shows that the owner still works. */

@@ -467,7 +467,7 @@ class Look(Idiom):
 class Leader(Idiom):
     """The leader prolongs its key. One that slept goes on as leader although another one leads."""
 
-    due, line = "line", r"as leaders do"
+    due, line = "line", r"as leaders (do|use them)"
     prolong = "PEXPIRE"  # or "SET XX"
 
     async def serve(self, shop):

@@ -1031,6 +1031,41 @@ TEST(a_script_has_released_a_lock_that_another_client_takes)
 	assert_told(f, "released by DEL and by scripts or transactions that compare the value");
 }
 
+/* --- leaders ------------------------------------------------------------------------------ */
+
+/* Client 0 leads. When its key has expired, client 1 leads. */
+static void lead_in_turn(struct fixture *f)
+{
+	take(f, 0, "led");
+	tracker_expires(by(f, 0, "led"), 1000);
+	f->now += 2;
+	take(f, 1, "led");
+}
+
+TEST(a_leader_that_uses_its_key_when_another_one_leads_is_told_of)
+{
+	lead_in_turn(f);
+	assert_told(f, "prolonged or set again, and never released, as leaders do");
+	tracker_read(by(f, 0, "led"), READ_GET);
+	tracker_read(by(f, 0, "led"), READ_GET);
+	lead_in_turn(f);
+	tracker_expires(by(f, 0, "led"), 1000);
+	assert_told(f, "1 pattern of keys as leaders use them");
+	assert_told(f, "\n;     such as led (2 times)\n");
+}
+
+TEST(a_leader_that_finds_its_key_expired_but_no_other_leader_is_not)
+{
+	take(f, 0, "led");
+	tracker_expires(by(f, 0, "led"), 1000);
+	f->now += 2;
+	tracker_missed(by(f, 0, "led"), false);
+	take(f, 1, "led");
+	tracker_read(by(f, 2, "led"), READ_GET);
+	assert_told(f, "as leaders do");
+	assert_not_told(f, "keys as leaders use them");
+}
+
 /* --- several locks ------------------------------------------------------------------------ */
 
 static void take_both(struct fixture *f, size_t i, const char *first, const char *second)
