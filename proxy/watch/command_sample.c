@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/log.h"
 
@@ -114,6 +115,15 @@ static uint64_t returned_hash(const struct tracker_act *a, const struct resp_rep
 	return tracker_hash(a->tracker, slice_of(digits, (size_t)n));
 }
 
+/* Returns the number that a look at a key showed: 0 for nil, 1 for any other single value, or
+ * NUMBER_UNKNOWN. */
+static int64_t number_shown(const struct resp_reply *reply)
+{
+	if (reply->type == ':')
+		return reply->integer;
+	return reply->nil ? 0 : strchr("$,", reply->type) ? 1 : NUMBER_UNKNOWN;
+}
+
 /* Handles the effect on a hash of a command that reads, sets or changes some of its fields.
  * complete_key() handles each field. Also handles looks at keys of other types. */
 static void complete_whole(const struct command_sample *s, const struct tracker_act *a,
@@ -122,7 +132,9 @@ static void complete_whole(const struct command_sample *s, const struct tracker_
 	bool writes = s->kind == COMMAND_SAMPLE_EFFECT;
 
 	if (!writes && s->kind != COMMAND_SAMPLE_SCRIPT)
-		tracker_looked(a);
+		tracker_looked(a, number_shown(reply),
+		               s->kind == COMMAND_SAMPLE_READ && s->nfields == 0 &&
+		                       !reply->nil && !reply->has_nil);
 	else if (s->nfields)
 		tracker_acted(a);
 	if (s->nfields && (writes || !reply->nil))
@@ -184,6 +196,8 @@ void command_sample_complete(const struct command_sample *s, int db,
 		.npipelined = s->npipelined,
 		.tried = s->value,
 		.under_lock = s->under_lock,
+		.number = s->nfields == 0 && reply->type == ':' ? reply->integer
+		                                                : NUMBER_UNKNOWN,
 		.told = &told,
 	};
 

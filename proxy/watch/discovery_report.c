@@ -164,6 +164,11 @@ static void put_head(struct buf *out, const struct discovery_snapshot *s,
 		           r->listen, r->address);
 }
 
+#define CURE_OF_LOOKS                                                                          \
+	"Let the application go by the reply to the change,\n"                                 \
+	";     or read and change in one script, in a transaction after WATCH, or under a "    \
+	"lock. How often another client had changed the key since the read:"
+
 /* The lines about patterns that hasp only counts, in the order of enum other. */
 static const char *const others[] = {
 	"of keys that a section in force covers",
@@ -192,15 +197,37 @@ static const char *const others[] = {
 	"of keys that one connection reads and another one of its address or name writes:\n"
 	";     hasp does not know whether the value that is written comes from that read, and "
 	"a guard holds for one connection only",
+	"of keys that clients changed, as by DECR or SADD, only if they had read certain "
+	"numbers "
+	"there, such as a stock above 0:\n"
+	";     two clients that read at once both make the change. " CURE_OF_LOOKS,
+	"of counters that clients read and then lowered, and it is not known whether they "
+	"lower "
+	"one only if they have read certain numbers:\n"
+	";     if so, two clients that read at once both lower it. " CURE_OF_LOOKS,
 	"of other keys: no lock was taken there, and no value was read and written back",
 };
-enum other { COVERED, MARKERS, LEADERS, OVERLAPPED, SCRIPTED, RACED, HOPPED, REST, OTHERS };
+enum other {
+	COVERED,
+	MARKERS,
+	LEADERS,
+	OVERLAPPED,
+	SCRIPTED,
+	RACED,
+	HOPPED,
+	DEPENDENT,
+	LOWERED,
+	REST,
+	OTHERS
+};
 
 /* Returns how often hasp saw on the keys what the line of `o` says; 0: the line shows no
  * numbers. */
 static uint64_t other_times(enum other o, const struct key_group *s)
 {
-	return o == OVERLAPPED ? s->lock->n[SEEN_OVERLAPPED] : 0;
+	return o == OVERLAPPED                  ? s->lock->n[SEEN_OVERLAPPED]
+	       : o == DEPENDENT || o == LOWERED ? s->acted_late
+	                                        : 0;
 }
 
 /* True if the keys seem to be locks that clients take by a read and a SET: at least half of the
@@ -238,41 +265,30 @@ static void put_refilled(struct buf *out, const struct key_group *s)
 		COUNT(s->refilled_stale, "time"));
 }
 
-/* True if clients look at the keys and then change them, and the first two that do so at once
- * may both act on what they saw. */
+/* True if clients change the keys after a look, and the first two that do so at once may both
+ * act on what they saw. */
 static bool is_acted(const struct key_group *s)
 {
 	return s->acted_late > 0 || s->acted_in_turn >= IN_TURN_ENOUGH;
-}
-
-static void put_acted(struct buf *out, const struct key_group *s)
-{
-	buf_printf(
-		out,
-		"; %.*s    %s a client looked at the key, and then changed it by a command "
-		"such as DECR, HSET or SADD;\n"
-		";     not proposed: %s, another client had changed the key in between. If the "
-		"change depends on what the client saw,\n"
-		";     as whether an item is left, two clients that look at once may both make "
-		"it: let the application go by the reply to\n"
-		";     the change itself, or look and change in one script, in a transaction "
-		"after WATCH, or under a lock.\n",
-		(int)s->node.key.n, s->node.key.p, COUNT(s->acted, "time"),
-		COUNT(s->acted_late, "time"));
 }
 
 static enum other other_of(const struct key_group *s)
 {
 	bool by_nx = s->lock && s->lock->taken[WAY_SETNX] + s->lock->taken[WAY_SET_NX];
 
-	if (!s->covered && by_nx && s->lock->n[SEEN_PROLONGED])
+	if (s->covered)
+		return COVERED;
+	if (by_nx && s->lock->n[SEEN_PROLONGED])
 		return s->lock->n[SEEN_OVERLAPPED] ? OVERLAPPED : LEADERS;
-	return s->covered     ? COVERED
-	       : s->nscripted ? SCRIPTED
-	       : by_nx        ? MARKERS
-	       : s->raced     ? RACED
-	       : s->hopped    ? HOPPED
-	                      : REST;
+	if (is_acted(s) && verdict_depends(s))
+		return DEPENDENT;
+	if (s->acted_late && 2 * s->lowered >= s->acted)
+		return LOWERED;
+	return s->nscripted ? SCRIPTED
+	       : by_nx      ? MARKERS
+	       : s->raced   ? RACED
+	       : s->hopped  ? HOPPED
+	                    : REST;
 }
 
 /* A line names at most this many patterns, of at most this many bytes together. */
@@ -334,8 +350,6 @@ static void put_others(struct buf *out, const struct discovery_snapshot *all)
 			put_refilled(out, s);
 		else if (!s->covered && (verdict_is_lock(s) || verdict_is_guard(s)))
 			continue;
-		else if (!s->covered && is_acted(s))
-			put_acted(out, s);
 		else {
 			n[other_of(s)]++;
 			name_first(first[other_of(s)], s, other_of(s));

@@ -456,6 +456,9 @@ bool tracker_may_be_lock(const struct held_lock *h)
 	                              lock_taken(s->lock) < MARKERS_ENOUGH);
 }
 
+/* Fewer looks of each kind show nothing. */
+#define LOOKS_ENOUGH 2
+
 /* If at most one write in REFRESH_EARLY_SHARE follows a read in the first half of the value's
  * life, the values look like a cache. */
 #define REFRESH_EARLY_SHARE 10
@@ -464,6 +467,14 @@ bool verdict_is_refresh(const struct guard_sums *g)
 {
 	return g->lasting == 0 && g->had_ttl > 0 &&
 	       (g->had_ttl - g->late) * REFRESH_EARLY_SHARE <= g->had_ttl;
+}
+
+bool verdict_depends(const struct key_group *s)
+{
+	const struct numbers *on = &s->acted_on, *at = &s->left_at;
+
+	return on->n >= LOOKS_ENOUGH && at->n >= LOOKS_ENOUGH && 2 * on->n >= s->acted &&
+	       (on->most < at->least || at->most < on->least);
 }
 
 bool verdict_is_guard(const struct key_group *s)

@@ -36,6 +36,8 @@
 #define TRACKER_KEY_MAX 256 /* longest key that the tracker follows, in bytes */
 #define TRACKER_SHAPES_MAX 4096
 
+#define NUMBER_UNKNOWN INT64_MIN
+
 struct key_group;
 struct tracker;
 /* `memory`: limit, in bytes. */
@@ -101,6 +103,8 @@ struct tracker_act {
 	uint64_t tried; /* hash of the value that a try to take a lock would store; 0: not known
 	                 */
 	bool under_lock; /* the client has a lock that the tracker does not follow */
+	int64_t number; /* the integer reply to a change: for a counter, its new number;
+	                 * NUMBER_UNKNOWN: there is none */
 	struct buf *told; /* receives lines for the log; may be NULL if no rule observes */
 };
 
@@ -151,8 +155,10 @@ void tracker_wrote(const struct tracker_act *a, uint64_t value, int64_t lease_ms
 bool tracker_swapped(const struct tracker_act *a, uint64_t value, bool was_there);
 /* A command read elements of the list. */
 void tracker_listed(const struct tracker_act *a);
-/* A command looked at the key: its reply depends on the key's value, or on its existence. */
-void tracker_looked(const struct tracker_act *a);
+/* A command looked at the key: its reply depends on the key's value, or on its existence.
+ * `shown`: the integer reply, 0 for nil, 1 for another value, or NUMBER_UNKNOWN. `is_string`:
+ * the reply is the key's string, which may be a number. */
+void tracker_looked(const struct tracker_act *a, int64_t shown, bool is_string);
 /* A command such as DECR, SADD or HSET changed the key, or found nothing to change. Call it
  * before tracker_used(). */
 void tracker_acted(const struct tracker_act *a);

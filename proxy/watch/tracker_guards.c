@@ -231,19 +231,36 @@ static struct last_seen *last_seen_of(struct tracker_client *c, uint64_t hash)
 	return &c->looks[(hash >> 1) % LOOKS_KEPT];
 }
 
-void tracker_looked(const struct tracker_act *a)
+static void numbers_add(struct numbers *all, int64_t number)
 {
-	const struct key *k;
+	if (number == NUMBER_UNKNOWN)
+		return;
+	if (all->n == 0 || number < all->least)
+		all->least = number;
+	if (all->n == 0 || number > all->most)
+		all->most = number;
+	all->n++;
+}
+
+void tracker_looked(const struct tracker_act *a, int64_t shown, bool is_string)
+{
+	struct key *k;
 	struct sampled *place;
+	struct last_seen *l;
 
 	if (a->group || a->key.n == 0)
 		return;
 	k = tracker_known_key(a);
+	l = last_seen_of(a->client, tracker_key_hash(a));
+	if (k && l->key == k->hash)
+		numbers_add(&k->group->left_at, l->number);
 	place = k && k->sampled ? k->sampled : sampling_place(a->tracker->sampling, a->key);
-	*last_seen_of(a->client, tracker_key_hash(a)) = (struct last_seen){
+	*l = (struct last_seen){
 		.key = tracker_key_hash(a),
 		.window = sampling_window(place),
 		.version = k ? k->version : 0,
+		.number = k && is_string ? k->number : shown,
+		.is_string = is_string,
 		.at = a->now,
 	};
 }
@@ -262,6 +279,8 @@ void tracker_acted(const struct tracker_act *a)
 		return;
 	s = k->group;
 	s->acted++;
+	s->lowered += l->is_string && a->number != NUMBER_UNKNOWN && a->number < k->number;
+	numbers_add(&s->acted_on, l->number);
 	s->acted_late += l->version != k->version && k->writer != a->client->id;
 	s->acted_in_turn += k->actor && k->actor != a->client->id;
 	k->actor = a->client->id;

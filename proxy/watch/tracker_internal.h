@@ -169,6 +169,12 @@ struct guard_sums {
 	struct durations between; /* from a read to the client's write */
 };
 
+/* Numbers that clients saw. NUMBER_UNKNOWN does not count. */
+struct numbers {
+	uint64_t n; /* how many */
+	int64_t least, most;
+};
+
 /* The keys of a rule or of a pattern, and the sums of their events. */
 struct key_group {
 	struct map_node node; /* key: the pattern */
@@ -201,6 +207,9 @@ struct key_group {
 	                          * read */
 	uint64_t acted; /* changes by a client that had looked at the key, outside any lock; see
 	                 * tracker_acted() */
+	uint64_t lowered; /* changes among `acted` by which a client lowered a counter */
+	struct numbers acted_on; /* what the looks before `acted` changes showed */
+	struct numbers left_at; /* what the looks showed after which the client looked again */
 	uint64_t acted_late; /* changes among `acted` after another client's, since the look */
 	uint64_t acted_in_turn; /* changes among `acted` after another client's of that kind */
 	uint64_t opposed; /* times that a client with one lock asked for another one, after
@@ -256,6 +265,7 @@ struct key {
 	                                   * lock and then took it again */
 	bool is_field; /* a field of a hash */
 	bool is_lock, is_other; /* the key counts in group->nlocks, in group->nothers */
+	int64_t number; /* the number of a counter; NUMBER_UNKNOWN */
 	uint64_t actor; /* the client that changed the key last, after a look; 0: none */
 	uint64_t looker; /* the client that found no key and then set it; 0: none */
 	double looker_at; /* when the looker set the key */
@@ -339,6 +349,8 @@ struct tracker_client {
 		uint64_t key; /* hash of a key that the client has looked at; 0: none */
 		uint64_t window; /* sampling window of the look */
 		uint32_t version; /* key.version when the client looked */
+		int64_t number; /* what the look showed; NUMBER_UNKNOWN */
+		bool is_string; /* the look showed the key's string */
 		double at; /* time of the look */
 	} looks[LOOKS_KEPT]; /* the latest looks, by their keys */
 	bool has_locked; /* the client has taken a lock (not by INCR), or released one */
@@ -601,6 +613,9 @@ bool verdict_may_be_counter(const struct lock_sums *l, struct slice pattern);
 /* True if the keys of the group were used like locks. */
 bool verdict_is_lock(const struct key_group *s);
 bool verdict_is_guard(const struct key_group *s);
+/* True if clients that looked at a key changed it after some numbers, and left it after greater
+ * ones only, or after lesser ones only: so the change depends on the look. */
+bool verdict_depends(const struct key_group *s);
 /* True if the values look like a cache that is refreshed before it expires: clients replace
  * most values late in their life, and each new value has an expiry. */
 bool verdict_is_refresh(const struct guard_sums *g);

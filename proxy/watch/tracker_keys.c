@@ -67,6 +67,7 @@ void key_note_write(struct key *k, const struct tracker_client *c, uint64_t valu
 	k->written = value;
 	k->writer = c->id;
 	k->life = 0;
+	k->number = NUMBER_UNKNOWN;
 }
 
 void tracker_key_free(struct tracker *d, struct key *k)
@@ -181,6 +182,7 @@ static struct key *key_new(const struct tracker_act *a, uint64_t hash)
 	k = xcalloc(1, sizeof(*k));
 	k->hash = hash;
 	k->group = s;
+	k->number = NUMBER_UNKNOWN;
 	k->sampled = s->rule ? NULL : sampling_place(d->sampling, name);
 	k->node.key = slice_of(&k->hash, sizeof(k->hash));
 	list_init(&k->holds);
@@ -260,6 +262,7 @@ void tracker_used(const struct tracker_act *a, bool writes)
 	if (k && writes) {
 		tracker_list_written(k, a->client, true);
 		key_note_write(k, a->client, 0);
+		k->number = a->number;
 		k->is_written = true;
 		if (!list_empty(&k->holds))
 			k->group->lock->n[SEEN_WRITTEN]++;

@@ -398,10 +398,12 @@ static void note_wait(const struct tracker_act *a, struct lock_sums *l, const st
 }
 
 /* INCR also writes the key: notes a write, for clients that read the key and write it back. */
-static void note_count(struct key *k, const struct tracker_client *c, enum lock_way way)
+static void note_count(const struct tracker_act *a, struct key *k, enum lock_way way)
 {
-	if (way == WAY_INCR)
-		key_note_write(k, c, 0);
+	if (way != WAY_INCR)
+		return;
+	key_note_write(k, a->client, 0);
+	k->number = a->number;
 }
 
 static struct held_lock *take_hold(const struct tracker_act *a, struct key *k,
@@ -465,7 +467,7 @@ void tracker_took(const struct tracker_act *a, enum lock_way way, int64_t lease_
 	if (!k)
 		return;
 	l = tracker_lock_sums(a->tracker, k->group);
-	note_count(k, c, way);
+	note_count(a, k, way);
 	if (way == WAY_SET && of_another(a, last))
 		seen_event(a, k, SEEN_CHANGED, last->label, "");
 	if (last && last->state == HOLD_HELD && !last->expired &&
@@ -488,8 +490,10 @@ void tracker_took(const struct tracker_act *a, enum lock_way way, int64_t lease_
 	if (lease_ms == 0)
 		seen_event(a, k, SEEN_BARE, NULL, "");
 	note_lease(l, lease_ms);
-	if (way != WAY_INCR)
+	if (way != WAY_INCR) {
 		note_value(l, value);
+		k->number = NUMBER_UNKNOWN;
+	}
 	note_wait(a, l, k);
 	note_return(a, l, k, value);
 	note_order(a, k);
@@ -511,7 +515,7 @@ void tracker_refused(const struct tracker_act *a, enum lock_way way)
 	if (!k)
 		return;
 	l = tracker_lock_sums(a->tracker, k->group);
-	note_count(k, c, way);
+	note_count(a, k, way);
 	l->tries[way]++;
 	h = newest_hold(k);
 	l->n[SEEN_REFUSED_OWN] += h && h->owner == owner_of(a);
