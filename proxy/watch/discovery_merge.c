@@ -270,20 +270,21 @@ static const struct widening *widens(const struct merging *m, const struct candi
 {
 	const struct widening *w;
 	size_t words = 0;
-	bool star = false;
-	struct slice part;
+	bool star = false, is_first;
+	struct slice key = first->group->node.key, part = SLICE_NONE;
 
+	is_first = parts_part_of(key, i, &part) && part.p == key.p;
 	buf_clear(pattern);
-	parts_put_widened(pattern, first->group->node.key, i);
+	parts_put_widened(pattern, key, i);
 	w = widening_get(m, buf_slice(pattern));
 	for (size_t j = 0; j < w->n; j++) {
 		if (!goes_with(m, w->v[j], first, i) ||
 		    !parts_part_of(w->v[j]->group->node.key, i, &part))
 			continue;
 		words++;
-		star |= i ? has_star(part) : slice_is(part, "*");
+		star |= is_first ? slice_is(part, "*") : has_star(part);
 	}
-	if (words < 2 || (words < (i ? WORDS_MANY : FIRST_WORDS_MANY) && !star))
+	if (words < 2 || (words < (is_first ? FIRST_WORDS_MANY : WORDS_MANY) && !star))
 		return NULL;
 	return caught_by(m, buf_slice(pattern), first) ||
 	                       may_catch(m, buf_slice(pattern), first)

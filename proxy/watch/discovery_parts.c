@@ -1,7 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * discovery_parts: the parts of keys' names, between separators. Where a place has very many
- * words, such as users' names, `*` replaces the words of later keys:
+ * discovery_parts: the parts of keys' names: those between `:`, `/` and `|`, and after them
+ * those that also end at `-`, at `.` or at `_`, but not at two of these:
+ *
+ *   app:send_mail-lock  ->  app, send_mail-lock; send_mail, lock; send, mail-lock
+ *
+ * Where a place has very many words, such as users' names, `*` replaces the words of later
+ * keys:
  *
  *   cart:alice  cart:bob  ... cart:zoe  ->  the next key has the shape cart:*
  *   alice:cart  bob:cart  ... zoe:cart  ->  the next key has the shape *:cart
@@ -18,7 +23,7 @@
 /* A place with this many words becomes `*`. Until then, each word has its own shape. */
 #define WORDS_APART 64
 /* The parts of a shape after this many never become `*`. */
-#define PARTS_MAX 8
+#define PARTS_MAX 16
 
 struct place {
 	struct map_node node; /* key: the shape with a `*` at this place */
@@ -30,20 +35,39 @@ static bool is_end_of_part(char c)
 	return c == ':' || c == '/' || c == '|';
 }
 
-bool parts_part_of(struct slice key_pattern, size_t i, struct slice *part)
+/* True if `part` begins and ends at `:`, `/`, `|` or the end of the shape. */
+static bool is_between_ends(struct slice s, struct slice part)
 {
-	size_t from = 0, to;
+	const char *end = part.p + part.n;
 
-	for (;; i--, from = to + 1) {
-		for (to = from; to < key_pattern.n && !is_end_of_part(key_pattern.p[to]); to++)
+	return (part.p == s.p || is_end_of_part(part.p[-1])) &&
+	       (end == s.p + s.n || is_end_of_part(*end));
+}
+
+/* Finds part number *i of those that also end at `sub`; 0: of those that do not. Subtracts from
+ * *i how many parts there are if there are fewer. */
+static bool find_part(struct slice s, char sub, size_t *i, struct slice *part)
+{
+	for (size_t from = 0, to;; from = to + 1) {
+		for (to = from;
+		     to < s.n && !is_end_of_part(s.p[to]) && !(sub && s.p[to] == sub); to++)
 			;
-		if (i == 0)
-			break;
-		if (to == key_pattern.n)
+		*part = slice_of(s.p + from, to - from);
+		if (!(sub && is_between_ends(s, *part)) && (*i)-- == 0)
+			return true;
+		if (to == s.n)
 			return false;
 	}
-	*part = slice_of(key_pattern.p + from, to - from);
-	return true;
+}
+
+bool parts_part_of(struct slice key_pattern, size_t i, struct slice *part)
+{
+	static const char subs[] = { 0, '-', '.', '_' };
+
+	for (size_t k = 0; k < sizeof(subs); k++)
+		if (find_part(key_pattern, subs[k], &i, part))
+			return true;
+	return false;
 }
 
 bool parts_may_widen(struct slice key_pattern, size_t i)
@@ -52,7 +76,8 @@ bool parts_may_widen(struct slice key_pattern, size_t i)
 
 	if (!parts_part_of(key_pattern, i, &part))
 		return false;
-	return i > 0 || key_pattern_has_name(slice_of(part.p + part.n, key_pattern.n - part.n));
+	return part.p != key_pattern.p ||
+	       key_pattern_has_name(slice_of(part.p + part.n, key_pattern.n - part.n));
 }
 
 void parts_put_widened(struct buf *out, struct slice key_pattern, size_t i)

@@ -1844,6 +1844,34 @@ TEST(words_that_vary_are_one_pattern_unless_that_catches_others)
 	assert_told(f, "pattern = lock:red\n");
 }
 
+TEST(words_between_other_separators_vary_too)
+{
+	static const char *const rows[][4] = {
+		{ "cron-lock-cleanup", "cron-lock-daily_report", "cron-lock-send_mails",
+		  "cron-lock-*" },
+		{ "jobs.red.lock", "jobs.green.lock", "jobs.blue.lock", "jobs.*.lock" },
+		{ "lock_red", "lock_green", "lock_dark_blue", "pattern = lock_red" },
+		{ "q:red-1:lock", "q:green-1:lock", "q:blue-1:lock", "pattern = q:*:lock\n" },
+		{ "m:ann.roe:lock", "m:ben.doe:lock", "m:cid:lock", "m:*:lock" },
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		for (size_t j = 0; j < 3; j++)
+			use_lock(f, rows[i][j]);
+		assert_told(f, rows[i][3]);
+	}
+	use_lock(f, "lock_blue");
+	assert_told(f, "pattern = lock_*\n");
+	for (int i = 0; i < 70; i++) {
+		char key[] = "cart-aa-lock";
+		key[5] += (char)(i / 10);
+		key[6] += (char)(i % 10);
+		use_lock(f, key);
+	}
+	assert_told(f, "pattern = cart-*-lock\n");
+	assert_true(f->tracker->key_patterns.n < 90);
+}
+
 /* The first part often is the name of the application: a few are no pattern. */
 TEST(users_names_in_front_are_one_pattern_if_there_are_many)
 {
