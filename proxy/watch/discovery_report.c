@@ -167,51 +167,60 @@ static void put_head(struct buf *out, const struct discovery_snapshot *s,
 #define CURE_OF_LOOKS                                                                          \
 	"Let the application go by the reply to the change,\n"                                 \
 	";     or read and change in one script, in a transaction after WATCH, or under a "    \
-	"lock. How often another client had changed the key since the read:"
+	"lock.\n"                                                                              \
+	";     In brackets, how often another client had changed the key since the read:"
 
 /* The lines about patterns that hasp only counts, in the order of enum other. */
 static const char *const others[] = {
 	"of keys that a section in force covers",
-	"of keys that were set by NX, and that hasp did not see released: markers, not locks, "
-	"or "
-	"every holder died",
-	"of keys that were set by NX, prolonged or set again, and never released, as leaders "
-	"do, or clients that store a result:\n"
-	";     hasp learns only from releases who owns a lock. It does not see a leader that "
-	"goes on after the expiry without using its key",
-	"of keys as leaders use them, set by NX and prolonged or set again, that two clients "
-	"may have had at once:\n"
-	";     a client used its key after the expiry, when another one had it already. Until "
-	"then, both may have led.\n"
-	";     Let a leader stop, by its own clock, before the expiry that it asked for, or "
-	"let "
-	"the server that it writes to\n"
+	"of keys that a client found missing, set, and deleted later. If they are locks, "
+	"two clients get in when both look before one sets it.\n"
+	";     Use SET with NX and an expiry, in the application: a section could only "
+	"answer the second SET with -LOCKED.\n"
+	";     In brackets, how often another client had set the key since the look:",
+	"of lists that a client read, deleted and filled again: a lost update if another "
+	"client had changed the list since the read.\n"
+	";     If DEL and RPUSH are in one MULTI, a guard with acquire_on = LRANGE "
+	"prevents that; each LRANGE without them keeps it until its lease ends.\n"
+	";     In brackets, how often another client had changed the list since the read:",
+	"of keys as leaders use them, set by NX and prolonged or set again, that two "
+	"clients may have had at once:\n"
+	";     a client used its key after the expiry, when another one had it already. "
+	"Until then, both may have led.\n"
+	";     Let a leader stop, by its own clock, before the expiry that it asked for, "
+	"or let the server that it writes to\n"
 	";     reject an older leader, by a fencing token",
-	"of keys that scripts use: hasp sees the lock of a script only if the script stores a "
-	"new string each time,\n"
+	"of keys that were set by NX, and that hasp did not see released: markers, not "
+	"locks, or every holder died",
+	"of keys that were set by NX, prolonged or set again, and never released, as "
+	"leaders do, or clients that store a result:\n"
+	";     hasp learns only from releases who owns a lock. It does not see a leader "
+	"that goes on after the expiry without using its key",
+	"of keys that scripts use: hasp sees the lock of a script only if the script "
+	"stores a new string each time,\n"
 	";     and a script or the holder compares that string before the release",
 	"of keys that several clients found missing and then set, the last one over the "
 	"others: a cache may do so;\n"
 	";     where the first value has to stay, use SET with NX, and read the value that "
 	"stayed",
 	"of keys that one connection reads and another one of its address or name writes:\n"
-	";     hasp does not know whether the value that is written comes from that read, and "
-	"a guard holds for one connection only",
+	";     hasp does not know whether the value that is written comes from that read, "
+	"and a guard holds for one connection only",
 	"of keys that clients changed, as by DECR or SADD, only if they had read certain "
-	"numbers "
-	"there, such as a stock above 0:\n"
+	"numbers there, such as a stock above 0:\n"
 	";     two clients that read at once both make the change. " CURE_OF_LOOKS,
 	"of counters that clients read and then lowered, and it is not known whether they "
-	"lower "
-	"one only if they have read certain numbers:\n"
+	"lower one only if they have read certain numbers:\n"
 	";     if so, two clients that read at once both lower it. " CURE_OF_LOOKS,
 	"of other keys: no lock was taken there, and no value was read and written back",
 };
 enum other {
 	COVERED,
+	LOOKED,
+	REFILLED,
+	OVERLAPPED,
 	MARKERS,
 	LEADERS,
-	OVERLAPPED,
 	SCRIPTED,
 	RACED,
 	HOPPED,
@@ -225,7 +234,9 @@ enum other {
  * numbers. */
 static uint64_t other_times(enum other o, const struct key_group *s)
 {
-	return o == OVERLAPPED                  ? s->lock->n[SEEN_OVERLAPPED]
+	return o == LOOKED                      ? s->raced
+	       : o == REFILLED                  ? s->refilled_stale
+	       : o == OVERLAPPED                ? s->lock->n[SEEN_OVERLAPPED]
 	       : o == DEPENDENT || o == LOWERED ? s->acted_late
 	                                        : 0;
 }
@@ -236,33 +247,6 @@ static uint64_t other_times(enum other o, const struct key_group *s)
 static bool is_looked(const struct key_group *s)
 {
 	return s->looked > 0 && 2 * s->looked >= s->filled && s->reread < s->looked;
-}
-
-/* Reports locks that are taken by a read and a SET: two clients may both get such a lock. No
- * section cures that without errors. */
-static void put_looked(struct buf *out, const struct key_group *s)
-{
-	buf_printf(out,
-	           "; %.*s    %s a client found no key, set it, and deleted it later\n"
-	           ";     not proposed: if this is a lock, two clients get in when both look "
-	           "before one sets it; %s that happened.\n"
-	           ";     The cure is SET with NX and an expiry, in the application: a section "
-	           "could only answer the second SET with -LOCKED.\n",
-	           (int)s->node.key.n, s->node.key.p, COUNT(s->looked, "time"),
-	           COUNT(s->met, "time"));
-}
-
-static void put_refilled(struct buf *out, const struct key_group *s)
-{
-	buf_printf(
-		out,
-		"; %.*s    %s a client read a list, deleted it and filled it again\n"
-		";     not proposed: %s another client had changed the list since the read: a "
-		"lost update. If DEL and RPUSH are in one MULTI,\n"
-		";     a guard with acquire_on = LRANGE prevents that; each LRANGE without "
-		"them keeps it until its lease ends.\n",
-		(int)s->node.key.n, s->node.key.p, COUNT(s->refilled, "time"),
-		COUNT(s->refilled_stale, "time"));
 }
 
 /* True if clients change the keys after a look, and the first two that do so at once may both
@@ -278,7 +262,11 @@ static enum other other_of(const struct key_group *s)
 
 	if (s->covered)
 		return COVERED;
-	if (by_nx && s->lock->n[SEEN_PROLONGED])
+	if (is_looked(s))
+		return LOOKED;
+	if (s->refilled)
+		return REFILLED;
+	if (by_nx && s->lock->n[SEEN_PROLONGED] && !verdict_is_lock(s))
 		return s->lock->n[SEEN_OVERLAPPED] ? OVERLAPPED : LEADERS;
 	if (is_acted(s) && verdict_depends(s))
 		return DEPENDENT;
@@ -322,6 +310,7 @@ static void name_first(const struct key_group **first, const struct key_group *s
 static void put_first(struct buf *out, const struct key_group *const *first, enum other o)
 {
 	const char *before = ";     such as ";
+	bool has_times = (o > COVERED && o <= OVERLAPPED) || o == DEPENDENT || o == LOWERED;
 	size_t n = 0;
 
 	for (size_t i = 0; i < OTHERS_NAMED && first[i]; i++) {
@@ -329,7 +318,7 @@ static void put_first(struct buf *out, const struct key_group *const *first, enu
 		if (n + name.n > NAMED_MAX)
 			continue;
 		buf_printf(out, "%s%.*s", before, (int)name.n, name.p);
-		if (other_times(o, first[i]))
+		if (has_times)
 			buf_printf(out, " (%s)", COUNT(other_times(o, first[i]), "time"));
 		before = ", ";
 		n += name.n;
@@ -344,16 +333,11 @@ static void put_others(struct buf *out, const struct discovery_snapshot *all)
 
 	for (size_t i = 0; i < all->n; i++) {
 		const struct key_group *s = &all->key_patterns[i];
-		if (!s->covered && is_looked(s))
-			put_looked(out, s);
-		else if (!s->covered && s->refilled)
-			put_refilled(out, s);
-		else if (!s->covered && (verdict_is_lock(s) || verdict_is_guard(s)))
+		enum other o = other_of(s);
+		if (o > OVERLAPPED && (verdict_is_lock(s) || verdict_is_guard(s)))
 			continue;
-		else {
-			n[other_of(s)]++;
-			name_first(first[other_of(s)], s, other_of(s));
-		}
+		n[o]++;
+		name_first(first[o], s, o);
 	}
 	for (size_t i = 0; i < OTHERS; i++) {
 		if (n[i])

@@ -192,7 +192,6 @@ struct key_group {
 	uint64_t nlocks; /* keys that clients used as locks */
 	uint64_t nothers; /* keys that clients used, but not as locks */
 	uint64_t filled; /* times that a client found no key and then set it */
-	uint64_t met; /* times that a client filled a key that another client had filled */
 	uint64_t looked; /* times that a client deleted a key that it had filled */
 	uint64_t reread; /* reads by a client of the key that it had filled last */
 	uint64_t nscripted; /* calls of scripts on keys that were not used as locks */

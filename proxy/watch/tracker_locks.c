@@ -700,7 +700,6 @@ void tracker_looker_set(const struct tracker_act *a, struct key *k)
 	if (!tracker_knew(a, c->missed_at))
 		return;
 	k->group->filled++;
-	k->group->met += k->looker && k->looker != c->id;
 	k->group->raced += k->looker && k->looker != c->id && c->missed_at < k->looker_at;
 	k->looker = c->id;
 	k->looker_at = a->now;

@@ -611,8 +611,8 @@ def test_lock_that_is_taken_by_a_look_and_a_set_is_named(watch, look):
         assert delete(both[1], f"look:lock:{n}")
     found = hasp.end()
     assert not found.sections
-    assert "; look:lock:*    5 times a client found no key, set it, and deleted it later\n" in found.text
-    assert "two clients get in when both look before one sets it; 5 times that happened" in found.text
+    assert "1 pattern of keys that a client found missing, set, and deleted later." in found.text
+    assert "how often another client had set the key since the look:\n;     such as look:lock:* (5 times)\n" in found.text
 
 
 def test_lock_of_another_connection_of_the_host_protects_no_value(watch):
@@ -639,7 +639,7 @@ def test_lock_by_a_look_and_a_set_is_named_though_the_other_that_got_in_deletes_
             client.call("SETEX", f"look:lock:{n}", 60, 1)
         for client in both:
             delete(client, f"look:lock:{n}")
-    assert "a client found no key, set it, and deleted it later\n" in hasp.end().text
+    assert "keys that a client found missing, set, and deleted later." in hasp.end().text
 
 
 def test_cache_that_is_filled_after_a_miss_is_no_lock(watch):
@@ -651,7 +651,7 @@ def test_cache_that_is_filled_after_a_miss_is_no_lock(watch):
         for client in (one, other):
             client.call("GET", f"page:{n}")
         delete(one, f"page:{n}")
-    assert "a client found no key" not in hasp.end().text
+    assert "found missing, set" not in hasp.end().text
 
 
 def test_leader_that_prolongs_its_key_is_named(watch):
@@ -960,7 +960,7 @@ def test_key_that_clients_change_only_after_certain_looks_is_named(watch, look, 
     found = hasp.end()
     assert not found.sections
     assert "1 pattern of keys that clients changed, as by DECR or SADD, only if they had read certain numbers there" in found.text
-    assert re.search(r"How often another client had changed the key since the read:\n;     such as stock:\* \([1-9]\d* times\)\n",
+    assert re.search(r"how often another client had changed the key since the read:\n;     such as stock:\* \([1-9]\d* times\)\n",
                      found.text)
 
 
@@ -1037,8 +1037,8 @@ def test_list_that_clients_read_and_fill_again_is_named(watch):
             assert client.call("EXEC") == b"*2\r\n:1\r\n:1\r\n"
     found = hasp.end()
     assert not found.sections
-    assert "; list:*    10 times a client read a list, deleted it and filled it again\n" in found.text
-    assert "5 times another client had changed the list since the read: a lost update" in found.text
+    assert "1 pattern of lists that a client read, deleted and filled again: a lost update if another client" in found.text
+    assert "had changed the list since the read:\n;     such as list:* (5 times)\n" in found.text
 
 
 # --- locks that scripts take --------------------------------------------------------------

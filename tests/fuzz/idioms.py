@@ -437,7 +437,7 @@ class Forgotten(Lock):
 class Look(Idiom):
     """Looks whether there is a lock, then sets it: two get in."""
 
-    due, line = "line", r"found no key, set it"
+    due, line = "line", r"found missing, set, and"
     look = "EXISTS"     # or GET, TTL
     set = "SET"         # or SETEX
     one_at_a_time = False  # only one client at a time, while hasp watches
@@ -657,7 +657,7 @@ class Default(Idiom):
     values. Caches do the same, and need no guard, so hasp has to ask."""
 
     noun = "setting"
-    due, line = "line", r"not proposed|cache|found no key"
+    due, line = "line", r"not proposed|cache|found missing"
     seconds = 4
 
     async def serve(self, shop):
