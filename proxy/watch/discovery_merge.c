@@ -344,6 +344,7 @@ static void add_key_pattern(struct finding *f, const struct key_group *s,
 	if (kind == FINDING_GUARD && s->nread + s->nmissed > s->guard->written_back + s->filled)
 		f->unwritten += s->nread + s->nmissed - s->guard->written_back - s->filled;
 	f->hopped += s->hopped;
+	f->near = f->near.n ? f->near : s->near;
 	f->opposed += s->opposed;
 	if (kind == FINDING_LOCK)
 		add_locks(&f->lock, s->lock);

@@ -43,6 +43,8 @@ static void copy_key_pattern(struct discovery_snapshot *snapshot, const struct k
 	s->node.key = slice_dup(from->node.key);
 	s->lock = copy_of(from->lock, sizeof(*s->lock));
 	s->guard = copy_of(from->guard, sizeof(*s->guard));
+	if (s->guard && s->guard->near)
+		s->near = slice_dup(s->guard->near->node.key);
 	if (s->lock)
 		tracker_add_open_holds(s->lock, from, snapshot->now);
 }
@@ -71,6 +73,7 @@ void discovery_snapshot_free(struct discovery_snapshot *s)
 		free((char *)s->key_patterns[i].node.key.p);
 		free(s->key_patterns[i].lock);
 		free(s->key_patterns[i].guard);
+		free((char *)s->key_patterns[i].near.p);
 	}
 	free(s->key_patterns);
 	free(s);

@@ -541,6 +541,8 @@ void discovery_put_lock(struct buf *out, const struct finding *f, const char *na
 
 	put_lock_use(out, f);
 	put_example(out, f);
+	if (verdict_may_be_counter(l, buf_slice(&f->pattern)))
+		buf_puts(out, ";   if this is a lock, and not a counter:\n");
 	put_harm(out, l, &v);
 	put_order(out, f);
 	put_owner_reason(out, l, &v);
@@ -756,12 +758,13 @@ static void put_lost(struct buf *out, const struct finding *f)
 	           ";   %s overwrote what another connection had written since the read%s\n",
 	           COUNT(lost_updates(g), "write"), is_refresh ? "" : ": lost updates");
 	if (is_near_lock(g))
-		buf_puts(out,
-		         ";   nearly all writes came while a connection of the writer's "
-		         "address or name held a lock.\n"
-		         ";   Question: does that lock protect these values? If so, use the "
-		         "lock's section only, and leave this one out.\n"
-		         ";     If not, use this section; remove each leading \";\".\n");
+		buf_printf(out,
+		           ";   nearly all writes came while a connection of the writer's "
+		           "address or name held a lock%s%.*s.\n"
+		           ";   Question: does that lock protect these values? If so, use the "
+		           "lock's section only, and leave this one out.\n"
+		           ";     If not, use this section; remove each leading \";\".\n",
+		           f->near.n ? ", such as " : "", (int)f->near.n, f->near.p);
 	else if (is_hopping(f))
 		buf_printf(out,
 		           ";   %s came over another connection than a read, of the same "

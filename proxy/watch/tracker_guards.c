@@ -60,7 +60,7 @@ void tracker_read(const struct tracker_act *a, enum read_opts how)
 	r->how = how;
 	r->at = a->now;
 	r->window = window;
-	r->hold = tracker_hold_over(a);
+	r->hold = tracker_hold_over(a, &r->hold_group);
 	/* A read that arrived before the reply to the write, on another link, may have returned
 	 * the older value. */
 	r->had_ttl = k->life > 0 && k->written_window == window && a->sent >= k->written_at;
@@ -130,6 +130,7 @@ static void note_lock(const struct tracker_act *a, struct key *k, const struct l
 		tracker_lock_worked(a, r->at, is_stale);
 	} else if (r->hold) {
 		g->near_lock++;
+		g->near = r->hold_group;
 		g->stale_near_lock += is_stale;
 	} else {
 		g->stale += is_stale;
@@ -269,13 +270,14 @@ void tracker_acted(const struct tracker_act *a)
 {
 	struct key *k = a->group ? NULL : tracker_key(a);
 	struct last_seen *l = k ? last_seen_of(a->client, k->hash) : NULL;
+	const struct key_group *hold_group;
 	struct key_group *s;
 
 	if (!l || l->key != k->hash)
 		return;
 	l->key = 0;
 	if (!l->window || l->window != key_window(k) || !tracker_knew(a, l->at) || a->watches ||
-	    tracker_hold_over(a))
+	    tracker_hold_over(a, &hold_group))
 		return;
 	s = k->group;
 	s->acted++;

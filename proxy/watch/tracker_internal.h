@@ -152,6 +152,7 @@ struct guard_sums {
 	uint64_t stale_under_lock; /* stale writes among `under_lock` */
 	uint64_t near_lock; /* writes by a client whose lock ended after the read, or that has
 	                     * the same address or name as the holder of another lock */
+	const struct key_group *near; /* the group of such a lock; NULL: none */
 	uint64_t stale_near_lock; /* stale writes among `near_lock` */
 	uint64_t reread; /* writes by a client that had read the value several times */
 	uint64_t in_turn; /* writes outside any lock that are not stale, after another client
@@ -214,6 +215,7 @@ struct key_group {
 	uint64_t opposed; /* times that a client with one lock asked for another one, after
 	                   * another client had asked the other way round */
 	uint64_t passed_over; /* acts on keys that the tracker does not follow */
+	struct slice near; /* in a snapshot: the pattern of guard->near */
 	struct lock_sums *lock; /* NULL: no client took a lock */
 	struct guard_sums *guard; /* NULL: no client wrote a value back */
 };
@@ -325,6 +327,7 @@ struct last_read {
 	uint64_t window; /* sampling window of the read */
 	bool again; /* the client had read the key before, and not written it since */
 	uint64_t hold; /* the lock that tracker_hold_over() returned at the read; 0: none */
+	const struct key_group *hold_group; /* the group of that lock; NULL: none */
 	bool had_ttl, is_late; /* see guard_sums.had_ttl and guard_sums.late */
 };
 
@@ -475,6 +478,7 @@ struct finding {
 	uint64_t unwritten; /* reads after which the client did not write the key */
 	struct lock_sums lock; /* for FINDING_LOCK only */
 	struct guard_sums guard; /* for FINDING_GUARD only */
+	struct slice near; /* the pattern of a lock that may protect the values; may be empty */
 	const struct key_group *example; /* one of the merged groups; NULL: do not show one */
 	const struct key_group *caught; /* a group that is used differently, but that the
 	                                 * pattern also matches; NULL: none */
@@ -575,9 +579,9 @@ void tracker_lock_read(const struct tracker_act *a, struct key *k, bool is_there
 void tracker_lock_worked(const struct tracker_act *a, double read_at, bool stale);
 /* Returns the id of the lock under which the client works now: its own lock, or a lock of a
  * connection with its name or address. HOLD_OTHER: a lock that the tracker does not follow; 0:
- * none. */
+ * none. Sets *group to the group of the lock; NULL: there is none. */
 #define HOLD_OTHER UINT64_MAX
-uint64_t tracker_hold_over(const struct tracker_act *a);
+uint64_t tracker_hold_over(const struct tracker_act *a, const struct key_group **group);
 /* True if the client still has the lock with the id `hold`. */
 bool tracker_hold_lasts(const struct tracker_act *a, uint64_t hold);
 /* Handles a SET of the key by the holder of its lock, which sets the lock's expiry. Returns

@@ -239,9 +239,9 @@ static bool is_worked_under(const struct held_lock *h)
 	return (h->state == HOLD_HELD || h->stolen) && tracker_may_be_lock(h);
 }
 
-/* Returns the id of the newest lock of a connection with the client's name (`by_name`) or
- * address; 0: there is no such lock. */
-static uint64_t kin_lock(const struct tracker_act *a, bool by_name)
+/* Returns the newest lock of a connection with the client's name (`by_name`) or address; NULL:
+ * there is no such lock. */
+static const struct held_lock *kin_lock(const struct tracker_act *a, bool by_name)
 {
 	uint64_t called = by_name ? a->client->name : a->client->address;
 	const struct list *head = by_name ? kin_by_name(a->tracker, called)
@@ -254,27 +254,30 @@ static uint64_t kin_lock(const struct tracker_act *a, bool by_name)
 				: container_of(at, struct held_lock, in_address);
 		if ((by_name ? h->name : h->address) == called && is_worked_under(h) &&
 		    !has_run_out(h, a->sent))
-			return h->id;
+			return h;
 	}
-	return 0;
+	return NULL;
 }
 
-uint64_t tracker_hold_over(const struct tracker_act *a)
+uint64_t tracker_hold_over(const struct tracker_act *a, const struct key_group **group)
 {
 	const struct tracker_client *c = a->client;
-	uint64_t id;
+	const struct held_lock *kin;
 
+	*group = NULL;
 	if (a->under_lock)
 		return HOLD_OTHER;
 	list_each_back (struct held_lock, h, &c->holds, in_client) {
+		*group = h->key->group;
 		if (is_worked_under(h))
 			return h->id;
 	}
 	/* A client that never takes locks is not in a pool that works under locks. */
-	if (!c->has_locked)
-		return 0;
-	id = kin_lock(a, true);
-	return id ? id : kin_lock(a, false);
+	kin = c->has_locked ? kin_lock(a, true) : NULL;
+	if (c->has_locked && !kin)
+		kin = kin_lock(a, false);
+	*group = kin ? kin->key->group : NULL;
+	return kin ? kin->id : 0;
 }
 
 bool tracker_hold_lasts(const struct tracker_act *a, uint64_t hold)

@@ -873,7 +873,9 @@ def test_lock_that_a_pool_takes_by_incr_gets_a_question_and_so_does_what_it_prot
         assert delete(pool[n % 2], "count:lock")
     found = hasp.end()
     assert not found.sections
+    assert ";   if this is a lock, and not a counter:\n" in found.text
     assert "Question: is this a lock, or a counter?" in found.text
+    assert "address or name held a lock, such as count:lock.\n" in found.text
     assert "Question: does that lock protect these values?" in found.text
     assert "\n;[lock count]\n" in found.text
 

@@ -1769,7 +1769,7 @@ TEST(connections_of_one_address_work_under_each_other_s_locks)
 	release(f, 0, "lock:7");
 	assert_told(f,
 	            "nearly all writes came while a connection of the writer's address or name "
-	            "held a lock");
+	            "held a lock, such as lock:*.\n");
 }
 
 TEST(a_guard_is_proposed_where_one_write_in_ten_is_outside_such_locks)

@@ -261,6 +261,7 @@ TEST(a_report_has_the_evidence_the_questions_and_the_section)
 		                     [SEEN_DELETES] = 20, [SEEN_VOIDS] = 1 } } },
 		  "; jobs:*    1 key, taken 20 times by INCR, released by DEL\n"
 		  ";   such as jobs:1\n"
+		  ";   if this is a lock, and not a counter:\n"
 		  ";   2 releases came after the connection that took the lock had closed: hasp "
 		  "cannot see whether the holder released it\n"
 		  ";   18 released by the connection that took the lock, 2 by another one\n"
@@ -353,6 +354,7 @@ TEST(a_report_has_the_evidence_the_questions_and_the_section)
 		                     [SEEN_RETRIED] = 1, [SEEN_REFUSED_OWN] = 1 } } },
 		  "; jobs:*    1 key, taken 20 times by INCR, never released\n"
 		  ";   such as jobs:1\n"
+		  ";   if this is a lock, and not a counter:\n"
 		  ";   1 lock stayed without an expiry when the holder's connection closed\n"
 		  ";   7 more counts followed: only the key's name shows that this is a "
 		  "lock and not a counter\n"
