@@ -9,7 +9,7 @@ from harness.script_forms import all_commands
 from harness.script_queue import (DEAF, LAYOUTS, OTHERS, Workers, ask, expire_now, give_back, own_token, place_in,
                                   value_of)
 from harness.scripts import calls  # noqa: F401: a fixture for all tests here
-from harness.scripts import FENCE, KEY, LEASE, ME, OTHER, STATES, WORKER, each, load_scripts, locked, to_hex
+from harness.scripts import FENCE, KEY, LEASE, ME, NIL, OTHER, STATES, WORKER, each, load_scripts, locked, to_hex
 
 
 def act_out_all_of_waiting(world, server):
@@ -212,6 +212,42 @@ def test_out_of_memory_is_told_as_redis_does(world):
         for layout in ("count", "no"):
             assert world.verb("UNLOCK", f"job:{layout}", layout=layout) == b":1\r\n"
         assert world.run("DEL", KEY) == b":1\r\n"
+    finally:
+        world.db.config_set("maxmemory", 0)
+
+
+@each("kind, args", [("h", ()), ("m", ["SHARED"]), ("x", ["EXCLUSIVE"]), ("l", ["LIMIT", 2])])
+def test_holders_keep_and_give_back_their_locks_when_the_memory_is_full(world, kind, args):
+    """Redis refuses a script's HINCRBY and ZADD if the script has written nothing before."""
+    tickets = [f"{WORKER}-{n}" for n in "123"]
+    for ticket in tickets:
+        world.verb("LOCK", KEY, *args, ticket=ticket)
+    world.db.config_set("maxmemory", 1)
+    try:
+        assert world.renew((kind, KEY, ME, 40000, world.fence())) == [1]
+        assert world.is_left(world.db.pttl(KEY), 40000)
+        assert world.verb("EXTEND", KEY, "PX", 50000) == b":1\r\n"
+        assert world.is_left(world.db.pttl(KEY), 50000)
+        if kind != "l":  # an owner has one place
+            assert world.verb("UNLOCK", KEY, ticket=tickets[0]) == b":1\r\n"
+            assert world.verb("MUNLOCK", 1, KEY, ticket=tickets[1]) == b":1\r\n"
+            assert world.dequeue(kind, ME, tickets[2], 0) == ["undone", 0, 0]
+        else:
+            assert world.verb("UNLOCK", KEY) == b":1\r\n"
+        assert not world.db.exists(KEY)
+    finally:
+        world.db.config_set("maxmemory", 0)
+
+
+def test_mlock_whose_time_is_over_gives_its_locks_back_when_the_memory_is_full(world):
+    keys = "{k}a", "{k}b"
+    world.verb("LOCK", keys[1], token=OTHER)
+    assert world.verb("MLOCK", 2, *keys, "WAIT", 1000, ticket=f"{WORKER}-1", may_wait=1000).startswith(b"+QUEUED")
+    assert world.db.exists(keys[0])
+    world.db.config_set("maxmemory", 1)
+    try:
+        assert world.verb("MLOCK", 2, *keys, ticket=f"{WORKER}-1") == NIL[2]
+        assert not world.db.exists(keys[0])
     finally:
         world.db.config_set("maxmemory", 0)
 

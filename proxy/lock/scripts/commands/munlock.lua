@@ -22,6 +22,7 @@
 -- include notify_redisson
 -- include raised_error
 -- include rw_field
+-- include write_when_full
 local counter = KEYS[#KEYS]
 local token, layout_type = unpack(ARGV, 2)
 
@@ -78,6 +79,9 @@ local is_ok, result = pcall(function()
 			released = released + 1
 		end
 		local is_rw = layout[i] == 'm' or layout[i] == 'x'
+		if holds[i] > 1 then
+			write_when_full(queue)
+		end
 		if holds[i] > 1 and given_back and (is_rw or layout[i] == 'hash') then
 			forget_try(record, side, is_rw and rw_field(token, layout[i]) or nil,
 				given_back:match('^%S*'))

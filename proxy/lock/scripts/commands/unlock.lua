@@ -38,6 +38,7 @@
 -- include notify_redisson
 -- include raised_error
 -- include rw_field
+-- include write_when_full
 local lock, record, queue, counter, side = unpack(KEYS)
 local is_short = #ARGV <= 3
 local token, layout, ticket, tell, given_back = unpack(ARGV, is_short and 1 or 2)
@@ -123,6 +124,9 @@ if holds == 0 then
 	return owner and redis.status_reply('REFUSED 0 1 ' .. (owner:gsub('%c', '?'))) or 0
 end
 local is_ok, result = pcall(function()
+	if holds > 1 then
+		write_when_full(queue)
+	end
 	-- break release_twice: if false then
 	if holds > 1 and given_back and (layout == 'hash' or layout == 'm' or layout == 'x') then
 		forget_try(record, side, layout ~= 'hash' and rw_field(token, layout) or nil,

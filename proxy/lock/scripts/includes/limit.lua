@@ -77,12 +77,16 @@ end
 -- Redis refuses the write, returns Redis' error: then nothing was written.
 -- include format_ms
 -- include keep_places
+-- include write_when_full
 local function set_place(lock, record, token, lease, longest, note)
 	local now = redis.call('TIME')
 	local ends_ms = now[1] * 1000 + math.floor(now[2] / 1000) + tonumber(lease)
 	local before = longest and redis.call('ZSCORE', lock, token)
 	if before and tonumber(before) > ends_ms then
 		ends_ms = tonumber(before)
+	end
+	if not note then
+		write_when_full(lock)
 	end
 	local reply = redis.pcall('ZADD', lock, format_ms(ends_ms), token)
 	if type(reply) == 'table' then

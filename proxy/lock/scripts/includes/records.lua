@@ -89,3 +89,10 @@ local function record_try(lock, record, side, token, ticket, refreshed, lease)
 			.. ticket, 'PX', lease)
 	end
 end
+
+-- Makes Redis accept the script's next writes although its memory is full; they must need no more
+-- memory. (Redis refuses commands such as ZADD and HINCRBY only until the script has called a write
+-- command. ZREM is one, even if it removes nothing. Source: scriptCall() in Redis' script.c)
+local function write_when_full(key)
+	redis.pcall('ZREM', key, '')
+end

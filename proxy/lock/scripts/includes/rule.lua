@@ -89,8 +89,9 @@ local function take_back(lock, record, side)
 	if not own then
 		return false
 	end
-	redis.call('SET', lock, string.format('%.0f', value - own), 'KEEPTTL')
+	-- (SET comes last: a Redis whose memory is full refuses it before the script has written.)
 	redis.call('DEL', record, side)
+	redis.call('SET', lock, string.format('%.0f', value - own), 'KEEPTTL')
 	return true
 end
 

@@ -370,11 +370,13 @@ end
 -- side; `longest`: shortens no hold. Returns Redis' error if Redis refuses.
 -- include keep_longest
 -- include timeouts_of
+-- include write_when_full
 local function set_lease_rw(lock, record, side, token, kind, lease, longest)
 	local holds = kind == 'm' and tonumber(redis.call('HGET', lock, token)) or 0
 	-- (Another client of Redis may have written a number so great that n + 1 is n: an endless loop.)
 	holds = math.min(holds, 2 ^ 52)
 	local timeouts = timeouts_of(lock, token)
+	write_when_full(side)
 	for n = math.max(1, holds - 999), holds do
 		if not longest or redis.call('PTTL', timeouts .. n) < tonumber(lease) then
 			local reply = redis.pcall('SET', timeouts .. n, '1', 'PX', lease)

@@ -68,7 +68,9 @@ end
 -- include notify_redisson
 -- include take_back
 -- include undo_rw
+-- include write_when_full
 local function undo_try(lock, record, queue, side, counter, kind, ticket, token)
+	write_when_full(queue)
 	if kind == 'm' or kind == 'x' then
 		if undo_rw(lock, record, side, token, kind, ticket) then
 			left_rw(lock, record, queue, side, counter, kind)
