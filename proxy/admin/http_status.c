@@ -141,8 +141,8 @@ static void write_sections(struct json *j, struct worker_shared *shared, const s
 		                                       c->verbs.lease_ms, 0, 0 });
 	if (c->verbs.enabled)
 		write_section(j, shared,
-		              &(struct section_facts){ STATS_VERBS, c->verbs.names[VERB_LOCK], NULL,
-		                                       c->verbs.owner, MODE_ENFORCE,
+		              &(struct section_facts){ STATS_VERBS, c->verbs.names[VERB_LOCK],
+		                                       NULL, c->verbs.owner, MODE_ENFORCE,
 		                                       c->verbs.lease_ms, 0,
 		                                       c->verbs.max_hold_ms });
 	json_close(j, ']');

@@ -274,8 +274,8 @@ static void find_given_back(struct context *x, struct slice token)
 
 /* Writes the call of a verb, and the locks that it names to `keys`. If this writes an error, it
  * empties `keys`. */
-static void write_verb_call(struct context *x, size_t place_of,
-                            struct mlock_keys *keys, struct lock_call *call)
+static void write_verb_call(struct context *x, size_t place_of, struct mlock_keys *keys,
+                            struct lock_call *call)
 {
 	struct policy_env *env = x->env;
 	const struct verbs *verbs = &env->config->verbs;

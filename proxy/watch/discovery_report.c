@@ -286,8 +286,7 @@ static enum other other_of(const struct key_group *s)
 #define OTHERS_NAMED 3
 #define NAMED_MAX 150
 
-/* True if a line about `o` names the keys `a` before `b`: what happened more often comes first.
- */
+/* True if a line about `o` names the keys `a` before `b`. The most frequent come first. */
 static bool is_named_before(enum other o, const struct key_group *a, const struct key_group *b)
 {
 	uint64_t m = other_times(o, a), n = other_times(o, b);

@@ -437,9 +437,8 @@ static struct held_lock *take_hold(const struct tracker_act *a, struct key *k,
 }
 
 /* Notices requests in opposite order: this client has a lock and asks for `asked`; another
- * client had `asked` and asked for that lock. They count when one of the two clients releases
- * the lock that it had: if it never does, the key may be a marker, for which no client waits.
- */
+ * client had `asked` and asked for that lock. They count when a client releases the lock that
+ * it had: if it never does, the key may be a marker, for which no client waits. */
 static void note_order(const struct tracker_act *a, struct key *asked)
 {
 	list_each_back (struct held_lock, h, &a->client->holds, in_client) {

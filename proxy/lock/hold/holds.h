@@ -206,8 +206,8 @@ void parts_undo(struct lock_request *p);
  * such a call, whose lease and value stay in Redis. False in a layout that counts, in which the
  * call takes one more hold. */
 bool lock_request_refreshes(const struct lock_request *p, const struct hold_owner *o, int db);
-/* Returns place_of (see rewrite_mlock()) for the MLOCK's next call. `placed`: the MLOCK may have
- * a place in the queue of the lock that it waits for. */
+/* Returns place_of (see rewrite_mlock()) for the MLOCK's next call. `placed`: the MLOCK may
+ * have a place in the queue of the lock that it waits for. */
 size_t parts_place_of(struct lock_request *p, bool placed);
 /* Appends the call by which the MLOCK leaves its queue and gives its locks back. */
 void parts_write_undo(const struct lock_request *p, struct buf *out,
