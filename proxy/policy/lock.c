@@ -460,13 +460,15 @@ bool lock_reads_matter(const struct policy_env *env, const struct rule *rule)
 	return stats && stats->watches_reads && rule->owner != OWNER_VALUE;
 }
 
+/* Notes that the connection reads the lock, for a hint in the log. */
 static void note_read(const struct context *x, struct slice key)
 {
 	const struct session *s = x->session;
 
 	/* A read in a transaction does not count, because Redis may never run it. */
 	if (s->db >= 0 && !session_in_multi(s))
-		hold_saw_read(x->env->holds, &context_own_locks(x)->holds, s->db, key);
+		seen_values_note_read(&context_own_locks(x)->holds.seen, s->db, key,
+		                      x->env->now);
 }
 
 /* Returns the locks that the command reads and whose values matter; NULL: none. */

@@ -221,7 +221,7 @@ static void on_waiter(void *arg, const struct waiter *w, void *owner)
 	                (struct live_row){
 				.section = wait.stats,
 				.db = wait.db,
-				.since = waiter_began(w),
+				.since = q->now - waiter_waited(w),
 				.until = q->now + (double)waiter_left_ms(w) / 1000,
 			},
 	                wait.client, wait.key, SLICE_NONE);

@@ -453,11 +453,6 @@ enum seen_value hold_seen_value(struct holds *h, const struct hold_owner *o, int
 	return value->p ? SEEN_VALUE : SEEN_NOTHING;
 }
 
-void hold_saw_read(struct holds *h, struct hold_owner *o, int db, struct slice key)
-{
-	seen_values_note_read(&o->seen, db, key, timers_now(h->timers));
-}
-
 /* --- tickets -------------------------------------------------------------------- */
 
 static void forget_oldest_ticket(struct hold *hold)

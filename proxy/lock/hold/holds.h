@@ -285,8 +285,6 @@ void hold_given_back(struct holds *h, const struct hold_owner *o, int db, struct
 /* Finds the value of the lock that the connection has last stored or read. */
 enum seen_value hold_seen_value(struct holds *h, const struct hold_owner *o, int db,
                                 struct slice key, struct slice *value);
-/* Notes that the connection reads the lock now, for a hint in the log. */
-void hold_saw_read(struct holds *h, struct hold_owner *o, int db, struct slice key);
 
 /* True if the connection has a lock according to the table. (A lock that the application has
  * released by a script of its own counts until the lease is over.) */

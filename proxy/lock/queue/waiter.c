@@ -529,11 +529,6 @@ int64_t waiter_left_ms(const struct waiter *w)
 	return left > 0 ? (int64_t)left : 0;
 }
 
-double waiter_began(const struct waiter *w)
-{
-	return w->began;
-}
-
 double waiter_waited(const struct waiter *w)
 {
 	return timers_now(w->all->timers) - w->began;

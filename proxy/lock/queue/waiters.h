@@ -104,7 +104,6 @@ struct waiter *waiter_new_sent(struct waiters *w, int64_t wait_ms, double sent_a
                                struct slice ticket, void *owner);
 /* Returns how long the client may go on waiting, in ms; >= 0. */
 int64_t waiter_left_ms(const struct waiter *w);
-double waiter_began(const struct waiter *w); /* when the wait began */
 double waiter_waited(const struct waiter *w); /* seconds since the start of the wait */
 /* Returns the place that the waiter had in Redis' queue; 0: none. */
 int64_t waiter_place(const struct waiter *w);
