@@ -104,11 +104,6 @@ struct waiter *line_first(const struct line *l)
 	return list_first(&l->members, struct waiter, node);
 }
 
-struct waiter *line_behind(const struct waiter *w)
-{
-	return list_entry(w->node.next, &w->line->members, struct waiter, node);
-}
-
 static void count_on_board(const struct line *l, bool more)
 {
 	struct waiter_board *board = l->all->board;

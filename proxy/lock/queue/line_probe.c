@@ -16,25 +16,18 @@
 
 void line_probe_members(struct line *l)
 {
-	struct waiter *w, *next;
-
 	/* (A check may be answered at once, but only by PROBE_UNKNOWN, which moves no
 	 * waiter.) */
-	for (w = line_first(l); w; w = next) {
-		next = line_behind(w);
-		if (w->state != WAITER_QUEUED)
-			continue;
-		waiter_check(w);
-	}
+	list_each (struct waiter, w, &l->members, node)
+		if (w->state == WAITER_QUEUED)
+			waiter_check(w);
 }
 
 void line_move(struct line *l, struct queue_node *at)
 {
-	struct waiter *w;
-
 	line_listen(l, false);
 	l->at = at;
-	for (w = line_first(l); w; w = line_behind(w))
+	list_each (struct waiter, w, &l->members, node)
 		waiter_set_at(w, at);
 	if (list_empty(&l->members))
 		return;
@@ -166,26 +159,12 @@ static struct line *line_of(struct list *node)
 #define HELD_LONG INT64_MAX /* recheck.lua has left the lock out of its reply */
 #define HELD_NOT (-2) /* the lock is free, or the waiter is not in the queue */
 
-/* Schedules each line's next probe. left_ms[line.recheck_slot]: for how many ms its lock is
- * still held. */
-static void end_lines(struct recheck *r, const long long *left_ms)
-{
-	struct list *node;
-
-	while ((node = list_shift(&r->lines))) {
-		struct line *l = line_of(node);
-		if (left_ms[l->recheck_slot] == HELD_NOT)
-			line_probe(l);
-		else
-			line_probe_when_over(l, left_ms[l->recheck_slot]);
-	}
-}
-
+/* Schedules each line's next probe. */
 static void recheck_on_reply(void *arg, const redisReply *reply)
 {
 	struct recheck *r = arg;
 	bool good = reply && reply->type == REDIS_REPLY_ARRAY;
-	long long left_ms[RECHECK_MAX];
+	long long left_ms[RECHECK_MAX]; /* indexed by line.recheck_slot */
 
 	/* Without an answer, recheck each line again later. After an error, probe each line. */
 	for (size_t i = 0; i < r->n; i++)
@@ -195,7 +174,12 @@ static void recheck_on_reply(void *arg, const redisReply *reply)
 		if (number >= 1 && (size_t)number <= r->n)
 			left_ms[number - 1] = reply->element[i + 1]->integer;
 	}
-	end_lines(r, left_ms);
+	list_shift_each (struct line, l, &r->lines, recheck) {
+		if (left_ms[l->recheck_slot] == HELD_NOT)
+			line_probe(l);
+		else
+			line_probe_when_over(l, left_ms[l->recheck_slot]);
+	}
 	free(r);
 }
 

@@ -207,7 +207,6 @@ void line_enqueue(struct line *l, struct waiter *w);
 /* Removes `w` from its line, or from queue_node.unsent, if it is in one of them. */
 void line_remove(struct waiter *w);
 struct waiter *line_first(const struct line *l); /* NULL: the line is empty */
-struct waiter *line_behind(const struct waiter *w); /* NULL: `w` is the last */
 /* Subscribes to Redisson's channel of the lock, or unsubscribes. */
 void line_listen(struct line *l, bool on);
 void line_set_probing(struct line *l, enum line_probing probing);
