@@ -11,6 +11,8 @@
  *   MULTI, commands      the part after it   a part that begins a transaction
  *   the part's request   the part
  */
+#include <stdio.h>
+
 #include "cluster/session_internal.h"
 #include "resp/write.h"
 
@@ -98,27 +100,23 @@ static void note_sent(struct node_conn *l, struct cluster_part *p)
  * write. */
 static void node_conn_count_writes(struct node_conn *l, struct cluster_part *p)
 {
-	struct buf out = BUF_INIT, key = BUF_INIT;
+	struct slice tag = slot_tag((uint16_t)p->slot);
+	char key[sizeof("hasp:ack{}") + SLOT_TAG_LEN];
+	struct buf out = BUF_INIT;
 
 	if (commands_lack(l->session->cluster->opts.commands, SLICE_LIT("waitaof"))) {
 		link_expect(&l->user, LINK_DISCARD, NULL);
 		link_queue(l->user.link, SLICE_LIT("*1\r\n$4\r\nPING\r\n"));
 		return;
 	}
-	buf_puts(&key, "hasp:ack{");
-	buf_append(&key, slot_tag((uint16_t)p->slot));
-	buf_puts(&key, "}");
 	p->uncounted = false;
-	resp_write_request(&out,
-	                   (struct slice[]){ SLICE_LIT("SET"), buf_slice(&key), SLICE_LIT("1"),
-	                                     SLICE_LIT("PX"), SLICE_LIT("60000") },
-	                   5);
-	resp_write_request(&out, (struct slice[]){ SLICE_LIT("DEL"), buf_slice(&key) }, 2);
+	snprintf(key, sizeof(key), "hasp:ack{%.*s}", (int)tag.n, tag.p);
+	resp_write_words(&out, (const char *[]){ "SET", key, "1", "PX", "60000" }, 5);
+	resp_write_words(&out, (const char *[]){ "DEL", key }, 2);
 	link_expect(&l->user, LINK_INTERCEPT | LINK_NOTIFY | LINK_DISCARD, behind_tag(p));
 	link_expect(&l->user, LINK_DISCARD, NULL);
 	link_queue(l->user.link, buf_slice(&out));
 	buf_release(&out);
-	buf_release(&key);
 }
 
 void node_conn_write_part(struct node_conn *l, struct cluster_part *p)
