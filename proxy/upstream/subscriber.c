@@ -38,7 +38,6 @@ static void subscriber_on_down(void *owner, enum link_end end, const char *reaso
                                size_t inflight)
 {
 	struct subscriber *s = owner;
-
 	uint32_t suppressed;
 
 	(void)inflight;
@@ -65,6 +64,8 @@ static void subscriber_disconnect(struct subscriber *s, enum link_end end, const
 	link_close(s->user.link);
 	subscriber_on_down(s, end, reason, 0);
 }
+
+static const char not_resp2[] = "it sent bytes that are not a RESP2 reply";
 
 static struct slice string_of(const redisReply *r)
 {
@@ -114,20 +115,17 @@ static void subscriber_on_reply(struct subscriber *s, const redisReply *r)
 		s->opts.on_message(s->opts.arg, channel, string_of(r->element[2]));
 }
 
-/* Handles one whole message. Closes the connection and returns false if `frame` is no
- * message. */
-static bool take_message(struct subscriber *s, struct slice frame)
+/* Handles one whole message. */
+static void take_message(struct subscriber *s, struct slice frame)
 {
 	redisReply *reply = reply_decode(frame);
 
 	if (!reply) {
-		subscriber_disconnect(s, LINK_BROKEN,
-		                      "it sent bytes that are not a RESP2 reply");
-		return false;
+		subscriber_disconnect(s, LINK_BROKEN, not_resp2);
+		return;
 	}
 	subscriber_on_reply(s, reply);
 	freeReplyObject(reply);
-	return true;
 }
 
 /* Collects each message, and decodes it when it is whole, so that hiredis reserves no memory
@@ -138,31 +136,25 @@ static void subscriber_on_bytes(void *owner, struct slice bytes)
 	const struct link *l = s->user.link;
 
 	s->nunheard = 0;
-	/* The callbacks may close the connection. */
+	/* take_message() and the callbacks may close the connection. */
 	while (bytes.n && s->user.link == l) {
-		struct buf message = BUF_INIT;
+		struct buf message;
 		size_t used = 0;
 		enum resp_result r = reply_scan(&s->scan, bytes.p, bytes.n, &used);
-		bool goes_on;
-		if (r == RESP_BAD) {
+
+		if (r == RESP_BAD || buf_len(&s->message) + used > MESSAGE_MAX) {
 			subscriber_disconnect(s, LINK_BROKEN,
-			                      "it sent bytes that are not a RESP2 reply");
+			                      r == RESP_BAD ? not_resp2
+			                                    : "a message is too long");
 			return;
 		}
-		if (buf_len(&s->message) + used > MESSAGE_MAX) {
-			subscriber_disconnect(s, LINK_BROKEN, "a message is too long");
-			return;
-		}
-		buf_append(&s->message, slice_of(bytes.p, used));
-		bytes = slice_of(bytes.p + used, bytes.n - used);
+		buf_append(&s->message, slice_take(&bytes, used));
 		if (r == RESP_MORE)
 			return;
 		message = s->message;
 		s->message = BUF_INIT;
-		goes_on = take_message(s, buf_slice(&message));
+		take_message(s, buf_slice(&message));
 		buf_release(&message);
-		if (!goes_on)
-			return;
 	}
 }
 
