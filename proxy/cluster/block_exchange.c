@@ -13,12 +13,11 @@
 /* --- requests ---------------------------------------------------------------------------- */
 
 /* Fails the transaction if the part was never sent, because the node lacks its command. */
-static void on_block_reply(struct cluster_entry *e, struct cluster_part *p,
-                           const struct resp_reply *r)
+static void on_block_reply(struct cluster_entry *e, struct cluster_part *p, bool is_error)
 {
 	struct cluster_session *s = e->session;
 
-	(void)r;
+	(void)is_error;
 	if (!p->node_conn && p->block->serial == s->block_serial)
 		block_fail(&s->block);
 }

@@ -124,11 +124,10 @@ static size_t session_refuse_bulk(struct cluster_session *s, size_t used)
 }
 
 /* Handles an error before the request is whole: Redis then closes the connection. */
-static void on_refused_stream(struct cluster_entry *e, struct cluster_part *p,
-                              const struct resp_reply *r)
+static void on_refused_stream(struct cluster_entry *e, struct cluster_part *p, bool is_error)
 {
 	(void)p;
-	if (e->session->flow != FLOW_STREAMING || !resp_reply_is_error(r))
+	if (e->session->flow != FLOW_STREAMING || !is_error)
 		return;
 	e->ends = true;
 	e->session->stream_node_conn = NULL;

@@ -338,16 +338,16 @@ void part_on_bytes(struct cluster_part *p, struct slice bytes)
 		bound_kept(p);
 }
 
-void part_on_reply(struct cluster_part *p, const struct resp_reply *r)
+void part_on_reply(struct cluster_part *p, bool is_error)
 {
 	struct cluster_entry *e = p->entry;
 
 	part_set_state(p, PART_DONE);
 	e->ndone++;
-	if (!resp_reply_is_error(r))
+	if (!is_error)
 		e->session->admitted = true;
 	if (e->on_reply)
-		e->on_reply(e, p, r);
+		e->on_reply(e, p, is_error);
 	p->node_conn = NULL;
 	if (e->ndone == e->nparts)
 		entry_finish(e);
@@ -355,9 +355,7 @@ void part_on_reply(struct cluster_part *p, const struct resp_reply *r)
 
 void part_fail(struct cluster_part *p, struct slice error)
 {
-	struct resp_reply r = { .type = '-' };
-
 	list_remove(&p->node);
 	part_on_bytes(p, error);
-	part_on_reply(p, &r);
+	part_on_reply(p, true);
 }

@@ -104,8 +104,7 @@ struct cluster_entry {
 	 * answered. NULL: the reply of the only part is forwarded as it comes. */
 	void (*merge)(struct cluster_entry *e, struct buf *out);
 	/* Called when a part got an answer that is not a redirection. May be NULL. */
-	void (*on_reply)(struct cluster_entry *e, struct cluster_part *p,
-	                 const struct resp_reply *r);
+	void (*on_reply)(struct cluster_entry *e, struct cluster_part *p, bool is_error);
 	void *arg; /* for `merge` and `on_reply` */
 	void (*free_arg)(void *arg); /* NULL: `arg` need not be freed */
 	struct buf reply; /* bytes of the reply that came before the entry's turn */
@@ -172,7 +171,7 @@ void part_set_state(struct cluster_part *p, enum part_state state);
 /* Handles bytes of the part's reply. */
 void part_on_bytes(struct cluster_part *p, struct slice bytes);
 /* Handles the end of the part's reply. */
-void part_on_reply(struct cluster_part *p, const struct resp_reply *r);
+void part_on_reply(struct cluster_part *p, bool is_error);
 /* Answers the part by `error`, a line of hasp's own. */
 void part_fail(struct cluster_part *p, struct slice error);
 

@@ -320,7 +320,7 @@ static void node_conn_on_reply(void *owner, void *tag, const struct resp_reply *
 	l->nsent--;
 	l->error = NULL;
 	redirection_note_carried_out(p);
-	part_on_reply(p, r);
+	part_on_reply(p, resp_reply_is_error(r));
 }
 
 /* True if the node refuses the DISCARD or UNWATCH that hasp has sent in place of the client's
@@ -335,7 +335,6 @@ static bool node_conn_on_line(void *owner, void *tag, struct slice line)
 {
 	struct node_conn *l = owner;
 	struct cluster_part *p = tag, *next = node_conn_part_behind(tag);
-	static const struct resp_reply refused = { .type = '-' };
 	char reason[256];
 	bool is_replay;
 
@@ -360,7 +359,7 @@ static bool node_conn_on_line(void *owner, void *tag, struct slice line)
 		if (is_replay)
 			node_conn_break(l, reason);
 		if (p && l->session->flow != FLOW_CLOSED)
-			part_on_reply(p, &refused);
+			part_on_reply(p, true);
 		return false;
 	}
 	if (p->block ? redirection_take_block(p, line) : redirection_take(p, line))
@@ -388,7 +387,6 @@ static bool node_conn_on_frame(void *owner, const struct reply_scan *frame)
 {
 	struct node_conn *l = owner;
 	struct cluster_part *p = head_part(l);
-	struct resp_reply r = { .type = '>' };
 	bool out_of_band, ended;
 
 	out_of_band = subscriptions_frame(&l->subscriptions, frame, p ? &p->acks : NULL,
@@ -402,7 +400,7 @@ static bool node_conn_on_frame(void *owner, const struct reply_scan *frame)
 		pubsub_note(l->session);
 		link_drop_head(l->user.link);
 		l->nsent--;
-		part_on_reply(p, &r);
+		part_on_reply(p, false);
 	}
 	return out_of_band;
 }
@@ -411,13 +409,12 @@ static void node_conn_on_stream(void *owner, void *tag)
 {
 	struct node_conn *l = owner;
 	struct cluster_part *p = tag;
-	struct resp_reply r = { .type = '+' };
 
 	l->nsent--;
 	l->session->stream_node_conn = l;
 	l->session->skips_line = p->entry->muted;
 	session_set_flow(l->session, FLOW_RAW);
-	part_on_reply(p, &r);
+	part_on_reply(p, false);
 }
 
 /* Called when the session's own link is connected, or takes bytes again. */

@@ -205,14 +205,13 @@ static void add_accepted(struct cluster_session *s, enum replay_kind kind, struc
 }
 
 /* Handles the home node's answer. The entry's `arg`: the kind of the session command. */
-static void on_accepted(struct cluster_entry *e, struct cluster_part *p,
-                        const struct resp_reply *r)
+static void on_accepted(struct cluster_entry *e, struct cluster_part *p, bool is_error)
 {
 	struct cluster_session *s = e->session;
 	enum replay_kind kind = (enum replay_kind)(uintptr_t)e->arg;
 	struct slice request = buf_slice(&p->request);
 
-	if (resp_reply_is_error(r))
+	if (is_error)
 		return;
 	if (kind == REPLAY_RESET) {
 		s->admitted = false;
@@ -315,13 +314,11 @@ static bool needs_no_login(const struct link_env *env)
 
 /* Handles the answer to the question. If the node could not be asked, its error is the answer
  * to the request, too. */
-static void on_asked(struct cluster_entry *e, struct cluster_part *p,
-                     const struct resp_reply *r)
+static void on_asked(struct cluster_entry *e, struct cluster_part *p, bool is_error)
 {
 	struct slice reply = buf_slice(&p->reply);
 
-	if (resp_reply_is_error(r) &&
-	    (!p->node_conn || slice_starts(reply, SLICE_LIT("-NOAUTH"))))
+	if (is_error && (!p->node_conn || slice_starts(reply, SLICE_LIT("-NOAUTH"))))
 		buf_append(&e->session->login_error, reply);
 	else
 		e->session->admitted = true;

@@ -159,15 +159,14 @@ static uint8_t mark_of(const struct cluster_session *s, const struct node *n)
 }
 
 /* Handles the node's answer: finds the cursor for the client. */
-static void on_scanned(struct cluster_entry *e, struct cluster_part *p,
-                       const struct resp_reply *r)
+static void on_scanned(struct cluster_entry *e, struct cluster_part *p, bool is_error)
 {
 	struct cluster_session *s = e->session;
 	struct wide_scan *scan = e->arg;
 	const struct primary *next;
 	uint64_t at;
 
-	(void)r;
+	(void)is_error;
 	if (!scan_cursor_of_reply(buf_slice(&p->reply), &at))
 		return;
 	/* Another node serves the slot now, and the cursor means nothing to that node. */
