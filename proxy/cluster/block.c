@@ -6,19 +6,8 @@
 const struct slice block_execabort = SLICE_LIT(
 	"-EXECABORT Transaction discarded because of previous errors.\r\n");
 
-static const struct slice ok = SLICE_LIT("+OK\r\n"), queued = SLICE_LIT("+QUEUED\r\n");
-static const struct slice multi = SLICE_LIT("*1\r\n$5\r\nMULTI\r\n"),
-			  discard = SLICE_LIT("*1\r\n$7\r\nDISCARD\r\n"),
-			  unwatch = SLICE_LIT("*1\r\n$7\r\nUNWATCH\r\n");
-static const struct slice nested = SLICE_LIT("-ERR MULTI calls can not be nested\r\n");
-static const struct slice watch_inside = SLICE_LIT(
-	"-ERR WATCH inside MULTI is not allowed\r\n");
 static const struct slice wide = SLICE_LIT("-CROSSSLOT hasp: this command is for all nodes of "
                                            "the cluster, but a transaction is for one\r\n");
-static const struct slice tied = SLICE_LIT(
-	"-ERR hasp: in front of a cluster, this command is not possible in a transaction\r\n");
-static const struct slice too_long = SLICE_LIT(
-	"-ERR hasp: the transaction is too long before the first command with a key\r\n");
 
 struct slice block_nil(int proto)
 {
@@ -124,8 +113,8 @@ static void take_outside(struct block *b, const struct command *c, const struct 
 	switch ((enum command_session)c->facts.session) {
 	case SESSION_MULTI:
 		b->state = BLOCK_HELD;
-		(void)keep(b, multi);
-		answer(a, ok);
+		(void)keep(b, SLICE_LIT("*1\r\n$5\r\nMULTI\r\n"));
+		answer(a, SLICE_LIT("+OK\r\n"));
 		break;
 	case SESSION_WATCH:
 		take_watch(b, p, a);
@@ -149,7 +138,8 @@ static void end_with(struct block *b, struct slice reply, struct block_answer *a
 	answer(a, reply);
 	if (b->state == BLOCK_OPEN || b->watches)
 		a->step = BLOCK_REPLACE;
-	a->request = b->state == BLOCK_OPEN ? discard : unwatch;
+	a->request = b->state == BLOCK_OPEN ? SLICE_LIT("*1\r\n$7\r\nDISCARD\r\n")
+	                                    : SLICE_LIT("*1\r\n$7\r\nUNWATCH\r\n");
 	block_reset(b);
 }
 
@@ -216,9 +206,11 @@ static void take_keyless(struct block *b, const struct command *c, const struct 
 	if (b->state == BLOCK_OPEN || b->slot >= 0 || !is_plain)
 		send_and_keep(b, bytes, a);
 	else if (keep(b, bytes))
-		answer(a, queued);
+		answer(a, SLICE_LIT("+QUEUED\r\n"));
 	else
-		refuse_queued(b, a, too_long);
+		refuse_queued(b, a,
+		              SLICE_LIT("-ERR hasp: the transaction is too long before "
+		                        "the first command with a key\r\n"));
 }
 
 static void take_keyed(struct block *b, uint16_t slot, struct slice bytes,
@@ -237,7 +229,9 @@ static void take_queued(struct block *b, const struct command *c, const struct r
                         const struct plan *p, struct slice bytes, struct block_answer *a)
 {
 	if (c && command_arity_ok(c, req->argc) && is_tied_to_connection(c, req)) {
-		refuse_queued(b, a, tied);
+		refuse_queued(b, a,
+		              SLICE_LIT("-ERR hasp: in front of a cluster, this command "
+		                        "is not possible in a transaction\r\n"));
 		return;
 	}
 	switch (p->kind) {
@@ -275,16 +269,16 @@ static bool take_unqueued(struct block *b, const struct command *c, int proto,
 {
 	switch ((enum command_session)c->facts.session) {
 	case SESSION_MULTI:
-		answer(a, nested);
+		answer(a, SLICE_LIT("-ERR MULTI calls can not be nested\r\n"));
 		return true;
 	case SESSION_WATCH:
-		answer(a, watch_inside);
+		answer(a, SLICE_LIT("-ERR WATCH inside MULTI is not allowed\r\n"));
 		return true;
 	case SESSION_EXEC:
 		take_exec(b, proto, a);
 		return true;
 	case SESSION_DISCARD:
-		end_with(b, ok, a);
+		end_with(b, SLICE_LIT("+OK\r\n"), a);
 		return true;
 	case SESSION_RESET:
 	case SESSION_QUIT:
