@@ -15,21 +15,12 @@ static size_t node_on_commands(void *arg, const redisReply *reply)
 	return n->ops->on_commands(n->arg, n, reply);
 }
 
-/* Reads the replication id from INFO's reply. A server gets a new one when it starts or is
- * promoted. */
-static void read_history(const redisReply *info, char *history)
-{
-	struct slice id = info_field(slice_of(info->str, info->len), "master_replid");
-
-	*history = '\0';
-	if (id.n && id.n < NODE_HISTORY_SIZE)
-		snprintf(history, NODE_HISTORY_SIZE, "%.*s", (int)id.n, id.p);
-}
-
+/* Reads the replication id. A server gets a new one when it starts or is promoted. */
 static void node_on_info(void *arg, const redisReply *reply)
 {
 	struct node *n = arg;
 	char before[NODE_HISTORY_SIZE];
+	struct slice id;
 
 	if (!reply) {
 		/* The connection broke. While it is down, clients may write: forget the
@@ -38,7 +29,10 @@ static void node_on_info(void *arg, const redisReply *reply)
 		return;
 	}
 	memcpy(before, n->history, sizeof(before));
-	read_history(reply, n->history);
+	*n->history = '\0';
+	id = info_field(slice_of(reply->str, reply->len), "master_replid");
+	if (id.n && id.n < NODE_HISTORY_SIZE)
+		snprintf(n->history, NODE_HISTORY_SIZE, "%.*s", (int)id.n, id.p);
 	if (n->nups > 1 && (!*n->history || strcmp(before, n->history) != 0))
 		n->ops->on_changed(n->arg, n);
 }
