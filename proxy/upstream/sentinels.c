@@ -143,7 +143,7 @@ int sentinel_read_named(struct sentinel_answer *a, const redisReply *named, cons
 	    pair[0]->type != REDIS_REPLY_STRING || pair[1]->type != REDIS_REPLY_STRING ||
 	    !print_address(pair[0]->str, pair[1]->str, a->name, sizeof(a->name)))
 		return -1;
-	return address_parse(&a->address, a->name);
+	return 0;
 }
 
 int sentinel_read(struct sentinel_answer *a, redisReply *const *replies, const char **why)

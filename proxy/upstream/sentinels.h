@@ -79,8 +79,7 @@ const char *sentinels_next(struct sentinels *s);
 
 /* One answer of a sentinel. */
 struct sentinel_answer {
-	struct address address; /* address of the primary */
-	char name[SENTINEL_NAME_SIZE]; /* the address as text */
+	char name[SENTINEL_NAME_SIZE]; /* address of the primary */
 	int64_t epoch;
 	char *others[SENTINELS_MAX]; /* addresses of other sentinels */
 	size_t nothers;
