@@ -52,6 +52,18 @@ TEST(test_an_integer_is_a_bulk_of_its_decimal)
 	}
 }
 
+TEST(test_absent_words_are_left_out)
+{
+	const char *const words[] = { NULL, "AUTH", NULL, "", "pw", NULL };
+	struct buf out = BUF_INIT;
+
+	resp_write_words(&out, words, 6);
+	resp_write_words(&out, words, 1);
+	assert_true(slice_eq(buf_slice(&out),
+	                     SLICE_LIT("*3\r\n$4\r\nAUTH\r\n$0\r\n\r\n$2\r\npw\r\n*0\r\n")));
+	buf_release(&out);
+}
+
 TEST(test_an_inline_request_keeps_every_byte)
 {
 	char bytes[256];
