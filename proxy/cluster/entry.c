@@ -118,7 +118,7 @@ void entry_end(struct cluster_entry *e)
 	list_remove(&e->node);
 	e->session->nentries--;
 	e->session->kept -= buf_len(&e->after);
-	buf_release(&e->after);
+	buf_give(&e->after, &c->requests);
 	buf_give(&e->reply, &c->requests);
 	freelist_give(&c->entries, e);
 }
@@ -128,6 +128,15 @@ void entry_end(struct cluster_entry *e)
 static bool is_head(const struct cluster_entry *e)
 {
 	return e->session->entries.next == &e->node;
+}
+
+/* Keeps bytes for the client until their turn. */
+static void keep_bytes(struct cluster_session *s, struct buf *kept, struct slice bytes)
+{
+	buf_take(kept, &s->cluster->requests);
+	buf_append(kept, bytes);
+	s->kept += bytes.n;
+	session_grew(s, bytes.n);
 }
 
 /* Adds bytes to the entry's reply. */
@@ -140,13 +149,9 @@ static void entry_forward(struct cluster_entry *e, struct slice bytes)
 	if (is_head(e)) {
 		s->head_begun = true;
 		session_put(s, bytes);
-		return;
+	} else {
+		keep_bytes(s, &e->reply, bytes);
 	}
-	if (buf_cap(&e->reply) == 0)
-		buf_take(&e->reply, &s->cluster->requests);
-	buf_append(&e->reply, bytes);
-	s->kept += bytes.n;
-	session_grew(s, bytes.n);
 }
 
 /* Forwards the kept bytes of the reply, because all earlier entries are answered. */
@@ -160,13 +165,6 @@ static void forward_kept(struct cluster_entry *e)
 	buf_give(&e->reply, &s->cluster->requests);
 }
 
-static void push_after(struct cluster_entry *e, struct slice push)
-{
-	buf_append(&e->after, push);
-	e->session->kept += push.n;
-	session_grew(e->session, push.n);
-}
-
 void entries_push_again(struct cluster_session *s, struct slice push)
 {
 	if (s->kept == 0)
@@ -174,7 +172,7 @@ void entries_push_again(struct cluster_session *s, struct slice push)
 	list_each_back (struct cluster_entry, e, &s->entries, node) {
 		if (e->nreply == 0)
 			continue;
-		push_after(e, push);
+		keep_bytes(s, &e->after, push);
 		break;
 	}
 	if (s->kept >= s->cluster->output_limit)
@@ -187,7 +185,7 @@ void entries_push_after(struct cluster_session *s, struct slice push)
 	                                        struct cluster_entry, node);
 
 	if (last)
-		push_after(last, push);
+		keep_bytes(s, &last->after, push);
 }
 
 void session_advance(struct cluster_session *s)
@@ -325,15 +323,10 @@ void part_on_bytes(struct cluster_part *p, struct slice bytes)
 	if (p->is_stale)
 		return;
 	p->entry->nreply += bytes.n;
-	if (p->entry->merge) {
-		if (buf_cap(&p->reply) == 0)
-			buf_take(&p->reply, &s->cluster->requests);
-		buf_append(&p->reply, bytes);
-		s->kept += bytes.n;
-		session_grew(s, bytes.n);
-	} else {
+	if (p->entry->merge)
+		keep_bytes(s, &p->reply, bytes);
+	else
 		entry_forward(p->entry, bytes);
-	}
 	if (s->kept > before)
 		bound_kept(p);
 }
