@@ -367,22 +367,17 @@ static int line_address(const struct nodes_line *l, enum endpoint kind, const ch
 	return write_address(out, size, host.p, host.n, l->port);
 }
 
-/* Finds the endpoint type by which the map has the address of the answering node. */
-static enum endpoint endpoint_of(const struct slot_map *m, const char *nodes, const char *asked)
+/* Finds the endpoint type by which the map has the address of the answering node; `l`: its
+ * line. */
+static enum endpoint endpoint_of(const struct slot_map *m, const struct nodes_line *l,
+                                 const char *asked)
 {
-	struct slice rest = slice_str(nodes);
-	struct nodes_line l;
 	char text[ADDRESS_MAX];
 
-	while (rest.n) {
-		if (!cut_line(&rest, &l) || !l.is_asked)
-			continue;
-		for (int kind = ENDPOINT_HOST; kind <= ENDPOINT_ASKED; kind++)
-			if (line_address(&l, (enum endpoint)kind, asked, text, sizeof(text)) ==
-			            0 &&
-			    slot_map_find_address(m, text))
-				return (enum endpoint)kind;
-	}
+	for (int kind = ENDPOINT_HOST; kind <= ENDPOINT_ASKED; kind++)
+		if (line_address(l, (enum endpoint)kind, asked, text, sizeof(text)) == 0 &&
+		    slot_map_find_address(m, text))
+			return (enum endpoint)kind;
 	return ENDPOINT_HOST;
 }
 
@@ -423,13 +418,14 @@ static struct slice read_migrating(struct slot_map *m, struct slice word)
 void slot_map_read_migrating(struct slot_map *m, const char *nodes, const char *asked)
 {
 	struct slice rest = slice_str(nodes), word, id, last = SLICE_NONE;
-	enum endpoint kind = endpoint_of(m, nodes, asked);
 	struct nodes_line l;
+	enum endpoint kind;
 	size_t nlookups = 0;
 
 	while (rest.n) {
 		if (!cut_line(&rest, &l) || !l.is_asked)
 			continue;
+		kind = endpoint_of(m, &l, asked);
 		while (slice_cut(&l.slots, ' ', &word)) {
 			id = read_migrating(m, word);
 			if (id.n == 0 || slice_eq(id, last) || nlookups == IMPORTING_MAX)
