@@ -28,6 +28,7 @@ struct checked_read {
 	bool each;
 	bool completed;
 	uint64_t left; /* bytes of the current value and its line end that are still to come */
+	bool digests; /* the current value is that of a checked key, and not too long */
 	size_t value; /* index of the current or next value in the reply */
 	uint8_t nline; /* bytes in `line` */
 	char line[LINE_KEPT]; /* the header that is being read, or was read last */
@@ -108,9 +109,8 @@ static void end_line(struct checked_read *c)
 		return;
 	}
 	c->left = (uint64_t)n + 2;
-	if (n > CHECKED_VALUE_MAX)
-		end_value(c, false, "");
-	else if (wanted(c))
+	c->digests = n <= CHECKED_VALUE_MAX && wanted(c);
+	if (c->digests)
 		sha1_begin(&c->sha1);
 }
 
@@ -131,12 +131,6 @@ static size_t digest_line(struct checked_read *c, struct slice bytes)
 	return n + 1;
 }
 
-/* True if the value is too long to be digested. */
-static bool is_undigested(const struct checked_read *c)
-{
-	return strtoll(c->line + 1, NULL, 10) > CHECKED_VALUE_MAX;
-}
-
 /* Reads bytes of a value and its line end. Returns how many. */
 static size_t digest_value(struct checked_read *c, struct slice bytes)
 {
@@ -144,18 +138,14 @@ static size_t digest_value(struct checked_read *c, struct slice bytes)
 	uint64_t value = c->left > 2 ? c->left - 2 : 0;
 	char digest[SHA1_HEX + 1] = "";
 
-	if (is_undigested(c)) {
-		c->left -= n;
-		return n;
-	}
-	if (wanted(c))
+	if (c->digests)
 		sha1_add(&c->sha1, bytes.p, n < value ? n : (size_t)value);
 	c->left -= n;
 	if (c->left)
 		return n;
-	if (wanted(c))
+	if (c->digests)
 		sha1_end_hex(&c->sha1, digest);
-	end_value(c, true, digest);
+	end_value(c, c->digests, digest);
 	return n;
 }
 
