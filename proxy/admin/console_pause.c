@@ -12,17 +12,6 @@
 /* How often hasp checks whether all workers have paused or resumed. */
 #define PAUSE_SECONDS 0.01
 
-static void write_paused(size_t nbound, struct buf *out)
-{
-	if (nbound)
-		buf_printf(out,
-		           "+OK, but %zu connections of clients that subscribe or block will "
-		           "end when Redis ends\r\n",
-		           nbound);
-	else
-		buf_puts(out, "+OK\r\n");
-}
-
 bool console_pause_answer(const struct console *c, enum worker_pause now, size_t nbound,
                           struct buf *out)
 {
@@ -30,13 +19,16 @@ bool console_pause_answer(const struct console *c, enum worker_pause now, size_t
 
 	if (c->awaits == AWAITS_NO_PAUSE || now == (pauses ? WORKER_PAUSING : WORKER_RESUMING))
 		return false;
-	if (now == WORKER_PAUSED && pauses)
-		write_paused(nbound, out);
-	else if (now == WORKER_SERVES && !pauses)
-		buf_puts(out, "+OK\r\n");
+	if (now != (pauses ? WORKER_PAUSED : WORKER_SERVES))
+		buf_printf(out, "-ERR another client has sent %s\r\n",
+		           pauses ? "RESUME" : "PAUSE");
+	else if (pauses && nbound)
+		buf_printf(out,
+		           "+OK, but %zu connections of clients that subscribe or block will "
+		           "end when Redis ends\r\n",
+		           nbound);
 	else
-		buf_puts(out, pauses ? "-ERR another client has sent RESUME\r\n"
-		                     : "-ERR another client has sent PAUSE\r\n");
+		buf_puts(out, "+OK\r\n");
 	return true;
 }
 

@@ -63,15 +63,9 @@ static void http_shut_down(struct http_connections *hc, struct http_connection *
 
 static bool http_is_late(const struct peer_place *p, double now)
 {
-	switch (p->rank) {
-	case PLACE_UNPROVEN:
-		return now - p->since >= REQUEST_SECONDS;
-	case PLACE_PROVEN:
-		return now - p->since >= REPLY_SECONDS;
-	case PLACE_BUSY:
-		break;
-	}
-	return false;
+	double limit = p->rank == PLACE_UNPROVEN ? REQUEST_SECONDS : REPLY_SECONDS;
+
+	return p->rank != PLACE_BUSY && now - p->since >= limit;
 }
 
 static void http_on_sweep(void *arg)
