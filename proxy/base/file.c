@@ -15,12 +15,11 @@
 
 static bool is_given(const char *path)
 {
-	static const char *const folders[] = { "/dev/fd/", "/proc/self/fd/" };
+	struct slice s = slice_str(path);
 
-	for (size_t i = 0; i < sizeof(folders) / sizeof(folders[0]); i++)
-		if (strncmp(path, folders[i], strlen(folders[i])) == 0)
-			return true;
-	return strcmp(path, "/dev/stdin") == 0;
+	return slice_starts(s, SLICE_LIT("/dev/fd/")) ||
+	       slice_starts(s, SLICE_LIT("/proc/self/fd/")) ||
+	       slice_eq(s, SLICE_LIT("/dev/stdin"));
 }
 
 /* Returns a descriptor that does not block; -1: failed. */

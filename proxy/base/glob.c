@@ -54,15 +54,7 @@ bool glob_element_matches(struct slice pattern, char c, size_t *len)
 
 static inline bool is_special(char c)
 {
-	switch (c) {
-	case '*':
-	case '?':
-	case '[':
-	case '\\':
-		return true;
-	default:
-		return false;
-	}
+	return c == '*' || c == '?' || c == '[' || c == '\\';
 }
 
 /* When an element does not match, only the last `*` needs to take one byte more: if an earlier
