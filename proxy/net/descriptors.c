@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "net/descriptors.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -48,17 +47,14 @@ void descriptors_raise_limit(int64_t max_clients)
 {
 	/* Each client needs a descriptor, and its link another one. */
 	rlim_t want = (rlim_t)max_clients * 2 + KEPT_MAX;
-	struct rlimit limit;
+	struct rlimit limit, raised = { want, want };
 
 	if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur >= want)
 		return;
-	limit.rlim_cur = want;
-	if (limit.rlim_max < want && geteuid() == 0)
-		limit.rlim_max = want;
-	else if (limit.rlim_max < want)
-		limit.rlim_cur = limit.rlim_max;
-	if (setrlimit(RLIMIT_NOFILE, &limit) < 0 && errno == EPERM) {
-		getrlimit(RLIMIT_NOFILE, &limit);
+	if (limit.rlim_max > want)
+		raised.rlim_max = limit.rlim_max;
+	/* Only a privileged process may raise the upper limit. */
+	if (setrlimit(RLIMIT_NOFILE, &raised) < 0) {
 		limit.rlim_cur = limit.rlim_max;
 		(void)setrlimit(RLIMIT_NOFILE, &limit);
 	}
