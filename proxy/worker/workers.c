@@ -9,7 +9,6 @@
 
 #include "base/clock.h"
 #include "base/fatal.h"
-#include "config/config.h"
 #include "lock/deadlock/wait_graph.h"
 #include "lock/events/stats.h"
 #include "upstream/watcher.h"
