@@ -133,17 +133,6 @@ static struct entry *table_take(struct table *t, const struct top_key *k)
 	return e;
 }
 
-static void table_add(struct table *t, const struct top_key *k, unsigned kind)
-{
-	struct entry *e = table_look_up(t, k);
-
-	if (!e)
-		e = table_take(t, k);
-	e->counts.n[kind]++;
-	if (t->n == TOP_KEYS)
-		top_sink(t, e);
-}
-
 /* --- both tables -------------------------------------------------------------------------- */
 
 struct top_keys *top_keys_new(void)
@@ -181,12 +170,18 @@ void top_keys_add(struct top_keys *t, const void *of, int db, struct slice key, 
                   double now)
 {
 	struct top_key k = key_of(of, db, key);
+	struct entry *e;
 
 	HASP_ASSERT(kind < TOP_KEYS_KINDS);
 	take_turns(t, now);
 	if (!t->now)
 		t->now = table_new(now);
-	table_add(t->now, &k, kind);
+	e = table_look_up(t->now, &k);
+	if (!e)
+		e = table_take(t->now, &k);
+	e->counts.n[kind]++;
+	if (t->now->n == TOP_KEYS)
+		top_sink(t->now, e);
 }
 
 static void add_up(struct top_key_counts *sum, const struct entry *e, const struct table *of)
