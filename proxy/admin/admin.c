@@ -43,12 +43,6 @@ static void answer_job(struct admin *a, struct console_job *j)
 	console_job_end(j);
 }
 
-static void stop_accepting(struct admin *a)
-{
-	while (a->nacceptors)
-		acceptor_free(a->acceptors[--a->nacceptors]);
-}
-
 static void admin_deliver(struct message *m)
 {
 	struct admin_cmd *cmd = container_of(m, struct admin_cmd, message);
@@ -69,7 +63,7 @@ static void admin_deliver(struct message *m)
 		answer_job(a, cmd->job);
 		break;
 	case ADMIN_LEAVE:
-		stop_accepting(a);
+		acceptors_free(&a->acceptors);
 		break;
 	case ADMIN_STOP:
 		ev_break(a->loop, EVBREAK_ALL);
@@ -211,10 +205,9 @@ struct admin *admin_new(struct config *config, const int *fds, size_t nfds,
 	a->shared = shared;
 	a->ops = ops;
 	a->arg = arg;
-	a->acceptors = xcalloc(nfds, sizeof(struct acceptor *));
-	for (; a->nacceptors < nfds; a->nacceptors++)
-		a->acceptors[a->nacceptors] = acceptor_new(a->loop, fds[a->nacceptors],
-		                                           &acceptor, a);
+	list_init(&a->acceptors);
+	for (size_t i = 0; i < nfds; i++)
+		acceptors_add(&a->acceptors, a->loop, fds[i], &acceptor, a);
 	loop_timer_init(&a->sweep, a->loop, admin_on_sweep, a);
 	loop_timer_repeat(&a->sweep, SWEEP_SECONDS);
 	loop_timer_init(&a->pause, a->loop, admin_on_pause, a);
@@ -242,7 +235,7 @@ void admin_stop(struct admin *a)
 	admin_post_stop(a);
 	pthread_join(a->thread, NULL);
 	console_jobs_stop(a);
-	stop_accepting(a);
+	acceptors_free(&a->acceptors);
 	while (!list_empty(&a->consoles))
 		console_close(container_of(a->consoles.next, struct console, place.node));
 	admin_on_check(a->loop, &a->check, 0);
@@ -258,6 +251,5 @@ void admin_free(struct admin *a)
 	watch_loop_free(a->loop);
 	request_args_fini(&a->args);
 	config_unref(a->config);
-	free(a->acceptors);
 	free(a);
 }

@@ -119,8 +119,7 @@ struct admin {
 	struct worker_shared *shared;
 	const struct admin_ops *ops;
 	void *arg;
-	struct acceptor **acceptors;
-	size_t nacceptors;
+	struct list acceptors;
 	struct list consoles; /* open consoles, linked by console.place */
 	struct list jobs; /* list of struct console_job */
 	struct list dead; /* closed consoles, to be freed */

@@ -41,8 +41,7 @@ struct http_connections {
 	struct ev_async stop;
 	struct loop_timer sweep;
 	struct MHD_Daemon *server;
-	struct acceptor **acceptors;
-	size_t nacceptors;
+	struct list acceptors;
 	struct log_limit full_line, failed_line;
 	_Atomic uint64_t *full;
 	pthread_mutex_t lock; /* protects the fields below */
@@ -251,6 +250,7 @@ struct http_connections *http_connections_new(_Atomic uint64_t *full)
 	pthread_condattr_t monotonic;
 
 	hc->full = full;
+	list_init(&hc->acceptors);
 	list_init(&hc->all);
 	list_init(&hc->places);
 	pthread_mutex_init(&hc->lock, NULL);
@@ -279,10 +279,8 @@ int http_connections_start(struct http_connections *hc, struct MHD_Daemon *serve
 	int rc;
 
 	hc->server = server;
-	hc->acceptors = xcalloc(n, sizeof(struct acceptor *));
-	for (; hc->nacceptors < n; hc->nacceptors++)
-		hc->acceptors[hc->nacceptors] = acceptor_new(hc->loop, fds[hc->nacceptors],
-		                                             &ops, hc);
+	for (size_t i = 0; i < n; i++)
+		acceptors_add(&hc->acceptors, hc->loop, fds[i], &ops, hc);
 	rc = pthread_create(&hc->thread, NULL, connections_thread, hc);
 	if (rc != 0) {
 		log_error("thread_failed thread=http reason=\"%s\"", strerror(rc));
@@ -299,8 +297,7 @@ void http_connections_stop(struct http_connections *hc)
 		pthread_join(hc->thread, NULL);
 		hc->runs = false;
 	}
-	while (hc->nacceptors)
-		acceptor_free(hc->acceptors[--hc->nacceptors]);
+	acceptors_free(&hc->acceptors);
 }
 
 size_t http_connections_count(struct http_connections *hc)
@@ -323,6 +320,5 @@ void http_connections_free(struct http_connections *hc)
 	watch_loop_free(hc->loop);
 	pthread_cond_destroy(&hc->closed);
 	pthread_mutex_destroy(&hc->lock);
-	free(hc->acceptors);
 	free(hc);
 }

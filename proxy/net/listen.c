@@ -20,6 +20,7 @@
 
 struct acceptor {
 	struct ev_loop *loop;
+	struct list node;
 	const struct acceptor_ops *ops;
 	void *owner;
 	struct watch readable;
@@ -235,8 +236,8 @@ static void acceptor_on_readable(struct watch *w, int events)
 	}
 }
 
-struct acceptor *acceptor_new(struct ev_loop *loop, int fd, const struct acceptor_ops *ops,
-                              void *owner)
+void acceptors_add(struct list *acceptors, struct ev_loop *loop, int fd,
+                   const struct acceptor_ops *ops, void *owner)
 {
 	struct acceptor *a = xcalloc(1, sizeof(*a));
 
@@ -246,12 +247,14 @@ struct acceptor *acceptor_new(struct ev_loop *loop, int fd, const struct accepto
 	watch_init(&a->readable, acceptor_on_readable);
 	loop_timer_init(&a->pause, loop, acceptor_on_pause_over, a);
 	watch_start(loop, &a->readable, fd, EV_READ);
-	return a;
+	list_append(acceptors, &a->node);
 }
 
-void acceptor_free(struct acceptor *a)
+void acceptors_free(struct list *acceptors)
 {
-	loop_timer_stop(&a->pause);
-	close(watch_stop(a->loop, &a->readable));
-	free(a);
+	list_shift_each (struct acceptor, a, acceptors, node) {
+		loop_timer_stop(&a->pause);
+		close(watch_stop(a->loop, &a->readable));
+		free(a);
+	}
 }

@@ -12,6 +12,7 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
+#include "base/list.h"
 #include "net/address.h"
 
 enum listen_kind {
@@ -49,8 +50,6 @@ bool listen_is_at(int fd, const struct address *at);
 /* True if the sockets `fd` and `other` are bound to the same address. */
 bool listen_is_with(int fd, int other);
 
-struct acceptor;
-
 struct acceptor_ops {
 	/* Called for a new connection: a non-blocking socket, which the callee owns. */
 	void (*on_accept)(void *owner, int fd, const struct sockaddr *peer, socklen_t len);
@@ -59,9 +58,11 @@ struct acceptor_ops {
 	void (*on_exhausted)(void *owner, int error);
 };
 
-/* Accepts from `fd`, which the acceptor owns. `loop`: made by watch_loop_new(). */
-struct acceptor *acceptor_new(struct ev_loop *loop, int fd, const struct acceptor_ops *ops,
-                              void *owner);
-void acceptor_free(struct acceptor *a);
+/* Adds an acceptor to the list. It accepts from `fd`, which it owns. `loop`: made by
+ * watch_loop_new(). */
+void acceptors_add(struct list *acceptors, struct ev_loop *loop, int fd,
+                   const struct acceptor_ops *ops, void *owner);
+/* Frees the acceptors in the list. */
+void acceptors_free(struct list *acceptors);
 
 #endif

@@ -24,7 +24,6 @@
 
 struct listener {
 	struct admission *admission;
-	struct acceptor *acceptor;
 	const struct listen_entry *entry;
 };
 
@@ -164,12 +163,12 @@ void admission_open(struct admission *a, struct client_env *clients, const int *
 		.nentries = nfds,
 	};
 	list_init(&a->headers);
+	list_init(&a->acceptors);
 	a->listeners = xcalloc(nfds, sizeof(*a->listeners));
 	for (size_t i = 0; i < nfds; i++) {
-		struct listener *l = &a->listeners[a->nlisteners++];
-		l->admission = a;
-		l->entry = &entries[i];
-		l->acceptor = acceptor_new(clients->loop, fds[i], &acceptor_ops, l);
+		a->listeners[i] = (struct listener){ a, &entries[i] };
+		acceptors_add(&a->acceptors, clients->loop, fds[i], &acceptor_ops,
+		              &a->listeners[i]);
 	}
 }
 
@@ -184,9 +183,7 @@ const char *admission_listener(const struct admission *a, struct slice listener)
 
 void admission_leave(struct admission *a, double until)
 {
-	for (size_t i = 0; i < a->nlisteners; i++)
-		acceptor_free(a->listeners[i].acceptor);
-	a->nlisteners = 0;
+	acceptors_free(&a->acceptors);
 	a->until = until;
 }
 

@@ -45,8 +45,8 @@ struct admission {
 	struct client_env *clients;
 	const struct listen_entry *entries; /* still valid after admission_close() */
 	size_t nentries;
-	struct listener *listeners;
-	size_t nlisteners;
+	struct listener *listeners; /* one for each entry */
+	struct list acceptors;
 	struct list headers; /* connections whose PROXY header has not come yet */
 	double until; /* clock_now() after which a draining worker awaits no header */
 	/* Limits of the log lines max_clients, accept_failed and proxy_protocol_failed. */

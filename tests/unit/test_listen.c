@@ -161,14 +161,15 @@ TEST(without_descriptors_a_connection_is_accepted_a_little_later)
 	struct ev_loop *loop = watch_loop_new(EVFLAG_AUTO);
 	struct sockaddr_in sa = { .sin_family = AF_INET };
 	socklen_t len = sizeof(sa);
-	struct acceptor *a;
+	struct list acceptors;
 	const char *reason;
 	int fd, client = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
 	assert_int_equal(address_parse(&at, "127.0.0.1:0"), 0);
 	assert_int_equal(listen_open(&at, &opts, &fd, 1, &reason), 1);
 	assert_int_equal(getsockname(fd, (struct sockaddr *)&sa, &len), 0);
-	a = acceptor_new(loop, fd, &ops, &got);
+	list_init(&acceptors);
+	acceptors_add(&acceptors, loop, fd, &ops, &got);
 	assert_int_equal(connect(client, (struct sockaddr *)&sa, len), 0);
 	nexhausted = 2;
 	/* The loop ends only if the acceptor pauses: without a pause it would call accept4()
@@ -178,6 +179,6 @@ TEST(without_descriptors_a_connection_is_accepted_a_little_later)
 	assert_int_equal(got.nexhausted, 2);
 	assert_int_equal(got.n, 1);
 	close(client);
-	acceptor_free(a);
+	acceptors_free(&acceptors);
 	watch_loop_free(loop);
 }
