@@ -18,16 +18,12 @@
 #define BACKLOG_RETRY_SECONDS 0.01
 
 struct dial {
-	struct ev_loop *loop;
+	struct dialer opts; /* a copy; tls.context: a counted reference, NULL: no encryption */
 	struct resolve_request *resolving; /* NULL: no name is being resolved */
 	struct addrinfo *addresses; /* of the server; NULL: none yet, or a unix socket */
 	struct addrinfo *next; /* the address to try next; NULL: there is none */
 	struct sockaddr_storage local; /* address of a unix socket */
 	socklen_t local_len; /* length of `local`; 0: no unix socket */
-	int64_t keepalive_ms, user_timeout_ms; /* copied from the dialer */
-	struct tls_context *context; /* counted reference; NULL: no encryption */
-	struct tls_resume *resume; /* dialer.resume */
-	enum descriptor_use use; /* dialer.use */
 	char *server_name; /* the name that the server's certificate must have; NULL: no
 	                    * encryption */
 	struct tls *tls; /* encrypts the connected socket; NULL: no encryption yet */
@@ -60,7 +56,7 @@ void dial_tune(int fd, int64_t keepalive_ms)
 
 static void close_socket(struct dial *d)
 {
-	int fd = watch_stop(d->loop, &d->socket);
+	int fd = watch_stop(d->opts.loop, &d->socket);
 
 	tls_free(d->tls);
 	d->tls = NULL;
@@ -77,7 +73,7 @@ void dial_cancel(struct dial *d)
 	loop_timer_stop(&d->retry);
 	if (d->addresses)
 		freeaddrinfo(d->addresses);
-	tls_context_unref(d->context);
+	tls_context_unref(d->opts.tls.context);
 	free(d->server_name);
 	free(d);
 }
@@ -97,8 +93,8 @@ static void dial_succeed(struct dial *d)
 	dial_done_fn *done = d->done;
 	struct tls *tls = d->tls;
 	void *arg = d->arg;
-	unsigned ms = (unsigned)d->user_timeout_ms;
-	int fd = watch_stop(d->loop, &d->socket);
+	unsigned ms = (unsigned)d->opts.user_timeout_ms;
+	int fd = watch_stop(d->opts.loop, &d->socket);
 
 	d->tls = NULL;
 	/* Set TCP_USER_TIMEOUT only now: until here, dialer.timeout_ms was the limit. */
@@ -117,10 +113,10 @@ static void dial_shake_hands(struct dial *d)
 		dial_succeed(d);
 		break;
 	case TLS_WANTS_READ:
-		watch_change(d->loop, &d->socket, EV_READ);
+		watch_change(d->opts.loop, &d->socket, EV_READ);
 		break;
 	case TLS_WANTS_WRITE:
-		watch_change(d->loop, &d->socket, EV_WRITE);
+		watch_change(d->opts.loop, &d->socket, EV_WRITE);
 		break;
 	case TLS_FAILED:
 		snprintf(reason, sizeof(reason), "TLS: %s", d->tls->reason);
@@ -138,19 +134,19 @@ static int try_address(struct dial *d, const struct sockaddr *sa, socklen_t len)
 		d->error = errno;
 		return -1;
 	}
-	if (descriptor_is_kept(fd, d->use)) {
+	if (descriptor_is_kept(fd, d->opts.use)) {
 		d->error = EMFILE;
 		close(fd);
 		return -1;
 	}
 	if (sa->sa_family != AF_UNIX)
-		dial_tune(fd, d->keepalive_ms);
+		dial_tune(fd, d->opts.keepalive_ms);
 	if (connect(fd, sa, len) < 0 && errno != EINPROGRESS) {
 		d->error = errno;
 		close(fd);
 		return -1;
 	}
-	watch_start(d->loop, &d->socket, fd, EV_WRITE);
+	watch_start(d->opts.loop, &d->socket, fd, EV_WRITE);
 	return 0;
 }
 
@@ -222,11 +218,11 @@ static void dial_on_ready(struct watch *w, int events)
 	}
 	/* The address has answered: the handshake may take all the time that is left. */
 	loop_timer_stop(&d->retry);
-	if (!d->context) {
+	if (!d->opts.tls.context) {
 		dial_succeed(d);
 		return;
 	}
-	d->tls = tls_connect(d->context, watch_fd(w), d->server_name, d->resume);
+	d->tls = tls_connect(d->opts.tls.context, watch_fd(w), d->server_name, d->opts.resume);
 	if (d->tls)
 		dial_shake_hands(d);
 	else
@@ -284,21 +280,18 @@ static struct dial *dial_new(const struct dialer *opts, dial_done_fn *done, void
 {
 	struct dial *d = xcalloc(1, sizeof(*d));
 
-	d->loop = opts->loop;
-	d->keepalive_ms = opts->keepalive_ms;
-	d->user_timeout_ms = opts->user_timeout_ms;
-	d->resume = opts->resume;
-	d->use = opts->use;
+	d->opts = *opts;
+	d->opts.tls.context = NULL;
 	d->done = done;
 	d->arg = arg;
 	watch_init(&d->socket, dial_on_ready);
-	loop_timer_init(&d->retry, d->loop, dial_on_retry, d);
+	loop_timer_init(&d->retry, d->opts.loop, dial_on_retry, d);
 	return d;
 }
 
 static void dial_end_in(struct dial *d, double seconds)
 {
-	loop_timer_init(&d->timer, d->loop, dial_on_timer, d);
+	loop_timer_init(&d->timer, d->opts.loop, dial_on_timer, d);
 	loop_timer_start(&d->timer, seconds);
 	d->until = clock_now() + seconds;
 }
@@ -311,7 +304,7 @@ struct dial *dial_start(const struct dialer *opts, const struct address *to, dia
 
 	/* Take a reference: a reload may free the context before the handshake begins. */
 	if (opts->tls.context && !to->local) {
-		d->context = tls_context_ref(opts->tls.context);
+		d->opts.tls.context = tls_context_ref(opts->tls.context);
 		d->server_name = xstrdup(opts->tls.name ? opts->tls.name : to->host);
 	}
 	failed = first_try(d, opts, to) < 0;
