@@ -89,18 +89,19 @@ static int compare_nodes(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* Returns the lowest number that the bytes read so far ensure: more bytes can only find a lower
- * number. GLOB_SET_NONE: no number is ensured. */
-static int32_t find_certain(const struct glob_dfa *dfa)
+/* Returns the lowest number of these nodes or, with `only_stars`, of the stars among them;
+ * GLOB_SET_NONE: there is none. */
+static int32_t lowest_number(const struct glob_dfa *dfa, const uint32_t *at, size_t n,
+                             bool only_stars)
 {
-	int32_t certain = GLOB_SET_NONE;
+	int32_t lowest = GLOB_SET_NONE;
 
-	for (size_t i = 0; i < dfa->nscratch; i++) {
-		const struct glob_node *node = &dfa->set->nodes[dfa->scratch[i]];
-		if (node->kind == GLOB_NODE_STAR && node->number < certain)
-			certain = node->number;
+	for (size_t i = 0; i < n; i++) {
+		const struct glob_node *node = &dfa->set->nodes[at[i]];
+		if ((!only_stars || node->kind == GLOB_NODE_STAR) && node->number < lowest)
+			lowest = node->number;
 	}
-	return certain;
+	return lowest;
 }
 
 /* Drops nodes that change no answer, and sorts the others. */
@@ -166,16 +167,6 @@ static void make_room(struct glob_dfa *dfa)
 	dfa->capacity = n;
 }
 
-static int32_t answer_at_end(const struct glob_dfa *dfa, const struct state *s)
-{
-	int32_t answer = GLOB_SET_NONE;
-
-	for (size_t i = 0; i < s->n; i++)
-		if (dfa->set->nodes[s->at[i]].number < answer)
-			answer = dfa->set->nodes[s->at[i]].number;
-	return answer;
-}
-
 /* Makes a state from the nodes in `scratch`. */
 static const struct state *add_state(struct glob_dfa *dfa)
 {
@@ -193,7 +184,7 @@ static const struct state *add_state(struct glob_dfa *dfa)
 	row = &dfa->rows[s->row];
 	for (size_t i = 0; i + 1 < dfa->row; i++)
 		row[i] = STEP_UNKNOWN;
-	row[dfa->row - 1] = answer_at_end(dfa, s);
+	row[dfa->row - 1] = lowest_number(dfa, s->at, s->n, false);
 	dfa->nbytes += state_bytes(dfa, s->n);
 	return s;
 }
@@ -201,7 +192,8 @@ static const struct state *add_state(struct glob_dfa *dfa)
 /* Returns the step to the state of the nodes in `scratch`, which are not reduced yet. */
 static int32_t find_step(struct glob_dfa *dfa)
 {
-	int32_t certain = find_certain(dfa);
+	/* The bytes read so far ensure this number: more bytes can only find a lower one. */
+	int32_t certain = lowest_number(dfa, dfa->scratch, dfa->nscratch, true);
 	struct slice nodes;
 	struct map_node *node;
 
