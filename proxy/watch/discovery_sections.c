@@ -671,6 +671,13 @@ static bool is_near_lock(const struct guard_sums *g)
 	return g->near_lock > 0 && is_under_locks(g);
 }
 
+/* True if the overwritten updates may not be lost: a lock may protect them, or the connection
+ * that wrote was not the one that read for the same client. */
+static bool may_be_kept(const struct finding *f)
+{
+	return is_near_lock(&f->guard) || is_hopping(f);
+}
+
 /* True if no update was lost, but the first two clients that write at once will lose one. */
 static bool is_predicted(const struct guard_sums *g)
 {
@@ -745,6 +752,14 @@ static void put_predicted(struct buf *out, const struct guard_sums *g)
 	           COUNT(g->in_turn, "time"), get, get, set, set);
 }
 
+static void put_near_lock(struct buf *out, const struct finding *f, const char *mark)
+{
+	buf_printf(out,
+	           "%snearly all writes came while a connection of the writer's address or "
+	           "name held a lock%s%.*s.\n",
+	           mark, f->near.n ? ", such as " : "", (int)f->near.n, f->near.p);
+}
+
 static void put_lost(struct buf *out, const struct finding *f)
 {
 	const struct guard_sums *g = &f->guard;
@@ -756,16 +771,15 @@ static void put_lost(struct buf *out, const struct finding *f)
 	}
 	buf_printf(out,
 	           ";   %s overwrote what another connection had written since the read%s\n",
-	           COUNT(lost_updates(g), "write"), is_refresh ? "" : ": lost updates");
-	if (is_near_lock(g))
-		buf_printf(out,
-		           ";   nearly all writes came while a connection of the writer's "
-		           "address or name held a lock%s%.*s.\n"
-		           ";   Question: does that lock protect these values? If so, use the "
-		           "lock's section only, and leave this one out.\n"
-		           ";     If not, use this section; remove each leading \";\".\n",
-		           f->near.n ? ", such as " : "", (int)f->near.n, f->near.p);
-	else if (is_hopping(f))
+	           COUNT(lost_updates(g), "write"),
+	           is_refresh || may_be_kept(f) ? "" : ": lost updates");
+	if (is_near_lock(g)) {
+		put_near_lock(out, f, ";   ");
+		buf_puts(out,
+		         ";   Question: does that lock protect these values? If so, leave this "
+		         "section out, and see what this file says of the lock.\n"
+		         ";     If not, use this section; remove each leading \";\".\n");
+	} else if (is_hopping(f))
 		buf_printf(out,
 		           ";   %s came over another connection than a read, of the same "
 		           "address or name: a guard would keep its own pool out.\n"
@@ -846,7 +860,19 @@ void discovery_put_guard_left(struct buf *out, const struct finding *f)
 	const struct guard_sums *g = &f->guard;
 
 	put_guard_use(out, f);
-	if (lost_updates(g) && is_nested_often(g))
+	if (lost_updates(g) && may_be_kept(f)) {
+		buf_printf(out,
+		           ";     %s overwrote what another connection had written since the "
+		           "read. hasp cannot tell whether updates were lost:\n",
+		           COUNT(lost_updates(g), "write"));
+		if (is_near_lock(g))
+			put_near_lock(out, f, ";     ");
+		else
+			buf_printf(out,
+			           ";     %s came over another connection than a read, of the "
+			           "same address or name\n",
+			           COUNT(f->hopped, "more write"));
+	} else if (lost_updates(g) && is_nested_often(g))
 		buf_printf(
 			out,
 			";     not proposed: %s seen, but connections read several keys, one "

@@ -880,6 +880,25 @@ def test_lock_that_a_pool_takes_by_incr_gets_a_question_and_so_does_what_it_prot
     assert "\n;[lock count]\n" in found.text
 
 
+@pytest.mark.parametrize("names, told", [("ab", "Question: does that lock protect these values?"),
+                                         ("abcd", "hasp cannot tell whether updates were lost:")])
+def test_values_that_a_lock_of_a_pool_may_protect_are_not_called_lost(watch, names, told):
+    """Each step of a client goes over any connection of the pool. A connection that writes had read the value
+    for another client before."""
+    hasp = watch()
+    pool = Host(hasp, "127.0.0.1", 3).connections
+    for n in range(48):
+        lock, value = (f"{names[n % len(names)]}:{what}" for what in ("lock", "value"))
+        assert take(pool[n % 3], lock, px=60_000)
+        pool[(n + 1) % 3].call("GET", value)
+        assert pool[(n + 2) % 3].call("SET", value, n) == OK
+        assert delete(pool[n % 3], lock)
+    found = hasp.end()
+    assert "lost updates" not in found.text
+    assert told in found.text
+    assert "nearly all writes came while a connection of the writer's address or name held a lock, such as " in found.text
+
+
 def test_counters_are_not_in_the_section_of_locks_with_similar_names(watch):
     """Clients delete the locks of three jobs, but only two of twenty counters."""
     hasp = watch()
