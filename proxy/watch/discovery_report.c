@@ -209,12 +209,14 @@ static const char *const others[] = {
 	"of keys that one connection reads and another one of its address or name writes:\n"
 	";     hasp does not know whether the value that is written comes from that read, "
 	"and a guard holds for one connection only",
-	"of keys that clients changed, as by DECR or SADD, only if they had read certain "
-	"numbers there, such as a stock above 0:\n"
-	";     two clients that read at once both make the change. " CURE_OF_LOOKS,
-	"of counters that clients read and then lowered, and it is not known whether they "
-	"lower one only if they have read certain numbers:\n"
-	";     if so, two clients that read at once both lower it. " CURE_OF_LOOKS,
+	"of keys that clients changed, as by DECR or SADD, when they had read certain "
+	"numbers, and left when they had read others, as a stock of 0.\n"
+	";     If the change depends on the read, two clients that read at once both make "
+	"it. " CURE_OF_LOOKS,
+	"of counters that clients read and then lowered. hasp did not see whether that "
+	"depends on the number that they read.\n"
+	";     If it does, two clients that read at once both lower the "
+	"counter. " CURE_OF_LOOKS,
 	"of other keys: no lock was taken there, and no value was read and written back",
 };
 enum other {

@@ -456,8 +456,8 @@ bool tracker_may_be_lock(const struct held_lock *h)
 	                              lock_taken(s->lock) < MARKERS_ENOUGH);
 }
 
-/* Fewer looks of each kind show nothing. */
-#define LOOKS_ENOUGH 2
+/* Fewer looks of each kind may differ by chance. */
+#define LOOKS_ENOUGH 5
 
 /* If at most one write in REFRESH_EARLY_SHARE follows a read in the first half of the value's
  * life, the values look like a cache. */
@@ -473,8 +473,8 @@ bool verdict_depends(const struct key_group *s)
 {
 	const struct numbers *on = &s->acted_on, *at = &s->left_at;
 
-	return on->n >= LOOKS_ENOUGH && at->n >= LOOKS_ENOUGH && 2 * on->n >= s->acted &&
-	       (on->most < at->least || at->most < on->least);
+	return s->acted_since >= LOOKS_ENOUGH && at->n >= LOOKS_ENOUGH &&
+	       2 * on->n >= s->acted && (on->most < at->least || at->most < on->least);
 }
 
 bool verdict_is_guard(const struct key_group *s)

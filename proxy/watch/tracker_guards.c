@@ -283,6 +283,7 @@ void tracker_acted(const struct tracker_act *a)
 	s->acted++;
 	s->lowered += l->is_string && a->number != NUMBER_UNKNOWN && a->number < k->number;
 	numbers_add(&s->acted_on, l->number);
+	s->acted_since += l->number != NUMBER_UNKNOWN && s->left_at.n > 0;
 	s->acted_late += l->version != k->version && k->writer != a->client->id;
 	s->acted_in_turn += k->actor && k->actor != a->client->id;
 	k->actor = a->client->id;

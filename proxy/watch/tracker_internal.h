@@ -209,6 +209,7 @@ struct key_group {
 	                 * tracker_acted() */
 	uint64_t lowered; /* changes among `acted` by which a client lowered a counter */
 	struct numbers acted_on; /* what the looks before `acted` changes showed */
+	uint64_t acted_since; /* how many of `acted_on` came after a look of `left_at` */
 	struct numbers left_at; /* what the looks showed after which the client looked again */
 	uint64_t acted_late; /* changes among `acted` after another client's, since the look */
 	uint64_t acted_in_turn; /* changes among `acted` after another client's of that kind */
@@ -617,7 +618,9 @@ bool verdict_may_be_counter(const struct lock_sums *l, struct slice pattern);
 bool verdict_is_lock(const struct key_group *s);
 bool verdict_is_guard(const struct key_group *s);
 /* True if clients that looked at a key changed it after some numbers, and left it after greater
- * ones only, or after lesser ones only: so the change depends on the look. */
+ * ones only, or after lesser ones only: the change seems to depend on the look. False if
+ * clients no longer change the key when they begin to leave it: they may just have ended their
+ * work. */
 bool verdict_depends(const struct key_group *s);
 /* True if the values look like a cache that is refreshed before it expires: clients replace
  * most values late in their life, and each new value has an expiry. */

@@ -955,10 +955,10 @@ def test_value_that_several_clients_set_after_a_miss_is_named(watch):
 
 
 # A look at a key, the replies to it after which a client changes the key, and the change.
-DEPENDENT = [("GET stock:1", range(1, 99), "DECR stock:1"), ("GET stock:1", range(6, 99), "DECRBY stock:1 3"),
-             ("GET stock:1", range(30), "INCR stock:1"), ("SISMEMBER stock:1 {}", [0], "SADD stock:1 {}"),
-             ("HGET stock:1 f{}", [None], "HSET stock:1 f{} 1"), ("LLEN stock:1", range(9), "RPUSH stock:1 a"),
-             ("ZSCORE stock:1 {}", [None], "ZADD stock:1 7 {}")]
+DEPENDENT = [("GET stock:{0}", range(1, 99), "DECR stock:{0}"), ("GET stock:{0}", range(6, 99), "DECRBY stock:{0} 3"),
+             ("GET stock:{0}", range(30), "INCR stock:{0}"), ("SISMEMBER stock:{0} {1}", [0], "SADD stock:{0} {1}"),
+             ("HGET stock:{0} f{1}", [None], "HSET stock:{0} f{1} 1"), ("LLEN stock:{0}", range(9), "RPUSH stock:{0} a"),
+             ("ZSCORE stock:{0} {1}", [None], "ZADD stock:{0} 7 {1}")]
 
 
 def number(reply):
@@ -969,18 +969,21 @@ def number(reply):
 def test_key_that_clients_change_only_after_certain_looks_is_named(watch, look, wanted, change):
     hasp = watch()
     both = [Connection(hasp.address) for _ in range(2)]
-    if "GET stock" in look and "H" not in look:
-        both[0].call("SET", "stock:1", 20)
-        both[0].call("INCR", "stock:1")
-    for n in range(20):
+    is_counter = look.startswith("GET")
+    for key, n in [(key, n) for key in (1, 2) for n in range(20)]:
+        if is_counter and n == 0:
+            both[0].call("SET", f"stock:{key}", 20)
+            both[0].call("INCR", f"stock:{key}")
+        if is_counter:
+            assert both[0].call("SETNX", f"stock:{key}", 99) == b":0\r\n"
         for _ in range(2):
-            looks = [number(client.call(*look.format(n).split())) for client in both]
+            looks = [number(client.call(*look.format(key, n).split())) for client in both]
             for client, seen in zip(both, looks, strict=True):
                 if seen in wanted:
-                    assert not client.call(*change.format(n).split()).startswith(b"-")
+                    assert not client.call(*change.format(key, n).split()).startswith(b"-")
     found = hasp.end()
     assert not found.sections
-    assert "1 pattern of keys that clients changed, as by DECR or SADD, only if they had read certain numbers there" in found.text
+    assert "1 pattern of keys that clients changed, as by DECR or SADD, when they had read certain numbers, and left when" in found.text
     assert re.search(r"how often another client had changed the key since the read:\n;     such as stock:\* \([1-9]\d* times\)\n",
                      found.text)
 
@@ -1011,8 +1014,18 @@ def test_counter_that_clients_lower_after_a_look_is_named_with_what_is_not_known
             for client in both:
                 client.call(command, "stock:1")
     found = hasp.end()
-    assert "counters that clients read and then lowered, and it is not known whether they lower one only if" in found.text
+    assert "counters that clients read and then lowered. hasp did not see whether that depends on the number" in found.text
     assert ";     such as stock:* (20 times)\n" in found.text
+
+
+def test_counter_that_clients_read_until_it_is_high_enough_is_not_named(watch):
+    """Each client counts its parts, and then waits for the others."""
+    hasp = watch()
+    both = [Connection(hasp.address) for _ in range(2)]
+    for command in ["INCR", "GET"] * 20 + ["GET"] * 20:
+        for client in both:
+            client.call(command, "progress:1")
+    assert "progress" not in hasp.end().text
 
 
 @pytest.mark.parametrize("n", [1, 30])
