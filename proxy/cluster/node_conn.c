@@ -246,9 +246,17 @@ static void node_conn_on_bytes(void *owner, struct slice bytes)
 			session_put_raw(s, bytes);
 		return;
 	}
-	if (l->frame_state == NODE_CONN_FRAME_NONE)
+	if (l->frame_state == NODE_CONN_FRAME_NONE) {
 		l->frame_state = may_be_message(l, *bytes.p) ? NODE_CONN_FRAME_HELD
 		                                             : NODE_CONN_FRAME_PASSED;
+		/* The node refuses a SUNSUBSCRIBE whose slot has just moved, after it has ended
+		 * the subscription by itself, which hasp has taken for the answer. */
+		if (l->frame_state == NODE_CONN_FRAME_PASSED && !l->user.inflight &&
+		    !l->error) {
+			node_conn_break(l, "it sent a reply that no request awaits");
+			return;
+		}
+	}
 	if (l->frame_state == NODE_CONN_FRAME_PASSED) {
 		forward_frame(l, bytes, false);
 	} else if (l->frame_state != NODE_CONN_FRAME_DROPPED) {

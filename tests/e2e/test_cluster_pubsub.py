@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Publish and subscribe in front of a cluster: channels, counts and keyspace notifications of all its nodes."""
 
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 
 import pytest
 
@@ -93,6 +93,24 @@ def test_a_shard_channel_whose_slot_moves_leaves_the_others_counted(shared_clust
         shared_cluster.migrate(shared_cluster.slot("a"), shared_cluster.other_than("a"))
         assert client.read() == frames(["sunsubscribe", "a", 2])
         assert client.call("SSUBSCRIBE", "a") == frames(["ssubscribe", "a", 3])
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_a_client_that_unsubscribes_while_the_slot_moves_gets_no_reply_too_many(shared_cluster, hasp, version):
+    """The node ends the subscription by itself, and then refuses the client's SUNSUBSCRIBE."""
+    slot, to = shared_cluster.slot("a"), shared_cluster.other_than("a")
+    old = shared_cluster.begin_migration(slot, to)
+    with hasp.connect() as client, old.connect() as mover:
+        client.call("HELLO", version)
+        assert integer(client.call("SSUBSCRIBE", "a")) == 1
+        mover.send(encode("DEBUG", "SLEEP", 1) + encode("CLUSTER", "SETSLOT", slot, "NODE", to.id))
+        hasp.take_turn()
+        client.send(encode("SUNSUBSCRIBE", "a"))
+        assert [mover.read(), mover.read()] == [OK, OK]
+        shared_cluster.end_migration(slot, old, to)
+        assert client.read()[1:] == frames(["sunsubscribe", "a", 0])[1:]
+        with suppress(EOFError, ConnectionError):  # hasp may close the connection, as the node's answer is ambiguous
+            assert [client.call("ECHO", n) for n in "12"] == [bulk("1"), bulk("2")]
 
 
 # --- PUBSUB
