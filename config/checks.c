@@ -134,23 +134,23 @@ static void checks_max_hold(const struct checks_section *s, int64_t lease_ms,
 	buf_release(&b);
 }
 
-/* Reports verbs with the same name; Redis ignores the case of command names. */
-static void checks_verb_names(const struct checks_section *s, const struct verbs *verbs,
+/* Notes the lines of the verbs' names, and reports verbs with the same name; Redis ignores the
+ * case of command names. */
+static void checks_verb_names(const struct checks_section *s, struct verbs *verbs,
                               struct faults *f)
 {
 	static const char *const options[] = { "lock", "unlock", "extend", "info",
 		                               "list", "mlock",  "munlock" };
 	char *const *names = verbs->names;
 
-	for (size_t i = 1; i < VERBS; i++) {
+	for (size_t i = 0; i < VERBS; i++) {
+		verbs->name_lines[i] = checks_place(s, options[i])->line;
 		for (size_t j = 0; j < i; j++) {
-			int line = checks_place(s, options[i])->line;
-
 			if (strcasecmp(names[i], names[j]) != 0)
 				continue;
-			if (line == 0)
-				line = checks_place(s, options[j])->line;
-			faults_add(f, line,
+			faults_add(f,
+			           verbs->name_lines[i] ? verbs->name_lines[i]
+			                                : verbs->name_lines[j],
 			           "'%s' and '%s' are both '%s'; expected different names",
 			           options[j], options[i], names[i]);
 		}
@@ -378,7 +378,7 @@ void checks_on_section(const struct checks_section *s, const struct config *c, s
 	case SECTION_VERBS:
 		checks_leases(s, verbs->lease_ms, verbs->max_lease_ms, f);
 		checks_max_hold(s, verbs->lease_ms, verbs->max_hold_ms, true, f);
-		checks_verb_names(s, verbs, f);
+		checks_verb_names(s, s->base, f);
 		break;
 	default:
 		break;

@@ -176,6 +176,7 @@ struct verbs {
 	bool enabled; /* the file has the section */
 	int line;
 	char *names[VERBS]; /* names of the commands, indexed by enum verb */
+	int name_lines[VERBS]; /* the lines of these options; 0: a default */
 	enum owner_kind owner; /* any but VALUE */
 	enum reentrant_mode reentrant; /* the layout: COUNT, REFRESH or NO */
 	int64_t lease_ms;

@@ -76,7 +76,7 @@ def test_verb_cannot_have_the_name_of_a_command_of_redis(redis_server, tmp_path,
             status, lines = check(tmp_path / "ini", upstream, f"[verbs]\n{option} = {name}")
             assert status == 1
             assert [line.split("; expected a name that Redis does not use, such as ")[0] for line in lines] == [
-                f"5: '{name}' in '{option}' of [verbs] is a command of Redis"]
+                f"6: '{name}' in '{option}' of [verbs] is a command of Redis"]
     assert check(tmp_path / "ini", upstream, f"[verbs]\n{option} = GETLOCK")[0] == 0
 
 

@@ -240,7 +240,7 @@ TEST(a_verb_has_no_name_of_redis)
 	struct buf faults = BUF_INIT;
 
 	assert_int_equal(check_verbs(c, &faults), 1);
-	assert_lines(&faults, "1: 'SET' in 'lock' of [verbs] is a command of Redis; expected a "
+	assert_lines(&faults, "2: 'SET' in 'lock' of [verbs] is a command of Redis; expected a "
 	                      "name that Redis does not use, such as LOCK\n");
 	config_unref(c);
 	buf_release(&faults);

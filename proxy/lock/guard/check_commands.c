@@ -104,7 +104,7 @@ size_t check_verbs(const struct config *c, struct buf *faults)
 	for (size_t i = 0; i < VERBS; i++) {
 		if (!is_of_redis(t, v->names[i]))
 			continue;
-		sources_print(&c->sources, v->line, faults);
+		sources_print(&c->sources, v->name_lines[i], faults);
 		buf_printf(faults,
 		           ": '%s' in '%s' of [verbs] is a command of Redis; expected a name "
 		           "that Redis does not use, such as %s\n",
