@@ -303,6 +303,8 @@ struct held_lock {
 	bool expired; /* counted as SEEN_EXPIRED */
 	bool lost; /* counted as SEEN_LOST */
 	bool overlapped; /* counted as SEEN_OVERLAPPED */
+	uint64_t noverwritten; /* counts as SEEN_OVERWRITTEN, unless the lock expires and the
+	                        * client, which may have forgotten it, does not use it again */
 	bool retaken; /* a script took the lock, and a later command took it, too: so this hold
 	               * had expired */
 	double lapsed; /* when the client first used the lock after its expiry; 0: not seen */

@@ -103,13 +103,18 @@ static void note_lapse(struct lock_sums *l, double seconds)
 /* Counts a hold that was not released, when it ends or for a report on open holds. */
 static void sum_up_unreleased(struct lock_sums *l, const struct held_lock *h, double now)
 {
-	if (h->outlived || h->state == HOLD_LEFT)
+	if (h->state == HOLD_LEFT)
+		return;
+	if (!h->outlived && !(h->lapsed > 0) && (has_run_out(h, now) || h->retaken)) {
+		l->n[SEEN_UNRELEASED]++;
+		return;
+	}
+	l->n[SEEN_OVERWRITTEN] += h->noverwritten;
+	if (h->outlived)
 		return;
 	if (h->lapsed > 0) {
 		l->n[SEEN_LAPSED]++;
 		note_lapse(l, h->lapsed - h->taken);
-	} else if (has_run_out(h, now) || h->retaken) {
-		l->n[SEEN_UNRELEASED]++;
 	} else {
 		l->n[SEEN_ABANDONED] += h->client->is_closing;
 	}
@@ -146,6 +151,7 @@ static void sum_up_hold(struct held_lock *h, double at)
 	struct lock_sums *l = h->key->group->lock;
 
 	durations_add(&l->held, at - h->taken);
+	l->n[SEEN_OVERWRITTEN] += h->noverwritten;
 	l->n[SEEN_BARE_STAYED] += h->no_ttl;
 	mark_lock(h->key);
 	if (!h->opposes)
@@ -169,9 +175,12 @@ void tracker_hold_end(struct tracker *d, struct held_lock *h, double now)
 		sum_up_hold(h, h->ended);
 		break;
 	case HOLD_REMOVED:
-		if (!h->stolen)
+		if (!h->stolen) {
 			sum_up_hold(h, h->ended);
-		else if (!h->compares && !h->client->is_closing)
+			break;
+		}
+		l->n[SEEN_OVERWRITTEN] += h->noverwritten;
+		if (!h->compares && !h->client->is_closing)
 			l->n[h->stolen == STOLEN_BY_SET ? SEEN_YIELDED : SEEN_UNRELEASED]++;
 		break;
 	}
@@ -934,7 +943,7 @@ void tracker_lock_worked(const struct tracker_act *a, double read_at, bool stale
 		struct lock_sums *l = h->key->group->lock;
 		if (!is_worked_under(h) || read_at < h->taken)
 			continue;
-		l->n[SEEN_OVERWRITTEN] += stale;
+		h->noverwritten += stale;
 		/* Count work that spans the expiry, but only of the newest lock: the client may
 		 * have forgotten an older one. */
 		if (is_newest && h->state == HOLD_HELD && has_run_out(h, a->sent) &&

@@ -1744,6 +1744,24 @@ TEST(under_a_lock_the_lock_has_to_hold)
 	assert_told(f, "cure the lock, not this key");
 }
 
+TEST(work_after_a_lock_that_was_forgotten_is_not_under_it)
+{
+	for (size_t i = 0; i < 3; i++) {
+		take(f, 0, "lock:7");
+		release(f, 0, "lock:7");
+		take(f, 0, "lock:7");
+		if (i < 2) {
+			read_value(f, 0);
+			write_value(f, 1, "8");
+			write_value(f, 0, "9");
+		}
+		if (i == 1)
+			release(f, 0, "lock:7");
+		f->now += 2;
+	}
+	assert_told(f, "1 write under this lock overwrote another client's");
+}
+
 TEST(work_that_outlives_a_lock_that_is_not_released_asks_for_renewal)
 {
 	for (size_t i = 0; i < 5; i++) {
