@@ -143,7 +143,7 @@ static void checks_verb_names(const struct checks_section *s, struct verbs *verb
 		                               "list", "mlock",  "munlock" };
 	char *const *names = verbs->names;
 
-	for (size_t i = 0; i < VERBS; i++) {
+	for (size_t i = 0; i < VERB_COUNT; i++) {
 		verbs->name_lines[i] = checks_place(s, options[i])->line;
 		for (size_t j = 0; j < i; j++) {
 			if (strcasecmp(names[i], names[j]) != 0)

@@ -169,14 +169,14 @@ enum verb {
 	VERB_MLOCK,
 	VERB_MUNLOCK,
 };
-#define VERBS (VERB_MUNLOCK + 1)
+#define VERB_COUNT (VERB_MUNLOCK + 1)
 
 /* The [verbs] section. */
 struct verbs {
 	bool enabled; /* the file has the section */
 	int line;
-	char *names[VERBS]; /* names of the commands, indexed by enum verb */
-	int name_lines[VERBS]; /* the lines of these options; 0: a default */
+	char *names[VERB_COUNT]; /* names of the commands, indexed by enum verb */
+	int name_lines[VERB_COUNT]; /* the lines of these options; 0: a default */
 	enum owner_kind owner; /* any but VALUE */
 	enum reentrant_mode reentrant; /* the layout: COUNT, REFRESH or NO */
 	int64_t lease_ms;

@@ -18,7 +18,7 @@ static bool find_verb(const struct verbs *v, struct slice name, enum verb *verb)
 {
 	if (!v->enabled)
 		return false;
-	for (size_t i = 0; i < VERBS; i++) {
+	for (size_t i = 0; i < VERB_COUNT; i++) {
 		if (slice_is(name, v->names[i])) {
 			*verb = (enum verb)i;
 			return true;

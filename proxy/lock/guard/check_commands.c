@@ -86,7 +86,7 @@ size_t check_verbs(const struct config *c, struct buf *faults)
 	const struct verbs *v = &c->verbs;
 	static const struct {
 		const char *option, *such_as;
-	} verbs[VERBS] = {
+	} verbs[VERB_COUNT] = {
 		[VERB_LOCK] = { "lock", "LOCK" },
 		[VERB_UNLOCK] = { "unlock", "UNLOCK" },
 		[VERB_EXTEND] = { "extend", "LOCK.EXTEND" },
@@ -101,7 +101,7 @@ size_t check_verbs(const struct config *c, struct buf *faults)
 	if (!v->enabled)
 		return 0;
 	t = commands_new();
-	for (size_t i = 0; i < VERBS; i++) {
+	for (size_t i = 0; i < VERB_COUNT; i++) {
 		if (!is_of_redis(t, v->names[i]))
 			continue;
 		sources_print(&c->sources, v->name_lines[i], faults);
