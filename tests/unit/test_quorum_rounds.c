@@ -189,7 +189,8 @@ TEST(release_that_a_majority_answers_by_an_error_is_not_refused)
 	expect_done(f, QUORUM_UNREACHED);
 }
 
-TEST(release_is_not_refused_by_servers_that_have_no_vote_yet)
+/* Releases a lock whose value hasp knows. */
+static void unlock_mine(struct fake_quorum *f)
 {
 	const struct quorum_ask unlock = {
 		.request = QUORUM_UNLOCK,
@@ -201,14 +202,46 @@ TEST(release_is_not_refused_by_servers_that_have_no_vote_yet)
 		.arg = f,
 	};
 
+	ask_for(f, &unlock);
+}
+
+TEST(release_is_not_refused_by_servers_that_have_no_vote_yet)
+{
 	for (size_t i = 0; i < 3; i++) {
 		go_down(f, i);
 		assert_true(quorum_on_up(f->q, i, "second", 0) > 0);
 	}
-	ask_for(f, &unlock);
+	unlock_mine(f);
 	for (size_t i = 0; i < SERVERS; i++)
 		answer_number(f, i, i >= 3);
 	expect_done(f, QUORUM_UNREACHED);
+}
+
+TEST(release_goes_on_at_servers_that_have_not_confirmed_it)
+{
+	go_down(f, 4);
+	unlock_mine(f);
+	answer_error(f, 3);
+	for (size_t i = 0; i < 3; i++)
+		answer_number(f, i, 1);
+	expect_done(f, QUORUM_WON);
+	advance(f, 1);
+	quorum_tick(f->q);
+	assert_int_equal(due_at(f, 3), 1);
+	assert_true(quorum_on_up(f->q, 4, "first", OLD) == 0);
+	assert_int_equal(due_at(f, 4), 1);
+}
+
+TEST(release_is_not_repeated_at_servers_that_confirm_it_late)
+{
+	unlock_mine(f);
+	for (size_t i = 0; i < SERVERS; i++)
+		answer_number(f, i, 1);
+	expect_done(f, QUORUM_WON);
+	advance(f, 1);
+	quorum_tick(f->q);
+	for (size_t i = 0; i < SERVERS; i++)
+		assert_int_equal(due_at(f, i), 0);
 }
 
 TEST(read_without_a_majority_ends_by_its_time_out)
