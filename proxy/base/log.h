@@ -54,7 +54,8 @@ bool log_limit_pass(struct log_limit *l, double now, uint32_t burst, uint32_t *s
 bool log_limit_pass_in(struct log_limit *l, double now, double seconds, uint32_t burst,
                        uint32_t *suppressed);
 
-enum { LOG_STATE_DOWN = 1, LOG_STATE_UP }; /* for callers that know no other states */
+/* States of a server, for callers that know no others. */
+enum { LOG_STATE_DOWN = 1, LOG_STATE_UP, LOG_STATE_REFUSED, LOG_STATE_TLS };
 
 /* Limits the lines about a server's state, which may change again and again. Initialize the
  * struct with zeros. Threads must not share it. */

@@ -44,7 +44,8 @@ static void quorum_server_ended(struct quorum_server *s, enum link_end end, cons
 {
 	uint32_t suppressed;
 
-	if (log_state_pass(&s->logged, s->links.clock(), LOG_STATE_DOWN, false, &suppressed))
+	if (log_state_pass(&s->logged, s->links.clock(),
+	                   link_log_state(end, reason, s->logged.logged), false, &suppressed))
 		log_warning(
 			"quorum_server_down quorum=%s address=%s reason=%s suppressed=%" PRIu32,
 			s->all->opts->name, s->links.name, QUOTE_STR(reason), suppressed);

@@ -212,16 +212,22 @@ static const unsigned control_forbidden[CONTROL_HEALTHS] = {
 	[CONTROL_WORKS] = NOT(REFUSES),
 };
 
-/* Sets the health. Returns true if the caller must log it, with *suppressed: a second
- * connection to the server logs nothing. */
-static bool control_set_health(struct control *c, enum control_health health,
-                               uint32_t *suppressed)
+/* Sets the health. `state` tells apart what the log must tell apart (see log_state_pass()).
+ * Returns true if the caller must log it, with *suppressed: a second connection to the server
+ * logs nothing. */
+static bool control_set_state(struct control *c, enum control_health health, int state,
+                              uint32_t *suppressed)
 {
 	HASP_ASSERT(c->health == health || !(control_forbidden[c->health] & 1u << health));
 	c->health = health;
-	return c->opts.on_commands &&
-	       log_state_pass(&c->logged, c->opts.env->clock(), (int)health,
-	                      health == CONTROL_WORKS, suppressed);
+	return c->opts.on_commands && log_state_pass(&c->logged, c->opts.env->clock(), state,
+	                                             health == CONTROL_WORKS, suppressed);
+}
+
+static bool control_set_health(struct control *c, enum control_health health,
+                               uint32_t *suppressed)
+{
+	return control_set_state(c, health, (int)health, suppressed);
 }
 
 /* True if the error means that the server serves no client now. */
@@ -293,11 +299,15 @@ static void control_lost(struct control *c, enum link_end end)
 static void control_on_down(void *owner, enum link_end end, const char *reason)
 {
 	struct control *c = owner;
+	/* The states of link_log_state() come after those of control_set_health(). */
+	int state = CONTROL_HEALTHS +
+	            link_log_state(end, reason, c->logged.logged - CONTROL_HEALTHS);
 	uint32_t suppressed;
 
 	/* c->error is the reason that a server at its client limit sends before it closes. If
 	 * there is no server, the watcher logs that. */
-	if (control_set_health(c, CONTROL_AWAY, &suppressed) && !c->opts.env->no_server_reason)
+	if (control_set_state(c, CONTROL_AWAY, state, &suppressed) &&
+	    !c->opts.env->no_server_reason)
 		log_warning("upstream_down address=%s reason=%s suppressed=%" PRIu32,
 		            c->address, QUOTE_STR(c->error ? c->error : reason), suppressed);
 	control_lost(c, end);

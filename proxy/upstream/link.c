@@ -412,6 +412,15 @@ void *link_head(const struct link_user *u)
 	return head && head->user == u ? head->tag : NULL;
 }
 
+int link_log_state(enum link_end end, const char *reason, int logged)
+{
+	if (end == LINK_REFUSED)
+		return LOG_STATE_REFUSED;
+	if (slice_starts(slice_str(reason), SLICE_LIT("TLS: ")))
+		return LOG_STATE_TLS;
+	return logged == LOG_STATE_REFUSED || logged == LOG_STATE_TLS ? logged : LOG_STATE_DOWN;
+}
+
 void link_discard_head(struct link_user *u)
 {
 	struct inflight *head = fifo_head(&u->link->fifo);

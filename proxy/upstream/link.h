@@ -64,6 +64,12 @@ enum link_end {
 };
 #define LINK_ENDS (LINK_CUT + 1)
 
+/* Returns the state for log_state_pass() of a server whose link ended for `reason`; `logged`:
+ * the state that the log has. If a server that was down refuses the login, or TLS fails, the
+ * state changes, because the operator must learn of that reason, too. After that the log needs
+ * no line for a link that ends for another reason. */
+int link_log_state(enum link_end end, const char *reason, int logged);
+
 struct link;
 struct link_login;
 

@@ -41,8 +41,8 @@ static void subscriber_on_down(void *owner, enum link_end end, const char *reaso
 	uint32_t suppressed;
 
 	(void)inflight;
-	if (log_state_pass(&s->logged, s->opts.env->clock(), LOG_STATE_DOWN, false,
-	                   &suppressed) &&
+	if (log_state_pass(&s->logged, s->opts.env->clock(),
+	                   link_log_state(end, reason, s->logged.logged), false, &suppressed) &&
 	    !s->opts.env->no_server_reason)
 		log_warning("subscriber_down address=%s reason=%s suppressed=%" PRIu32,
 		            s->address, QUOTE_STR(reason), suppressed);

@@ -67,6 +67,15 @@ def test_server_that_refuses_the_login_does_not_vote_and_the_log_gives_its_reaso
 
 
 @covers("quorum_server_down")
+def test_log_gives_the_reason_why_a_server_that_was_lost_stays_away(start, quorum):
+    hasp = start()
+    server = quorum.servers[0].client()
+    server.config_set("requirepass", "open sesame")
+    server.execute_command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+    until(lambda: 'reason="NOAUTH ' in hasp.log, "hasp to log why the server refuses it")
+
+
+@covers("quorum_server_down")
 def test_servers_that_do_not_know_the_user_do_not_vote(start_hasp, quorum):
     login = "[quorum locks]\nuser = ali\npassword = open sesame\n"
     hasp = start_hasp(quorum.sections().replace("[quorum locks]\n", login), workers=1).is_up()

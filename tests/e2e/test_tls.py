@@ -18,7 +18,7 @@ from harness.marks import covers
 from harness.nodes import private_address
 from harness.replies import ONE, OK, PONG
 from harness.sections import VERBS, rule
-from harness.tls import Authority, TlsRedis, connect_tls, encrypted, openssl, tls_address
+from harness.tls import Authority, Certificate, TlsRedis, connect_tls, encrypted, openssl, tls_address
 
 MB = 1 << 20
 
@@ -305,6 +305,25 @@ def test_server_whose_certificate_is_not_in_order_is_not_spoken_to(start_hasp, a
         checked = run("-t", "-c", hasp.config_file)
         told = "does not answer in time|wrong version number" if fault == "plain" else reason
         assert checked.returncode == 0 and re.search(told, checked.stderr)
+
+
+@covers("upstream_down")
+def test_log_names_the_certificate_of_a_server_that_came_back(start_hasp, authority, tmp_path):
+    """The log has a line that the connection was lost, and one with the reason why it stays lost."""
+    used = Certificate(tmp_path / "used.crt", tmp_path / "used.key")
+
+    def use(certificate):
+        for old, new in zip(used, certificate):
+            old.write_bytes(new.read_bytes())
+
+    use(authority.certificate("server"))
+    with TlsRedis(authority, used) as redis:
+        hasp = start_hasp(upstream=encrypted(redis.tls_address, authority)).is_up()
+        redis.kill()
+        logged(hasp, "upstream_down")
+        use(authority.expired("expired"))
+        redis.start()
+        logged(hasp, 'reason="TLS: certificate has expired"')
 
 
 @covers("tls_server_name", "tls_verify")
