@@ -16,7 +16,7 @@
 
 /* Returns the number of the slot's part; nparts: the slot has no part yet. `index`: for each
  * slot, the number of its part plus one; NULL: search the parts. */
-static uint32_t find_part(const struct split *s, const uint32_t *index, uint16_t slot)
+static uint32_t part_of_slot(const struct split *s, const uint32_t *index, uint16_t slot)
 {
 	if (index)
 		return index[slot] ? index[slot] - 1 : s->nparts;
@@ -28,7 +28,7 @@ static uint32_t find_part(const struct split *s, const uint32_t *index, uint16_t
 
 static void assign_key(struct split *s, uint32_t *index, uint32_t key, uint16_t slot)
 {
-	uint32_t i = find_part(s, index, slot);
+	uint32_t i = part_of_slot(s, index, slot);
 	struct split_part *p = &s->parts[i];
 
 	s->keys[key].part = i;
