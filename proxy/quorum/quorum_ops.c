@@ -48,7 +48,6 @@ struct quorum_op {
 	int64_t proposals[QUORUM_PEERS_MAX]; /* TAKE: each server's fencing token; 0: none */
 	struct quorum_fence fence; /* chosen from `proposals` */
 	struct quorum_row *rows; /* READ: each server's answer; NULL before READ */
-	bool releases; /* UNLOCK: hasp has begun to release the lock */
 	struct timer timer; /* time-out of the step; in OP_PAUSE the end of the pause */
 };
 
@@ -86,16 +85,14 @@ static double op_now(const struct quorum_op *op)
 	return timers_now(op->q->opts.timers);
 }
 
-/* Releases the lock at the servers that may have it, until each of them has confirmed it. */
-static void op_undo(struct quorum_op *op)
+/* Releases the lock at the servers in `among`, until each of them has confirmed it. */
+static void op_release_at(struct quorum_op *op, uint32_t among)
 {
-	quorum_release(op->q, op->ask.key, buf_slice(&op->value), op->asked, op->ask.lease_ms);
+	quorum_release(op->q, op->ask.key, buf_slice(&op->value), among, op->ask.lease_ms);
 }
 
 static void op_free(struct quorum_op *op)
 {
-	if (op->releases)
-		op_undo(op);
 	quorum_rows_free(op->rows, op->q->opts.nservers);
 	buf_release(&op->value);
 	free(op);
@@ -253,8 +250,7 @@ static void op_try_failed(struct quorum_op *op, enum quorum_verdict why)
 {
 	double now = op_now(op), pause = op_random_pause();
 
-	if (op->asked)
-		op_undo(op);
+	op_release_at(op, op->asked);
 	if (now + pause >= op->wait_until ||
 	    (op->ask.goes_on && !op->ask.goes_on(op->ask.arg))) {
 		op_end(op, why);
@@ -283,15 +279,14 @@ static void op_granted(struct quorum_op *op)
 
 /* --- UNLOCK, LOCK.EXTEND ------------------------------------------------------------------ */
 
-/* The servers that have a vote decide about the reply. op_free() releases the lock at those of
- * them that have not confirmed the release. */
+/* The servers that have a vote decide about the reply. If one of them does not confirm the
+ * release, op_on_answer() has it sent again. */
 static void op_release(struct quorum_op *op)
 {
 	op_set_step(op, OP_RELEASE);
-	op->releases = true;
 	op->asked = 0;
 	op_ask_all(op, SCRIPT_QUORUM_RELEASE, UINT32_MAX, NULL, 0);
-	quorum_release(op->q, op->ask.key, buf_slice(&op->value), ~op->asked, op->ask.lease_ms);
+	op_release_at(op, ~op->asked);
 	op_proceed(op, false);
 }
 
@@ -418,8 +413,8 @@ static void op_on_answer(struct quorum_call *call, const redisReply *reply)
 	bool is_current = c->nsteps == op->nsteps && op->step != OP_ENDED;
 	size_t server = call->server;
 
-	if (c->releases && reply && reply->type == REDIS_REPLY_INTEGER)
-		op->asked &= ~(UINT32_C(1) << server);
+	if (c->releases && !(reply && reply->type == REDIS_REPLY_INTEGER))
+		op_release_at(op, UINT32_C(1) << server);
 	free(c);
 	op->ndue--;
 	if (is_current) {
@@ -468,8 +463,8 @@ void quorum_op_take_at_absent(struct quorum_op *op)
 
 void quorum_op_cancel(struct quorum_op *op)
 {
-	if (op->ask.request == QUORUM_LOCK && op->step != OP_PAUSE && op->asked)
-		op_undo(op);
+	if (op->ask.request == QUORUM_LOCK && op->step != OP_PAUSE)
+		op_release_at(op, op->asked);
 	op_stop(op);
 	if (op->ndue == 0)
 		op_free(op);

@@ -232,6 +232,19 @@ TEST(release_goes_on_at_servers_that_have_not_confirmed_it)
 	assert_int_equal(due_at(f, 4), 1);
 }
 
+TEST(release_goes_on_at_a_server_that_failed_while_another_is_mute)
+{
+	unlock_mine(f);
+	for (size_t i = 0; i < 3; i++)
+		answer_number(f, i, 1);
+	expect_done(f, QUORUM_WON);
+	answer_error(f, 3);
+	advance(f, 1);
+	quorum_tick(f->q);
+	assert_int_equal(due_at(f, 3), 1);
+	assert_int_equal(due_at(f, 4), 1);
+}
+
 TEST(release_is_not_repeated_at_servers_that_confirm_it_late)
 {
 	unlock_mine(f);
