@@ -64,7 +64,7 @@ struct policy_env {
 	struct buf rewritten; /* for building a rewritten request */
 	struct buf tokens[OWNER_VALUE]; /* context_token(): tokens, by kind of owner */
 	struct buf keys; /* the array of context.keys */
-	struct buf section_keys; /* for an array of those with a rule or a guard */
+	struct buf section_keys; /* for an array of the same keys with their rules or guards */
 	/* The tokens under which the present client already holds the locks that its call
 	 * acquires. */
 	struct slice own_tokens[OWN_TOKENS_MAX];

@@ -89,7 +89,7 @@ local function take_back(lock, record, side)
 	if not own then
 		return false
 	end
-	-- (SET comes last: a Redis whose memory is full refuses it before the script has written.)
+	-- (DEL comes first: a Redis whose memory is full refuses SET until the script has written.)
 	redis.call('DEL', record, side)
 	redis.call('SET', lock, string.format('%.0f', value - own), 'KEEPTTL')
 	return true
