@@ -8,10 +8,9 @@
 void proof_secret_init(struct proof_secret *secret)
 {
 	char random[32];
-	struct slice text = slice_of(random, sizeof(random));
 
 	random_bytes(random, sizeof(random));
-	sha1_hex(secret->hex, &text, 1);
+	sha1_hex(secret->hex, &(struct slice){ random, sizeof(random) }, 1);
 }
 
 static void make_secret(struct proofs *p, int db)
