@@ -18,9 +18,9 @@
 int file_read(const char *path, size_t max, bool given_too, struct buf *text, struct buf *why)
 	__attribute__((warn_unused_result));
 
-/* Appends what comes from a descriptor that does not block, until its end. Returns 0; EFBIG:
- * more than `max` bytes came; ETIMEDOUT: the end did not come before `until`, by clock_now();
- * another errno. */
+/* Reads from a descriptor that does not block until its end, and appends the bytes. Returns 0;
+ * EFBIG: more than `max` bytes came; ETIMEDOUT: the end did not come before `until`, by
+ * clock_now(); another errno. */
 int file_read_until(int fd, size_t max, double until, struct buf *text)
 	__attribute__((warn_unused_result));
 

@@ -190,7 +190,7 @@ static bool is_at_all_nodes(struct slice element)
 
 enum fold { FOLD_SUM, FOLD_LEAST, FOLD_GREATEST };
 
-/* Takes the next integer off each of the `rests`, and appends what `fold` makes of them.
+/* Takes the next integer off each of the `rests`, and appends their sum, least or greatest.
  * Returns false if one is no integer. */
 static bool write_integer(struct slice *rests, size_t n, enum fold fold, struct buf *out)
 {

@@ -17,7 +17,8 @@ static bool is_ready(const struct stream *s)
 	return stream_is_open(s) && !s->shaking;
 }
 
-/* Updates the awaited events after a condition here has changed. */
+/* Sets the events that the watch awaits. Call this after each change of a field that decides
+ * about them. */
 static void update_events(struct stream *s)
 {
 	bool reads = s->shaking || !(s->paused || (s->tls && s->tls->read_wants_write));
