@@ -628,7 +628,7 @@ class Nested(Idiom):
     """Reads two accounts before it writes one and the other."""
 
     noun = "account"
-    due, line = "line", r"not proposed: .* lost updates? seen, but the clients read several keys"
+    due, line = "line", r"not proposed: .* lost updates? seen, but connections read several keys"
 
     def __init__(self, name, names=None, **settings):
         super().__init__(name, names, nkeys=4, **settings)
