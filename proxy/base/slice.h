@@ -126,7 +126,7 @@ static inline bool slice_number(struct slice s, uint64_t *v)
 static inline bool slice_integer(struct slice s, int64_t *v)
 {
 	bool negative = s.n > 0 && *s.p == '-';
-	struct slice digits = slice_of(s.p + negative, s.n - negative);
+	struct slice digits = negative ? slice_of(s.p + 1, s.n - 1) : s;
 	uint64_t n;
 
 	if (!slice_number(digits, &n) || n > (uint64_t)INT64_MAX + negative ||

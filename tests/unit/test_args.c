@@ -45,6 +45,7 @@ TEST(test_integers_are_read_as_redis_reads_them)
 		if (cases[i].ok)
 			assert_true(v == cases[i].v);
 	}
+	assert_false(slice_integer(SLICE_NONE, &(int64_t){ 0 }));
 }
 
 TEST(test_options_end_at_a_nul_as_in_redis)
