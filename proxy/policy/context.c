@@ -146,6 +146,20 @@ void context_await(struct context *x, struct decision *d, struct pending_request
 		d->pending = r;
 }
 
+void context_note(struct context *x, struct decision *d, struct command_sample *sample,
+                  struct value_read *read)
+{
+	struct pending_request *r = d->pending ? d->pending : pending_new(PENDING_NOTICE);
+
+	if (sample)
+		r->command_sample = sample;
+	if (read)
+		r->value_read = read;
+	r->rest = &context_rest;
+	if (!d->pending)
+		context_await(x, d, r);
+}
+
 struct decision context_guard(struct pending_request *r, struct guard_op *op)
 {
 	r->guard_op = op;

@@ -231,6 +231,11 @@ static inline struct read_set_entry *context_read(const struct context *x, struc
  * because in a transaction the session counts its memory now. */
 void context_await(struct context *x, struct decision *d, struct pending_request *r);
 
+/* Lets d->pending, or a new request, take `sample` or `read` along until the reply; the other
+ * one is NULL. */
+void context_note(struct context *x, struct decision *d, struct command_sample *sample,
+                  struct value_read *read);
+
 /* Decides to carry the command out as the operation `op`; `r` awaits the end of `op`. */
 struct decision context_guard(struct pending_request *r, struct guard_op *op);
 

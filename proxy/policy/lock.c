@@ -494,25 +494,18 @@ static struct value_read *find_value_read(const struct context *x)
 void lock_note_read(struct context *x, struct decision *d)
 {
 	const struct session *s = x->session;
-	struct pending_request *r = d->pending;
 	struct value_read *read;
 
 	/* hasp would not see the value in the reply. */
 	if (s->opaque || session_is_muted(s))
 		return;
 	read = find_value_read(x);
-	if (!read)
-		return;
-	if (!r)
-		r = pending_new(PENDING_NOTICE);
-	r->value_read = read;
-	r->rest = &context_rest;
-	if (!d->pending)
-		context_await(x, d, r);
+	if (read)
+		context_note(x, d, NULL, read);
 }
 
-/* True if a SET or MSETEX does not take the lock, like any other write: if hasp does not know
- * an option of SET, such as a condition, or if an MSETEX does not have NX. */
+/* True if a SET or MSETEX takes no lock, as other writes: a SET with an option that hasp does
+ * not know, such as a condition; an MSETEX without NX. */
 static bool takes_no_lock(const struct context *x, enum command_rule rule)
 {
 	struct set_options o;

@@ -270,19 +270,12 @@ static struct command_sample *see(const struct context *x, bool is_whole)
 
 void watched_request(struct context *x, struct decision *d, bool is_whole)
 {
-	struct pending_request *r = d->pending;
 	struct command_sample *s;
 
 	/* hasp would not see the reply, and so could not report it to the tracker. */
 	if (x->session->opaque)
 		return;
 	s = see(x, is_whole);
-	if (!s)
-		return;
-	if (!r)
-		r = pending_new(PENDING_NOTICE);
-	r->command_sample = s;
-	r->rest = &context_rest;
-	if (!d->pending)
-		context_await(x, d, r);
+	if (s)
+		context_note(x, d, s, NULL);
 }
