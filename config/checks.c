@@ -134,17 +134,21 @@ static void checks_max_hold(const struct checks_section *s, int64_t lease_ms,
 	buf_release(&b);
 }
 
+const char *const verb_options[VERB_COUNT] = {
+	[VERB_LOCK] = "lock",       [VERB_UNLOCK] = "unlock", [VERB_EXTEND] = "extend",
+	[VERB_INFO] = "info",       [VERB_LIST] = "list",     [VERB_MLOCK] = "mlock",
+	[VERB_MUNLOCK] = "munlock",
+};
+
 /* Notes the lines of the verbs' names, and reports verbs with the same name; Redis ignores the
  * case of command names. */
 static void checks_verb_names(const struct checks_section *s, struct verbs *verbs,
                               struct faults *f)
 {
-	static const char *const options[] = { "lock", "unlock", "extend", "info",
-		                               "list", "mlock",  "munlock" };
 	char *const *names = verbs->names;
 
 	for (size_t i = 0; i < VERB_COUNT; i++) {
-		verbs->name_lines[i] = checks_place(s, options[i])->line;
+		verbs->name_lines[i] = checks_place(s, verb_options[i])->line;
 		for (size_t j = 0; j < i; j++) {
 			if (strcasecmp(names[i], names[j]) != 0)
 				continue;
@@ -152,7 +156,7 @@ static void checks_verb_names(const struct checks_section *s, struct verbs *verb
 			           verbs->name_lines[i] ? verbs->name_lines[i]
 			                                : verbs->name_lines[j],
 			           "'%s' and '%s' are both '%s'; expected different names",
-			           options[j], options[i], names[i]);
+			           verb_options[j], verb_options[i], names[i]);
 		}
 	}
 }

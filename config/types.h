@@ -170,6 +170,7 @@ enum verb {
 	VERB_MUNLOCK,
 };
 #define VERB_COUNT (VERB_MUNLOCK + 1)
+extern const char *const verb_options[VERB_COUNT]; /* the options that name the verbs */
 
 /* The [verbs] section. */
 struct verbs {

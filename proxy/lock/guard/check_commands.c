@@ -84,16 +84,11 @@ static bool is_of_redis(const struct commands *builtin, const char *name)
 size_t check_verbs(const struct config *c, struct buf *faults)
 {
 	const struct verbs *v = &c->verbs;
-	static const struct {
-		const char *option, *such_as;
-	} verbs[VERB_COUNT] = {
-		[VERB_LOCK] = { "lock", "LOCK" },
-		[VERB_UNLOCK] = { "unlock", "UNLOCK" },
-		[VERB_EXTEND] = { "extend", "LOCK.EXTEND" },
-		[VERB_INFO] = { "info", "LOCK.INFO" },
-		[VERB_LIST] = { "list", "LOCK.LIST" },
-		[VERB_MLOCK] = { "mlock", "MLOCK" },
-		[VERB_MUNLOCK] = { "munlock", "MUNLOCK" },
+	static const char *const such_as[VERB_COUNT] = {
+		[VERB_LOCK] = "LOCK",          [VERB_UNLOCK] = "UNLOCK",
+		[VERB_EXTEND] = "LOCK.EXTEND", [VERB_INFO] = "LOCK.INFO",
+		[VERB_LIST] = "LOCK.LIST",     [VERB_MLOCK] = "MLOCK",
+		[VERB_MUNLOCK] = "MUNLOCK",
 	};
 	struct commands *t;
 	size_t n = 0;
@@ -108,7 +103,7 @@ size_t check_verbs(const struct config *c, struct buf *faults)
 		buf_printf(faults,
 		           ": '%s' in '%s' of [verbs] is a command of Redis; expected a name "
 		           "that Redis does not use, such as %s\n",
-		           v->names[i], verbs[i].option, verbs[i].such_as);
+		           v->names[i], verb_options[i], such_as[i]);
 		n++;
 	}
 	commands_free(t);
