@@ -390,10 +390,7 @@ void clients_shed(struct client_env *env)
 	account_reset_wanted(&env->account);
 	if (env->shortages != memory_shortages())
 		shed_half(env);
-	buf_trim(&env->policy.rewritten);
-	buf_trim(&env->policy.scratch);
-	buf_trim(&env->policy.keys);
-	buf_trim(&env->policy.section_keys);
+	policy_env_trim(&env->policy);
 	request_args_trim(&env->args);
 }
 

@@ -74,4 +74,13 @@ struct policy_env {
 	struct freelist guard_ops; /* free blocks of GUARD_OP_SINGLE_SIZE bytes */
 };
 
+/* Frees the memory that one long command took. */
+static inline void policy_env_trim(struct policy_env *env)
+{
+	buf_trim(&env->rewritten);
+	buf_trim(&env->keys);
+	buf_trim(&env->section_keys);
+	buf_trim(&env->scratch);
+}
+
 #endif
