@@ -89,8 +89,8 @@ static void note_sent(struct node_conn *l, struct cluster_part *p)
 	part_set_state(p, PART_SENT);
 	p->node_conn = l;
 	l->nsent++;
-	/* If the session has stopped reading the link, and awaits this part first, read
-	 * again. */
+	/* The session may have stopped reading this link. If this part's reply is the next that
+	 * the client gets, read again. */
 	if (l->session->has_backpressure)
 		session_steer_node_conns(l->session);
 }

@@ -16,9 +16,9 @@ struct decision lock_decide_verb(struct context *x);
 const char *lock_verb_refusal(struct context *x, struct slice token,
                               const struct lock_call *call, const struct slice *keys, size_t n);
 
-/* Decides to send a PING in place of a command that hasp answers itself. hasp answers after
- * Redis' reply to the PING, which a request of kind `kind` awaits: the replies keep their
- * order, and a client that must log in gets Redis' error. */
+/* Decides to send a PING in place of a command that hasp answers itself. A request of kind
+ * `kind` awaits Redis' reply to the PING; then hasp answers. So the replies keep their order,
+ * and a client that must log in gets Redis' error. */
 struct decision lock_await_ping(struct context *x, enum pending_kind kind);
 
 /* Sets key->token and key->foreign of a lock whose rule has owner = value. */

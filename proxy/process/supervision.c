@@ -84,7 +84,8 @@ void supervision_init(struct supervision *s)
 		s->path = path;
 	if (s->path && usec > 0 && (pid < 0 || pid == getpid()))
 		s->watchdog = (double)usec / 1e6;
-	/* It names this process, but after an upgrade the manager watches the next process. */
+	/* WATCHDOG_PID names this process, but after an upgrade the manager watches the next
+	 * one. */
 	unsetenv("WATCHDOG_PID");
 }
 

@@ -321,7 +321,7 @@ void link_on_drained(struct stream *s)
 {
 	struct link *l = container_of(s, struct link, stream);
 
-	/* Notify only users that found the link full: a stream drains in every loop turn. */
+	/* A stream drains in every turn of the loop: notify users only if the link was full. */
 	if (l->was_full && link_pending(l) < STREAM_HIGH_WATER)
 		link_notify_drained(l);
 }

@@ -232,7 +232,7 @@ void link_receive(struct link *l, struct slice bytes);
 void link_end(struct link *l, const char *reason);
 /* Calls on_captured() of the users, because the peer uses more memory. */
 void link_peer_grew(struct link *l);
-/* Gives the peer more of the sent bytes. */
+/* Lets the peer read more of the bytes that the link sends. */
 void link_peer_ready(struct link *l);
 /* Withdraws the last request of a link to a peer. If no node has got the request yet, or the
  * node refuses it, the peer sends it to no other node; the reply, which comes later, is then

@@ -28,7 +28,7 @@ struct checked_read {
 	bool each;
 	bool completed;
 	uint64_t left; /* bytes of the current value and its line end that are still to come */
-	bool digests; /* the current value is that of a checked key, and not too long */
+	bool digests; /* the next write needs a digest of the current value */
 	size_t value; /* index of the current or next value in the reply */
 	uint8_t nline; /* bytes in `line` */
 	char line[LINE_KEPT]; /* the header that is being read, or was read last */

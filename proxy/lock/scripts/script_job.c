@@ -64,7 +64,7 @@ struct script_job {
 	double until; /* when hasp gives the job up */
 	unsigned nredirected; /* redirections that the job has followed since its last try */
 	double lasts; /* repeated: seconds from the first answer to the last call; else 0 */
-	double pause; /* repeated: the pause before the next call; 0: no answer yet */
+	double pause; /* repeated: seconds before the next call; 0: not answered yet */
 	double due; /* in `resting`: when the job runs again */
 	script_job_write_fn *write; /* writes each try's call; NULL: `evalsha` is the call */
 	script_job_fn *fn;
