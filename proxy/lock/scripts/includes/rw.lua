@@ -28,8 +28,9 @@ local function is_away(lock, key)
 	if type(reply) ~= 'table' then
 		return false
 	end
-	if not reply.err:find('non local key', 1, true) and not reply.err:find('during rehashing', 1, true) then
-		error(reply.err)
+	local err = reply.err
+	if not err:find('non local key', 1, true) and not err:find('during rehashing', 1, true) then
+		error(err)
 	end
 	return true
 end
