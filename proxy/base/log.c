@@ -402,7 +402,7 @@ static void write_or_drop(int fd, enum log_severity level, const char *text, boo
 /* The text was cut at LINE_MAX_BYTES: ends it with dots, and closes its quotes. */
 static void mark_cut(char *text)
 {
-	char *end = text + LINE_MAX_BYTES - sizeof("...\"");
+	char *end = &text[LINE_MAX_BYTES - sizeof("...\"")];
 	const char *rest = text + line_word(text);
 	struct slice key, value = SLICE_NONE;
 
