@@ -323,11 +323,14 @@ def test_transfers_get_no_guard_for_they_would_wait_for_each_other(run):
     assert "lock all of them at once, as MLOCK of [verbs] does" in found.text
 
 
-@pytest.mark.parametrize("app", ["exports.py", "report.py"])
-def test_what_is_counted_by_incr_and_decr_needs_no_rule(run, app):
+@pytest.mark.parametrize("app,line", [
+    ("exports.py", "when they had read certain numbers"),
+    ("report.py", "no lock was taken there, and no value was read and written back")])
+def test_what_is_counted_by_incr_and_decr_gets_a_line_and_no_rule(run, app, line):
     """LOCK ... LIMIT (jobs at a time) and SHARED (sums of several keys) protect these."""
     _, found = run(app)
     assert not found.sections
+    assert line in found.text
 
 
 def test_watched_transactions_lose_nothing_and_get_no_guard(discovering):
