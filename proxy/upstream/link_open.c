@@ -309,7 +309,7 @@ static void link_connect(struct link *l)
 	if (is_over_max(l)) {
 		if (env->over_max)
 			metrics_count(env->over_max, 1);
-		l->dial = dial_refuse(&env->dialer, "hasp has links_max links to it",
+		l->dial = dial_refuse(&env->dialer, "hasp has links_max links to this server",
 		                      link_on_dialled, l);
 		return;
 	}

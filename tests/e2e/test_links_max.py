@@ -20,7 +20,7 @@ def limit(redis_server, n):
 
 
 def refusal(redis_server):
-    return f"-ERR hasp: upstream unix:{redis_server.unix}: hasp has links_max links to it\r\n".encode()
+    return f"-ERR hasp: upstream unix:{redis_server.unix}: hasp has links_max links to this server\r\n".encode()
 
 
 @covers("links_max")
