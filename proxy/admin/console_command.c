@@ -242,7 +242,7 @@ static const struct console_command console_commands[] = {
 	{ "AUTH", "[default] password", "Logs in, if the console has a password.", 2, 3, true,
 	  run_auth },
 	{ "QUIT", "", "Closes this connection.", 1, 1, true, run_quit },
-	{ "HELP", "", "The same as SHOW HELP.", 1, 1, false, run_help },
+	{ "HELP", "", "Shows the same as SHOW HELP.", 1, 1, false, run_help },
 	{ "HELLO", "", NULL, 1, REQUEST_LOGIN_ARGC, true, run_hello },
 	{ "CLIENT", "", NULL, 2, REQUEST_LOGIN_ARGC, false, run_client },
 	{ "SELECT", "", NULL, 2, 2, false, run_select },

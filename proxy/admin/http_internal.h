@@ -58,7 +58,7 @@ void http_history_write(struct http_history *h, double now, struct json *j);
 
 /* --- http_status.c --- */
 
-/* Appends /status.json, which hasp.ini(5) describes. Its size is bounded, whatever clients do.
+/* Appends /status.json; see hasp-operations(7). Its size is bounded, whatever clients do.
  * `started`: the start of hasp, by clock_now(). Call it only where workers_ask() may be
  * called. */
 void http_status_write(struct worker_shared *shared, const struct config *config,
