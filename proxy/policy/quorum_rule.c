@@ -21,7 +21,8 @@ static const char NOT_ALONE[] =
 static const char OTHER_COMMAND[] = "ERR hasp: a quorum stores this lock, which allows only "
 				    "SETNX, SET NX, DEL, UNLINK, EXPIRE, GET, EXISTS and TTL";
 static const char LONG_VALUE[] =
-	"ERR hasp: a quorum has this lock, whose value may have " VALUE_MAX_TEXT " bytes";
+	"ERR hasp: a quorum stores this lock, so its value may have at most " VALUE_MAX_TEXT
+	" bytes";
 
 /* --- the rule of a key -------------------------------------------------------------------- */
 

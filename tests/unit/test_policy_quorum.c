@@ -200,8 +200,7 @@ TEST(a_value_has_a_longest_length)
 	memset(words + n, 'v', 65536);
 	assert_int_equal(asked(f, words).call.value.n, 65536);
 	words[n + 65536] = 'v';
-	assert_refused(f, words,
-	               "ERR hasp: a quorum has this lock, whose value may have 65536 bytes");
+	assert_refused(f, words, REFUSED("so its value may have at most 65536 bytes"));
 }
 
 /* A rule in mode observe takes no locks. */
