@@ -23,8 +23,8 @@
 bool ownership_changes(const struct config *running, const struct config *next, struct buf *why)
 	__attribute__((warn_unused_result));
 
-/* The same for options that only a new process changes: the servers of the quorum, and the
- * quorum of [verbs]. After such a change, locks are at other servers, where hasp takes a held
+/* Does the same for the servers of the quorum and the quorum of [verbs], which only a new
+ * process may change: after such a change, locks are at other servers, where hasp takes a held
  * lock for a free one. `first`: the configuration with which this process began. `running`: the
  * values in force, see config_keep(): a reload may have added [verbs] since. */
 bool ownership_moves(const struct config *first, const struct config *running,

@@ -626,7 +626,7 @@ static int main_run(struct process *p, sigset_t *signals)
 		main_ready(p);
 		main_serve(p, signals);
 		http_close(&p->http);
-		/* Before admin_stop(): then the file may be that of the next hasp. */
+		/* Do this before admin_stop(), which closes the sockets. */
 		listeners_unlink(&p->console);
 		if (p->admin)
 			admin_stop(p->admin);

@@ -133,7 +133,8 @@ static void wait_in_turn(struct client *c, const struct op_out *out)
 		client_set_state(c, CLIENT_PARKED_REPLY);
 		client_close(c, not_understood);
 	} else if (c->eof && c->state == CLIENT_PARKED_TURN) {
-		/* hasp knows the client's place by now, and need not search for it. */
+		/* The client hung up earlier. Close it only now, because now hasp knows its
+		 * place in the line, and can give the place up without a search for it. */
 		client_close(c, hung_up);
 	} else if (c->state == CLIENT_PARKED_TURN) {
 		watch_for_deadlock(c, t);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * password_command: runs `password_command` of [upstream], which prints a password that
- * expires. The main thread, which serves no client, waits for the command; signals wait for at
- * most PASSWORD_COMMAND_SECONDS.
+ * expires. The main thread, which serves no client, waits for the command. Until the command
+ * ends, for at most PASSWORD_COMMAND_SECONDS, hasp handles no signal.
  *
  *   load, reload          a failure is a fault of the file
  *   the interval,         a failure is logged once, and the old password stays

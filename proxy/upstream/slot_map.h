@@ -28,7 +28,7 @@ struct slot_map_node {
 	bool importing; /* another node has reported that this node gets a slot: keep it in the
 	                 * map until slot_map_forget_migrating(), or until it is away */
 
-	/* Of the owner: cluster_topology.c. */
+	/* Only the owner of the map, cluster_topology.c, uses the following: */
 	bool unverified; /* hasp must ask the node whether it wrote a redirection */
 	uint64_t asked; /* number of the last question to verify a redirection; 0: none */
 	unsigned naway; /* looks in a row at which hasp was not connected to the node */

@@ -208,9 +208,10 @@ struct key_group {
 	uint64_t acted; /* changes by a client that had looked at the key, outside any lock; see
 	                 * tracker_acted() */
 	uint64_t lowered; /* changes among `acted` by which a client lowered a counter */
-	struct numbers acted_on; /* what the looks before `acted` changes showed */
-	uint64_t acted_since; /* how many of `acted_on` came after a look of `left_at` */
-	struct numbers left_at; /* what the looks showed after which the client looked again */
+	struct numbers acted_on; /* what clients saw at a look before a change of `acted` */
+	uint64_t acted_since; /* how many of `acted_on` came when `left_at` had a number */
+	struct numbers left_at; /* what clients saw at a look that no change followed, but
+	                         * another look at the same key */
 	uint64_t acted_late; /* changes among `acted` after another client's, since the look */
 	uint64_t acted_in_turn; /* changes among `acted` after another client's of that kind */
 	uint64_t opposed; /* times that a client with one lock asked for another one, after

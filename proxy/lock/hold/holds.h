@@ -282,7 +282,7 @@ enum lock_kind hold_own_kind(const struct hold_owner *o, int db, struct slice ke
 void hold_given_back(struct holds *h, const struct hold_owner *o, int db, struct slice key,
                      struct slice token, struct buf *out);
 
-/* Finds the value of the lock that the connection has last stored or read. */
+/* Finds the value that the connection has last stored in the lock at `key`, or read there. */
 enum seen_value hold_seen_value(struct holds *h, const struct hold_owner *o, int db,
                                 struct slice key, struct slice *value);
 
