@@ -23,8 +23,8 @@ enum admin_shutdown {
 	ADMIN_SHUTDOWN_NOW, /* without waiting for clients */
 };
 
-/* Actions of the process that the console starts. They run on the admin thread, and return
- * before the action is done. */
+/* What the console asks the process to do. The functions run on the admin thread, and return
+ * before it is done. */
 struct admin_ops {
 	void (*reload)(void *arg); /* the process calls admin_reloaded() when it is done */
 	void (*shut_down)(void *arg, enum admin_shutdown how);

@@ -284,7 +284,7 @@ static inline bool client_admits(struct client *c, size_t nbytes)
 
 /* Counts the client's memory again, after it may have grown or shrunk. */
 void client_count_memory(struct client *c);
-/* Counts no memory of the client until client_count_memory(). */
+/* Counts the client as using no memory, until the next client_count_memory(). */
 void client_uncount_memory(struct client *c);
 
 /* True if the client has a link of its own with requests that Redis has not taken. */

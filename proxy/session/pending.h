@@ -64,8 +64,8 @@ struct pending_login {
 struct pending_request {
 	enum pending_kind kind;
 	bool blocks; /* Redis may answer this request and later ones only when there is data */
-	bool ends_transaction; /* DISCARD, EXEC, NOTICE: if Redis accepts the request, it ends
-	                        * the transaction and the watches */
+	bool ends_transaction; /* PENDING_DISCARD, _EXEC and _NOTICE: if Redis accepts the
+	                        * request, it ends the transaction and the watches */
 	bool ended; /* with `ends_transaction`: the reply's first line shows the success */
 	uint32_t number; /* with `ends_transaction`: the caller's number for the transaction */
 	bool by_eval; /* the call in place of the request was an EVAL, with the script's text */

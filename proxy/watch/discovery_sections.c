@@ -625,8 +625,8 @@ void discovery_put_lock_left(struct buf *out, const struct finding *f)
 #define WRITES_ENOUGH 20 /* with fewer writes, there is little evidence */
 /* If less than one write in OUTSIDE_SHARE is outside any lock, locks protect the values. */
 #define OUTSIDE_SHARE 10
-/* If more than one write in REREAD_SHARE follows several reads, users may share a
- * connection. */
+/* If more than one write in REREAD_SHARE follows several reads by its connection, several users
+ * of the application may share the connection. */
 #define REREAD_SHARE 10
 /* If more than one read in UNWRITTEN_SHARE is not followed by a write, strategy = lock would
  * make clients wait for nothing. */

@@ -150,8 +150,8 @@ struct guard_sums {
 	uint64_t stale; /* stale writes outside any lock */
 	uint64_t under_lock; /* writes by a client that held one lock from read to write */
 	uint64_t stale_under_lock; /* stale writes among `under_lock` */
-	uint64_t near_lock; /* writes by a client whose lock ended after the read, or that has
-	                     * the same address or name as the holder of another lock */
+	uint64_t near_lock; /* writes by a client whose lock ended between read and write, or whose
+	                     * address or name is that of a lock's holder */
 	const struct key_group *near; /* the group of such a lock; NULL: none */
 	uint64_t stale_near_lock; /* stale writes among `near_lock` */
 	uint64_t reread; /* writes by a client that had read the value several times */
@@ -467,7 +467,7 @@ bool parts_may_widen(struct slice key_pattern, size_t i);
 void parts_put_widened(struct buf *out, struct slice key_pattern, size_t i);
 /* Puts a `*` into each place with too many words. Returns false if there is no such place. */
 bool parts_widen(const struct tracker *d, struct buf *key_pattern);
-/* Counts the words of a new shape at their places. */
+/* Counts the words of a key's shape at their places. Call it once for each shape. */
 void parts_count_words(struct tracker *d, struct slice key_pattern);
 /* True if a key may match both `pattern` and the shape, whose `*` is within one part. */
 bool parts_may_match(struct slice pattern, struct slice key_pattern);

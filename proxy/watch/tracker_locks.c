@@ -984,8 +984,9 @@ static bool found_it_gone(const struct tracker_act *a, const struct held_lock *h
 static void script_compared(const struct tracker_act *a, struct held_lock *h,
                             const struct tracker_script *s)
 {
-	/* The script that took the lock now prolongs it, or takes it again. If the lock was
-	 * released in between, the argument may mean something else. */
+	/* The script that took the lock got the value again, to prolong the lock or to take it
+	 * once more. If the lock may have been released in between, the value may not name one
+	 * hold, but be the same for all holds. */
 	if (h->script == s->id) {
 		h->key->group->lock->n[SEEN_REPEATED] += h->state == HOLD_MAYBE;
 		return;

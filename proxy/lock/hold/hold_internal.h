@@ -227,9 +227,10 @@ bool hold_is_renewed(const struct hold *hold);
  * hold_release_voted() releases the lock there. */
 void hold_set_value(struct hold *hold, struct slice value);
 void hold_release_voted(const struct hold *hold);
-/* Releases a lock whose record in Redis has only the ticket of the latest try. Does nothing if
- * the record has another ticket than `ticket` (empty: any), or if more than `most_ms` is left
- * of the lease (0: any time). Retries until `until`; 0: without end. */
+/* Releases a lock that counts no other holds: its record in Redis names only the ticket of the
+ * latest try. Does nothing if the record has another ticket than `ticket` (empty: any), or if
+ * more than `most_ms` is left of the lease (0: any time). Retries until `until`; 0: without
+ * end. */
 void hold_release_try(const struct hold *hold, struct slice ticket, int64_t most_ms,
                       double until);
 /* hold_add_ticket() counts one more LOCK, with this ticket; hold_remove_ticket() one UNLOCK. */

@@ -88,8 +88,8 @@ struct waiter_ops {
 	/* The waiter did not get the lock in time, or its grants arrived too late. It has left
 	 * the queue or is leaving it. The owner must end the waiter. */
 	void (*on_timed_out)(void *owner);
-	/* The waiter's time is over, but its try is not answered yet. If no server has the try,
-	 * the owner need not wait for the answer. Called repeatedly. */
+	/* The waiter's time is over, but its try is not answered yet. If hasp has sent the try
+	 * to no server, the owner need not wait for an answer. Called repeatedly. */
 	void (*on_overdue)(void *owner);
 	/* The waiter lost its place in Redis' queue: the owner shall send the try again, with
 	 * the place waiter_place(). */
