@@ -31,8 +31,8 @@ struct upgrade {
 	                   * process, or it knows that already */
 	int old_fd; /* receives channels from the old process; -1: none will come */
 	pid_t pid; /* the new process; 0: no upgrade is under way */
-	int ready_fd; /* tells this process that the new one is ready; -1: it is ready, or there
-	               * is no new process */
+	int ready_fd; /* tells this process that the new one is ready; -1: the new one is ready,
+	               * or there is none */
 	int new_fd; /* sends channels to the new process; -1: the new process takes none */
 	double deadline; /* when the new process must be ready, by upgrade_poll()'s clock */
 };

@@ -72,8 +72,8 @@ int file_read_until(int fd, size_t max, double until, struct buf *text)
 			continue;
 		if (errno != EAGAIN)
 			return errno;
-		/* Only now: if the writers of a pipe had gone before it was opened, poll()
-		 * does not report its end. */
+		/* Wait only after a read: if the writers of a pipe were gone before hasp
+		 * opened the pipe, read() reports its end, but poll() does not. */
 		if (!await_readable(fd, until))
 			return ETIMEDOUT;
 	}

@@ -116,8 +116,8 @@ struct client {
 	enum quorum_act quorum_act : 4; /* what the quorum does for `current`, while
 	                                 * CLIENT_PARKED_ROUND */
 	uint32_t place; /* index in env->table.places: see client_list.c */
-	/* For each request, hasp reads the flags without `: 1`, because a byte is faster to
-	 * read than a bit. */
+	/* Flags that hasp reads for each request are no bit fields (`: 1`), because a byte is
+	 * faster to read than a bit. */
 	bool eof; /* the client has ended its side of the connection, so it sends no more */
 	bool shared; /* `user` is on a shared link */
 	bool bare; /* the client has a link of its own for one command. The link lacks the

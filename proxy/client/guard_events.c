@@ -56,7 +56,7 @@ static void log_guard_event(struct client *c, const struct guard_op_key *k, enum
 		facts->holder = buf_slice(&holder);
 		facts->held = now - other->since;
 	}
-	/* No worker need be asked if hasp knows the holder, if the client itself holds the
+	/* hasp does not ask the workers if it knows the holder, if the client itself holds the
 	 * guard now, or if the key is only checked and has no holder. */
 	if (other || e == LOCK_EVENT_WAITED_LONG || k->entry->checked) {
 		event_log(event.stats, e, facts, event.suppressed);

@@ -86,7 +86,8 @@ static inline bool block_is_tied(const struct block *b)
 }
 
 /* Call this when the node has lost the transaction and the watched keys: the transaction begins
- * again at the slot's node. If it is too long to be sent again, hasp refuses EXEC. */
+ * again at the slot's node. If the transaction is too long to be sent again, hasp refuses
+ * EXEC. */
 void block_close(struct block *b);
 
 /* As block_close(), but hasp refuses EXEC, because a command was lost. */

@@ -144,7 +144,7 @@ enum take block_exchange_take(struct cluster_session *s, const struct command *c
 		start_part(s, c, BLOCK_PART_END, &a, a.request, a.reply.p);
 		break;
 	}
-	/* Also after UNWATCH, whose node may get WATCH late. */
+	/* Also after UNWATCH: a WATCH that came before it may be sent after it. */
 	if ((before != BLOCK_NONE && s->block.state == BLOCK_NONE) ||
 	    (was_tied && !block_is_tied(&s->block)))
 		s->block_serial++;

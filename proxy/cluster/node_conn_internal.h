@@ -103,8 +103,8 @@ void block_leave(struct cluster_session *s);
 void block_discard(struct cluster_session *s);
 /* Writes a session command, and discards its reply. An error ends the session. */
 void node_conn_write_replay(struct node_conn *l, struct slice request);
-/* Calls node_conn_write_replay() on all ready node connections of the session but the
- * part's. */
+/* Calls node_conn_write_replay() on all ready node connections of the session, except the one
+ * that the part uses. */
 void node_conns_write_replay(struct cluster_session *s, const struct cluster_part *p,
                              struct slice request);
 /* Returns true while a session command on any node connection is not answered yet. */

@@ -219,7 +219,7 @@ static void put_back(struct cluster_part *p, const char *why, double seconds)
 
 void redirection_again(struct cluster_part *p, bool is_named, const char *why)
 {
-	/* Wait before another try: nodes that disagree may send the part to and fro. */
+	/* Wait before another try: nodes that disagree may redirect the part to each other. */
 	put_back(p, why, is_named && !p->redirected ? 0 : RETRY_SECONDS);
 }
 

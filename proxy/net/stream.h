@@ -93,8 +93,8 @@ struct stream_flusher {
 	struct ev_idle idle;
 	/* while this account is over its limit, no stream reads; NULL: no limit */
 	const struct account *account;
-	struct buf spare; /* an empty buffer with the memory of a written `out`, for the next
-	                   * stream that queues bytes */
+	struct buf spare; /* empty, but keeps the memory of an `out` whose bytes were written:
+	                   * the next stream that queues bytes gets the memory */
 	struct stream_bytes
 		bytes[STREAM_KINDS]; /* the bytes of all streams, by enum stream_kind */
 };

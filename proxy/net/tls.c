@@ -209,8 +209,8 @@ static bool can_be_read(const char *option, const char *path, struct buf *why)
 	return can;
 }
 
-/* Has no passphrase. Without this callback, OpenSSL would ask for one at the terminal, and
- * until it is entered, hasp would heed no signal. */
+/* Gives OpenSSL no passphrase. Without this callback, OpenSSL would ask for one at the
+ * terminal, and hasp would handle no signal before somebody enters it. */
 static int on_passphrase_needed(char *passphrase, int size, int writes, void *is_needed)
 {
 	(void)passphrase;

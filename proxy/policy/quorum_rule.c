@@ -73,8 +73,8 @@ static const enum quorum_act acts[SCRIPT_COUNT] = {
 	[SCRIPT_PERSIST] = QUORUM_ACT_PERSIST, [SCRIPT_INFO] = QUORUM_ACT_INFO,
 };
 
-/* Reads a command that takes, frees or extends a lock. Uses the same function as for a lock
- * that is in one Redis. */
+/* Reads a command that takes, frees or extends a lock: rewrites it as for a lock in one Redis,
+ * and takes the facts from the call. */
 static enum parsed parse_write(struct context *x, struct quorum_command *q)
 {
 	struct policy_env *env = x->env;

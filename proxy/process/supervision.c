@@ -26,7 +26,8 @@
 
 /* --- messages to the manager ------------------------------------------------------------ */
 
-/* If the manager does not read, hasp waits this many seconds, and so do signals to hasp. */
+/* If the manager does not read, hasp waits this many seconds, and handles no signal until
+ * then. */
 #define NOTIFY_SECONDS 2
 
 /* Returns a number from the environment; -1: the variable is missing or not a number. */

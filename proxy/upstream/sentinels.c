@@ -218,7 +218,8 @@ static const struct sentinel_word *note_word(struct sentinels *s,
 	return word;
 }
 
-/* Returns the greatest epoch >= `least` of other answers that confirm `word`; -1: none does. */
+/* Other answers confirm `word` if they name the same primary. Returns the greatest epoch of
+ * these that is at least `least`; -1: there is none. */
 static int64_t confirmed_epoch(const struct sentinels *s, const struct sentinel_word *word,
                                int64_t least)
 {

@@ -32,7 +32,7 @@ struct candidate {
 	const struct key_group *group;
 	struct lock_verdict lock; /* for FINDING_LOCK only */
 	bool needs_rule; /* for FINDING_LOCK only: hasp saw harm or risk */
-	bool is_of_kind; /* clients use the keys as merging.kind says */
+	bool is_of_kind; /* the keys are of the kind that hasp merges now: merging.kind */
 	bool is_taken; /* the shape is already part of a finding */
 };
 

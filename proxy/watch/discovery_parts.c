@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * discovery_parts: the parts of keys' names: those between `:`, `/` and `|`, and after them
- * those that also end at `-`, at `.` or at `_`, but not at two of these:
+ * discovery_parts: numbers the parts of a key's name: first the parts between `:`, `/` and `|`;
+ * then the further parts if a part also ends at each `-`; then those if it ends at each `.`
+ * instead; then those for `_`:
  *
  *   app:send_mail-lock  ->  app, send_mail-lock; send_mail, lock; send, mail-lock
  *
@@ -44,8 +45,9 @@ static bool is_between_ends(struct slice s, struct slice part)
 	       (end == s.p + s.n || is_end_of_part(*end));
 }
 
-/* Finds part number *i of those that also end at `sub`; 0: of those that do not. Subtracts from
- * *i how many parts there are if there are fewer. */
+/* Finds part number *i of the parts between `:`, `/` and `|` (`sub` 0), or of the further parts
+ * that there are if a part also ends at `sub`. If there are fewer parts, subtracts their number
+ * from *i, and returns false. */
 static bool find_part(struct slice s, char sub, size_t *i, struct slice *part)
 {
 	for (size_t from = 0, to;; from = to + 1) {

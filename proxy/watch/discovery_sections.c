@@ -83,8 +83,8 @@ static void put_example(struct buf *out, const struct finding *f)
 #define LEASE_UNSEEN_MS 5000
 #define LEASE_UNSET 30 /* the default of `lease` in [lock], in seconds */
 
-/* If clients come back for more than one lock in BACK_SHARE soon after they have released it,
- * they may poll. "Nearly all" are all but one in BACK_SHARE. */
+/* If clients take more than one lock in BACK_SHARE again soon after they have released it, they
+ * may poll. Below, "nearly all" means that at most one in BACK_SHARE is an exception. */
 #define BACK_SHARE 10
 
 /* True if most clients that were refused the lock tried again soon. */
@@ -95,8 +95,9 @@ static bool is_retried(const struct lock_sums *l)
 	return tries > 0 && l->n[SEEN_RETRIED] * 2 >= tries;
 }
 
-/* True if clients repeat their value in nearly all tries, and nearly all come back with another
- * one: the tries are for one piece of work. */
+/* True if nearly all retries have the value of the try before, and nearly all tries after a
+ * release have another value than the released one: the tries up to a release are for one piece
+ * of work. */
 static bool is_insisted(const struct lock_sums *l)
 {
 	const uint64_t *n = l->n;

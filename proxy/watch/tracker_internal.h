@@ -150,8 +150,8 @@ struct guard_sums {
 	uint64_t stale; /* stale writes outside any lock */
 	uint64_t under_lock; /* writes by a client that held one lock from read to write */
 	uint64_t stale_under_lock; /* stale writes among `under_lock` */
-	uint64_t near_lock; /* writes by a client whose lock ended between read and write, or whose
-	                     * address or name is that of a lock's holder */
+	uint64_t near_lock; /* writes by a client whose lock ended between read and write, or
+	                     * whose address or name is that of a lock's holder */
 	const struct key_group *near; /* the group of such a lock; NULL: none */
 	uint64_t stale_near_lock; /* stale writes among `near_lock` */
 	uint64_t reread; /* writes by a client that had read the value several times */
@@ -304,8 +304,9 @@ struct held_lock {
 	bool expired; /* counted as SEEN_EXPIRED */
 	bool lost; /* counted as SEEN_LOST */
 	bool overlapped; /* counted as SEEN_OVERLAPPED */
-	uint64_t noverwritten; /* counts as SEEN_OVERWRITTEN, unless the lock expires and the
-	                        * client, which may have forgotten it, does not use it again */
+	uint64_t noverwritten; /* counts as SEEN_OVERWRITTEN when the hold ends; but not if the
+	                        * lock expires and the client does not use the lock again: it
+	                        * may have forgotten the lock */
 	bool retaken; /* a script took the lock, and a later command took it, too: so this hold
 	               * had expired */
 	double lapsed; /* when the client first used the lock after its expiry; 0: not seen */
@@ -620,10 +621,10 @@ bool verdict_may_be_counter(const struct lock_sums *l, struct slice pattern);
 /* True if the keys of the group were used like locks. */
 bool verdict_is_lock(const struct key_group *s);
 bool verdict_is_guard(const struct key_group *s);
-/* True if clients that looked at a key changed it after some numbers, and left it after greater
- * ones only, or after lesser ones only: the change seems to depend on the look. False if
- * clients no longer change the key when they begin to leave it: they may just have ended their
- * work. */
+/* True if each number that clients saw before they changed a key is greater than all numbers
+ * after which they did not change it, or if each is less: the change seems to depend on the
+ * look. False if clients never change a key again once one has left it unchanged: they may just
+ * have ended their work. */
 bool verdict_depends(const struct key_group *s);
 /* True if the values look like a cache that is refreshed before it expires: clients replace
  * most values late in their life, and each new value has an expiry. */

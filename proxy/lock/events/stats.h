@@ -219,8 +219,9 @@ static inline bool event_is_long(double seconds, int64_t limit_ms)
 	return limit_ms && seconds * 1000 >= (double)limit_ms;
 }
 
-/* Counts the end of a wait in line, after `waited` seconds: by WAIT_TIMED_OUT or DEADLOCK, or
- * by WAITED_LONG if the waiter got the lock. Returns true if the end must be logged. */
+/* Counts the end of a wait in line, after `waited` seconds. `end`: LOCK_EVENT_WAIT_TIMED_OUT or
+ * _DEADLOCK; _WAITED_LONG: the waiter got the lock, however long it waited. Returns true if the
+ * end must be logged. */
 static inline bool stats_wait_ended(struct section_stats *s, enum lock_event end, double waited)
 {
 	stats_waited(s, waited);

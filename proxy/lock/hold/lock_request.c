@@ -349,7 +349,7 @@ enum lock_request_late lock_request_late(const struct lock_request *p,
 void lock_request_keep(struct lock_request *p, const struct resp_reply *r, struct slice bytes)
 {
 	lock_request_set_state(p, LOCK_REQUEST_KEPT);
-	/* The caller may pass the bytes that `answer` has already. */
+	/* If `bytes` are those that `answer` has already, only `r` is new. */
 	if (buf_len(&p->answer) && bytes.p == buf_head(&p->answer) + sizeof(*r)) {
 		memcpy(buf_head(&p->answer), r, sizeof(*r));
 		return;

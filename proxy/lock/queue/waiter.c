@@ -225,7 +225,7 @@ void waiter_check(struct waiter *w)
 	struct probe *p;
 
 	waiter_set_unconfirmed(w, true);
-	/* While hasp's own connection is down, the earlier check has yet to be sent. */
+	/* While hasp's own connection is down, the earlier check waits to be sent. */
 	if (w->check && !script_jobs_are_up(w->all->script_jobs, t.id.key))
 		return;
 	w->check = p = probe_of(w, waiter_on_probe);

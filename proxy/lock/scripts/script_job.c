@@ -20,8 +20,8 @@
 #define UNANSWERED_SECONDS 3600.0
 /* How many warnings about jobs given up hasp logs in ten seconds, at most. */
 #define WARNINGS_MAX 1
-/* How many redirections a job follows at once: a cluster's nodes that disagree may send it to
- * and fro. */
+/* How many redirections a job follows without a pause: a cluster's nodes that disagree may
+ * redirect it to each other. */
 #define REDIRECTED_MAX 5
 
 /* The jobs that wait for one node, or for hasp to learn their node. Also counts the calls to
