@@ -184,7 +184,7 @@ static void on_quorum_done(void *arg, const struct quorum_result *r)
 		client_count_memory(c);
 }
 
-/* Returns false if the client has hung up, so that it leaves the queue. */
+/* Returns false if the client has hung up: then it does not wait any longer. */
 static bool quorum_client_waits(const void *client)
 {
 	return !((const struct client *)client)->eof;

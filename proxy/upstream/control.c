@@ -304,8 +304,8 @@ static void control_on_down(void *owner, enum link_end end, const char *reason)
 	            link_log_state(end, reason, c->logged.logged - CONTROL_HEALTHS);
 	uint32_t suppressed;
 
-	/* c->error is the reason that a server at its client limit sends before it closes. If
-	 * there is no server, the watcher logs that. */
+	/* A server that has reached its limit of clients sends an error before it closes the
+	 * connection: c->error. If there is no server, the watcher logs that. */
 	if (control_set_state(c, CONTROL_AWAY, state, &suppressed) &&
 	    !c->opts.env->no_server_reason)
 		log_warning("upstream_down address=%s reason=%s suppressed=%" PRIu32,

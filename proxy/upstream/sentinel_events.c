@@ -7,8 +7,9 @@
 #include "base/fatal.h"
 #include "upstream/subscriber.h"
 
-/* Milliseconds between checks of a connection; and of silence until hasp closes it. */
+/* How often hasp checks a connection, in ms. */
 #define CHECK_DELAY_MS 1000
+/* hasp closes a connection on which nothing has come for this long, in ms. */
 #define CHECK_TIMEOUT_MS 5000
 
 static const struct {

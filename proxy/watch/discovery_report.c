@@ -168,7 +168,7 @@ static void put_head(struct buf *out, const struct discovery_snapshot *s,
 }
 
 #define CURE_OF_LOOKS                                                                          \
-	"Let the application go by the reply to the change,\n"                                 \
+	"Let the application decide by the reply to the change,\n"                             \
 	";     or read and change in one script, in a transaction after WATCH, or under a "    \
 	"lock.\n"                                                                              \
 	";     In brackets, how often another client had changed the key since the read:"

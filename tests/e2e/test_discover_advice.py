@@ -1036,7 +1036,7 @@ def test_many_patterns_of_keys_that_clients_change_after_a_look_take_one_line(wa
         for command in ("GET", "DECR") * 3:
             for client in both:
                 client.call(command, f"{word}:stock")
-    assert hasp.end().text.count("Let the application go by the reply to the change") == 1
+    assert hasp.end().text.count("Let the application decide by the reply to the change") == 1
 
 
 @pytest.mark.parametrize("around", ["pipeline", "watch", "lock"])
@@ -1054,7 +1054,7 @@ def test_change_that_comes_from_no_look_or_that_others_cannot_cross_is_not_named
         else:
             client.call("DECR", "stock:1")
             assert delete(client, "stock:lock")
-    assert "go by the reply to the change" not in hasp.end().text
+    assert "decide by the reply to the change" not in hasp.end().text
 
 
 def test_list_that_clients_read_and_fill_again_is_named(watch):

@@ -21,7 +21,8 @@ local function get_string(key)
 	return value or nil
 end
 
--- Returns a time in ms as digits: faster than %.0f, and also right where Redis has 32 bits.
+-- Returns a time in ms as digits. This is faster than %.0f, and right also if Redis is a program
+-- of 32 bits.
 local function format_ms(ms)
 	return string.format('%d%03d', math.floor(ms / 1000), ms % 1000)
 end
