@@ -250,7 +250,7 @@ static void control_on_silence(void *arg)
 	struct control *c = arg;
 	uint32_t suppressed;
 
-	/* The answer may have come while hasp was stopped, or short of memory. A server that
+	/* The answer may have come while hasp was suspended, or short of memory. A server that
 	 * was unreachable, or refused hasp, stays in that state if it hangs now. */
 	if ((c->conn.user.link && link_has_input(c->conn.user.link)) ||
 	    c->health == CONTROL_AWAY || c->health == CONTROL_REFUSES)
@@ -648,7 +648,7 @@ bool control_is_silent(const struct control *c)
 		return false;
 	if (!c->up && c->health != CONTROL_CONNECTING)
 		return true;
-	/* If the link has input, the answer may have come while hasp was stopped. */
+	/* If the link has input, the answer may have come while hasp was suspended. */
 	return c->opts.env->clock() - c->asked_at >= SILENT_SECONDS &&
 	       !(c->conn.user.link && link_has_input(c->conn.user.link));
 }

@@ -124,7 +124,7 @@ static bool is_dead_link(struct liveness *v, struct link *l)
 		return false;
 	}
 	l->nsilent = is_reply_due(l) ? l->nsilent + 1 : 0;
-	/* If the link has input, the reply may have come while hasp was stopped. */
+	/* If the link has input, the reply may have come while hasp was suspended. */
 	if (l->nsilent <= v->limit || stream_has_input(&l->stream))
 		return false;
 	/* If the server does not answer `control` either, paused writes are not the reason. */

@@ -11,7 +11,7 @@
  *
  * The second rule is for links on which no reply is due, or only a reply that may take long
  * (LINK_PATIENT), such as the reply to a blocking command. Only the time in which hasp runs
- * counts: after hasp was stopped, it does not take all links for dead.
+ * counts: after hasp was suspended, it does not take all links for dead.
  */
 #ifndef HASP_UPSTREAM_LIVENESS_H
 #define HASP_UPSTREAM_LIVENESS_H

@@ -17,10 +17,11 @@
 #define SHARED_RELEASE_SECONDS 3600
 /* If a connection has no more holds than this, hasp searches these before the table. */
 #define OWN_SEARCHED_MAX 16
-/* If hasp ends a hold more than this after its lease, in seconds, hasp was stopped. */
-#define STOPPED_SECONDS 0.005
-/* If hasp was stopped when a lease ended, UNLOCK names the hold for this many seconds more. By
- * then hasp has read each UNLOCK that came in time. */
+/* If hasp ends a hold later than this many seconds after its lease, the hasp process was
+ * suspended, or did not run for another reason. */
+#define SUSPENDED_SECONDS 0.005
+/* If hasp was suspended when a lease ended, UNLOCK names the hold for this many seconds more.
+ * By then hasp has read each UNLOCK that came in time. */
 #define NAMED_SECONDS 1
 /* How many ended holds, the latest first, hasp searches for the one that an UNLOCK names. */
 #define ENDED_SEARCHED_MAX 256
@@ -190,12 +191,12 @@ static void hold_on_forgotten(struct timer *t, double now)
 	hold_forget(container_of(t, struct hold, timer));
 }
 
-/* True if hasp was stopped when the lease ended. An UNLOCK of the hold may then be unread: it
+/* True if hasp was suspended when the lease ended. An UNLOCK of the hold may then be unread: it
  * must not release a later hold of the owner. */
 static bool is_named_after_end(const struct hold *hold)
 {
 	return hold->shared && hold->fence && hold->count && hold->ntickets >= hold->count &&
-	       timers_now(hold_table(hold)->timers) > hold->good_until + STOPPED_SECONDS;
+	       timers_now(hold_table(hold)->timers) > hold->good_until + SUSPENDED_SECONDS;
 }
 
 void hold_free(struct hold *hold)

@@ -278,7 +278,7 @@ enum lock_kind hold_own_kind(const struct hold_owner *o, int db, struct slice ke
 
 /* Appends to rewrite_opts.given_back the acquisition that an UNLOCK by the owner `token` gives
  * back: the oldest one of the connection itself, even if its lease ended while hasp was
- * stopped. */
+ * suspended. */
 void hold_given_back(struct holds *h, const struct hold_owner *o, int db, struct slice key,
                      struct slice token, struct buf *out);
 
