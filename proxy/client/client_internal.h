@@ -325,7 +325,7 @@ void client_go_on(struct client *c);
  * is entered again while it runs. If the client's state changes first, it is not resumed. */
 void client_resume(struct client *c);
 
-/* True if clients_run() has still to resume the client. */
+/* True if clients_run() must still resume the client. */
 static inline bool client_is_runnable(const struct client *c)
 {
 	return !list_empty(&c->turn) && c->state != CLIENT_PARKED_COMMAND;

@@ -137,7 +137,8 @@ struct lock_sums {
 	                    * extension that was not SEEN_NARROW; 0: none */
 	double lapsed_longest; /* most seconds from taking a lock to SEEN_LAPSED, SEEN_SEIZED */
 	double expiry_later_longest; /* most seconds from taking a lock to SEEN_EXPIRY_LATER */
-	int64_t lease_ms_min, lease_ms_max; /* extreme expiries that clients set; 0: none */
+	/* The shortest and the longest expiry that clients set; 0: none. */
+	int64_t lease_ms_min, lease_ms_max;
 	struct durations held; /* from taking a lock to its release */
 	struct durations waited; /* from the first refused try to taking the lock */
 	uint64_t values[VALUES_KEPT]; /* the latest values, to notice repeated ones */

@@ -1,5 +1,5 @@
--- Returns true if `reply` is Redis' error for a key that the script has deleted, and whose slot
--- begins to move to another node: Redis assumes that the key is there.
+-- While a slot moves to another node, Redis takes a missing key of the slot for one that has moved,
+-- and answers with an error. Returns true if `reply` is this error: the script has deleted the key.
 local function is_deleted(reply)
 	return type(reply) == 'table' and reply.err:find('non local key', 1, true) ~= nil
 end
