@@ -367,7 +367,7 @@ static void main_upgrade(struct process *p, bool leaving)
 		log_warning("upgrade_refused reason=\"hasp is shutting down\"");
 		return;
 	}
-	/* If no upgrade begins, main_poll_upgrade() ends this. */
+	/* main_poll_upgrade() calls workers_end_upgrade(), also if no upgrade begins. */
 	if (!workers_begin_upgrade(&p->shared)) {
 		log_warning("upgrade_refused reason=\"hasp is paused\"");
 		return;

@@ -477,12 +477,13 @@ bool log_state_pass(struct log_state *s, double now, int state, bool works,
 	s->state = state;
 	if (state == s->logged)
 		return false;
-	/* The limit has already counted a fault that stays. */
+	/* In this window, the limit has already counted the fault, which stays. */
 	if (!works && !changed && now < s->limit.window_end)
 		return false;
 	if (!works && !log_limit_pass(&s->limit, now, FAULTS_LOGGED, suppressed))
 		return false;
-	/* The line is about a fault that the limit has dropped before. */
+	/* The limit counts an earlier line about this fault as dropped, but this line reports
+	 * it. */
 	*suppressed -= !works && !changed;
 	s->logged = state;
 	return true;

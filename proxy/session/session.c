@@ -325,7 +325,7 @@ static void complete_one(struct session *s, struct pending_request *r,
 }
 
 /* As mark_unknown(), for a request whose reply hasp did not keep. If Redis may have changed the
- * protocol, hasp must not take the client for one that Redis refuses all lock commands. */
+ * protocol, the protocol, too, becomes unknown. */
 static void mark_unknown_reply(struct session *s, const struct pending_request *r)
 {
 	if (r->kind == PENDING_HELLO && r->login->proto && r->login->proto != s->proto)

@@ -305,7 +305,7 @@ static void control_on_down(void *owner, enum link_end end, const char *reason)
 	uint32_t suppressed;
 
 	/* A server that has reached its limit of clients sends an error before it closes the
-	 * connection: c->error. If there is no server, the watcher logs that. */
+	 * connection: c->error. If there is no server, the watcher logs its absence. */
 	if (control_set_state(c, CONTROL_AWAY, state, &suppressed) &&
 	    !c->opts.env->no_server_reason)
 		log_warning("upstream_down address=%s reason=%s suppressed=%" PRIu32,

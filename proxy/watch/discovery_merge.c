@@ -263,8 +263,8 @@ static bool goes_with(const struct merging *m, const struct candidate *c,
 	       differ_in_part(first->group->node.key, c->group->node.key, i);
 }
 
-/* Returns the widening of `first` with a `*` for part `i`, which may become one; NULL: too few
- * shapes differ in this part, or the pattern would match shapes that are used differently. */
+/* Returns the widening that replaces part `i` of `first` by `*`; NULL: too few shapes differ in
+ * this part, or the pattern would match shapes that are used differently. */
 static const struct widening *widens(const struct merging *m, const struct candidate *first,
                                      size_t i, struct buf *pattern)
 {
