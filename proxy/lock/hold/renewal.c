@@ -38,7 +38,7 @@
 /* Within how many seconds hasp renews the locks that a new server may not have. */
 #define LOOK_SECONDS 1.0
 
-/* hasp repeats a renewal to which no majority agreed after this share of the lease. */
+/* If no majority agreed to a renewal, hasp repeats it after this share of the lease. */
 #define VOTE_AGAIN_SHARE 0.1
 
 /* By how many seconds the board of releases may round a time down. */
