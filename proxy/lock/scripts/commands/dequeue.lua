@@ -31,7 +31,7 @@ local ticket, place, kind, token, value, what, age_ms = unpack(ARGV, 2)
 local entry = place ~= '0' and find_entry(queue, ticket, place, age_ms)
 if entry then
 	redis.call('ZREM', queue, entry)
-	-- Later waiters may have waited until this try took the lock; see wake().
+	-- This try may have kept later waiters from a free lock: see wake().
 	if kind == 'l' or kind == 'm' or kind == 'x' or redis.call('EXISTS', lock) == 0 then
 		hand_off_kind(lock, record, queue, side, counter, kind)
 	end

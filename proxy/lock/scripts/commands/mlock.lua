@@ -148,7 +148,7 @@ if wait_ms == '-1' then
 	local entry = find_entry(queue, ticket, place, lease)
 	if entry then
 		redis.call('ZREM', queue, entry)
-		-- Later waiters may have waited until this try took the lock; see wake().
+		-- This try may have kept later waiters from a free lock: see wake().
 		if redis.call('EXISTS', lock) == 0 then
 			hand_off(lock, record, queue, side, counter)
 		end
