@@ -111,8 +111,8 @@ enum rewrite_result rewrite_lock(struct buf *out, const struct command *c,
                                  size_t nkeys, const struct rewrite_opts *opts,
                                  struct lock_call *call);
 
-/* Changes the facts in `call` about an MSETNX as if it took only the lock `k`, so that a worker
- * can enter this lock into its tables. */
+/* `call` describes an MSETNX: makes it describe a call that takes only the lock `k`, so that
+ * the worker can enter this lock into its tables. */
 void rewrite_msetnx_lock(const struct lock_key *k, const struct resp_view *req,
                          struct lock_call *call);
 

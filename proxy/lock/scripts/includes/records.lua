@@ -84,7 +84,7 @@ end
 local function record_try(lock, record, side, token, ticket, refreshed, lease)
 	lease = lease or redis.call('PTTL', lock)
 	if tonumber(lease) > 0 then
-		-- (With owner = value there is no token, for the value names the owner.)
+		-- (With owner = value there is no token, because the value names the owner.)
 		redis.call('SET', record, (side == lock and '-' or token) .. (refreshed and ' - =' or ' - ')
 			.. ticket, 'PX', lease)
 	end
