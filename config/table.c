@@ -233,7 +233,7 @@ const struct option table_options[] = {
 	  .help = "CA file for verifying clients' certificates; default: the system's CAs." },
 	{ SECTION_HASP, "tls_auth_clients", OPTION_ENUM, IN_CONFIG(tls_auth_clients),
 	  .def = "no", .choices = AUTH_CLIENTS, .reloadable = true,
-	  .help = "Whether clients need a certificate: no, optional or yes. Redis' login is needed in any case." },
+	  .help = "Whether clients need a certificate: no, optional or yes. A certificate replaces no login to Redis." },
 	{ SECTION_HASP, "tls_protocols", OPTION_STRING, IN_CONFIG(tls_protocols),
 	  .expected = "TLSv1.2, TLSv1.3, or both separated by a blank", .reloadable = true,
 	  .help = "TLS versions that clients may use; default: TLSv1.2 and TLSv1.3." },
