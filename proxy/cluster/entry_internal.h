@@ -115,7 +115,7 @@ struct cluster_entry {
 	bool pushes; /* SUBSCRIBE: CLIENT REPLY does not drop the acknowledgements */
 	bool begins_stream; /* MONITOR: bytes follow without end, unless Redis refuses it */
 	bool blocks; /* BLPOP: Redis may answer only when another client writes */
-	bool patient; /* the reply may be long in coming: LINK_PATIENT */
+	bool patient; /* the reply may take long: LINK_PATIENT */
 	bool ends; /* QUIT: the virtual link ends when the reply is delivered */
 };
 
