@@ -66,7 +66,7 @@ enum limit {
 	LIMIT_LOGIN, /* clients closed because they did not log in in time */
 	LIMIT_REQUEST, /* requests longer than max_request, or than the free memory allows */
 	LIMIT_LINKS, /* links to Redis that hasp did not open because there were links_max */
-	LIMIT_DESCRIPTORS, /* connections refused for want of file descriptors */
+	LIMIT_DESCRIPTORS, /* connections refused because file descriptors ran out */
 };
 #define LIMITS (LIMIT_DESCRIPTORS + 1)
 extern const char *const limit_words[LIMITS]; /* for the log and the metrics */

@@ -124,7 +124,7 @@ static void release_on_answer(struct quorum_call *call, const redisReply *reply)
 		release_free(r);
 }
 
-/* Sends the release to the server, unless the server has confirmed it or owes the answer. */
+/* Sends the release to the server, unless the server has confirmed it, or its answer is due. */
 static void release_send(struct quorum_release *r, size_t server)
 {
 	uint32_t bit = UINT32_C(1) << server;
