@@ -73,14 +73,12 @@ static void checks_tls_of_servers(const struct checks_section *s, const struct s
 static void checks_presence(const struct checks_section *s, struct faults *f)
 {
 	struct buf expected = BUF_INIT;
-	bool is_string;
 
-	for (size_t i = 0; i < table_noptions; i++) {
-		const struct option *o = &table_options[i];
-		const struct checks_place *at = &s->places[i];
+	for (const struct option *o = NULL; (o = table_next(s->kind, o));) {
+		const struct checks_place *at = &s->places[o - table_options];
+		bool is_string = o->type == OPTION_STRING && o->required;
 
-		is_string = o->type == OPTION_STRING && o->required;
-		if (o->section != s->kind || (o->type != OPTION_LIST && !is_string) || at->bad)
+		if ((o->type != OPTION_LIST && !is_string) || at->bad)
 			continue;
 		if (is_string ? at->line > 0 : option_list(o, s->base)->n > 0)
 			continue;

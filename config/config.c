@@ -65,14 +65,7 @@ void config_unref(struct config *c)
 		config_free(c);
 }
 
-/* Returns the struct that has the option, which is not in a section with a NAME. */
-static const void *config_base(const struct config *c, const struct option *o)
-{
-	return sections_base((struct config *)c, o->section);
-}
-
-/* `base` NULL: there is no such section. */
-static void config_print(const struct option *o, const void *base, struct buf *out)
+void config_print(const struct option *o, const void *base, struct buf *out)
 {
 	size_t before = buf_len(out);
 
@@ -146,96 +139,74 @@ int64_t config_links_of_worker(const struct config *c)
 	return part == 0 && c->links_max ? 1 : part;
 }
 
-/* If the option's value differs, appends the change to `out`. Returns the number of changes.
- * `was` or `will` is NULL if one of the configurations does not have the section. */
-static size_t config_print_change(const struct option *o, const void *was, const void *will,
-                                  struct buf *out)
+/* Returns the struct that has the option, which is not in [lock NAME] or [guard NAME]; NULL:
+ * there is no quorum. */
+static const void *config_base(const struct config *c, const struct option *o)
+{
+	return o->section == SECTION_QUORUM ? (const void *)config_quorum(c)
+	                                    : sections_base((struct config *)c, o->section);
+}
+
+bool config_print_change(const struct option *o, const void *was, const void *will,
+                         struct buf *out)
 {
 	if (was && will ? option_is_same(o, was, will) : was == will)
-		return 0;
+		return false;
 	buf_printf(out, "'%s' in %s: ", o->name, table_section_title(o->section));
 	config_print(o, was, out);
 	buf_puts(out, " -> ");
 	config_print(o, will, out);
-	buf_puts(out, "\n");
-	return 1;
-}
-
-/* Reports changes of the quorum, because a worker stays connected to the servers that its first
- * configuration named. */
-static size_t config_quorum_needs_restart(const struct config *running,
-                                          const struct config *next, struct buf *out)
-{
-	const struct quorum_settings *was = config_quorum(running), *will = config_quorum(next);
-	size_t n = 0;
-
-	for (size_t i = 0; i < table_noptions; i++) {
-		const struct option *o = &table_options[i];
-
-		if (o->section == SECTION_QUORUM && !o->reloadable)
-			n += config_print_change(o, was, will, out);
-	}
-	return n;
+	return true;
 }
 
 /* True for an option that keeps its value until a restart. Reloads may change the rules and
- * guards; for [quorum NAME], see config_quorum_needs_restart(). */
+ * guards. A worker stays connected to the quorum that its first configuration named. */
 static bool config_keeps_option(const struct option *o)
 {
 	/* A reload may add or remove [verbs]; see ownership_changes(). */
-	return !o->reloadable && !sections_are_named(o->section) &&
+	return !o->reloadable && o->section != SECTION_LOCK && o->section != SECTION_GUARD &&
 	       o != table_find(SECTION_VERBS, "owner");
 }
 
-size_t config_needs_restart(const struct config *running, const struct config *next,
-                            struct buf *out)
+void config_needs_restart(const struct config *running, const struct config *next,
+                          struct buf *out)
 {
-	size_t n = config_quorum_needs_restart(running, next, out);
-
 	for (size_t i = 0; i < table_noptions; i++) {
 		const struct option *o = &table_options[i];
 
-		if (config_keeps_option(o))
-			n += config_print_change(o, config_base(running, o),
-			                         config_base(next, o), out);
+		if (config_keeps_option(o) &&
+		    config_print_change(o, config_base(running, o), config_base(next, o), out))
+			buf_puts(out, "\n");
 	}
-	return n;
 }
 
-static void config_keep_quorum(struct quorum_settings *next, const struct config *running)
+/* Copies the options that need a restart from one struct of the section to another. */
+static void config_keep_section(enum section section, void *next, const void *running)
 {
-	const struct named_section *s = sections_find(running, SECTION_QUORUM,
-	                                              next->section.name);
-
-	for (size_t i = 0; s && i < table_noptions; i++) {
-		const struct option *o = &table_options[i];
-
-		if (o->section == SECTION_QUORUM && !o->reloadable)
-			option_copy(o, next, o, s);
-	}
+	for (const struct option *o = NULL; (o = table_next(section, o));)
+		if (config_keeps_option(o))
+			option_copy(o, next, o, running);
 }
 
 void config_keep(struct config *next, const struct config *running)
 {
-	for (size_t i = 0; i < table_noptions; i++) {
-		const struct option *o = &table_options[i];
+	const struct named_section *s, *was;
 
-		if (config_keeps_option(o))
-			option_copy(o, sections_base(next, o->section), o,
-			            config_base(running, o));
-	}
-	for (size_t i = 0; i < next->nquorums; i++)
-		config_keep_quorum(next->quorums[i], running);
+	for (enum section kind = 0; kind < SECTION_NONE; kind++)
+		if (!sections_are_named(kind))
+			config_keep_section(kind, sections_base(next, kind),
+			                    sections_base((struct config *)running, kind));
+	for (size_t i = 0; (s = sections_at(next, SECTION_QUORUM, i)); i++)
+		if ((was = sections_find(running, SECTION_QUORUM, s->name)))
+			config_keep_section(SECTION_QUORUM, next->quorums[i], was);
 }
 
 /* Calls `fn` for the options of the section called `name`, whose values are in `base`. */
 static void each_option(enum section section, const char *name, const void *base,
                         config_option_fn *fn, void *arg)
 {
-	for (size_t i = 0; i < table_noptions; i++) {
-		if (table_options[i].section == section)
-			fn(arg, name, &table_options[i], base);
-	}
+	for (const struct option *o = NULL; (o = table_next(section, o));)
+		fn(arg, name, o, base);
 }
 
 static void each_named_option(const struct config *c, enum section section,

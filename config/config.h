@@ -52,9 +52,9 @@ typedef void config_option_fn(void *arg, const char *section, const struct optio
 void config_each_option(const struct config *c, config_option_fn *fn, void *arg);
 
 /* Appends to `out` a line for each setting that differs and needs a restart, such as `listen`
- * or `workers`. Returns the number of lines. */
-size_t config_needs_restart(const struct config *running, const struct config *next,
-                            struct buf *out);
+ * or `workers`. */
+void config_needs_restart(const struct config *running, const struct config *next,
+                          struct buf *out);
 
 /* Sets each option of `next` that needs a restart to its value in `running`, the configuration
  * at the start: `next` then has the values in force. */

@@ -33,6 +33,9 @@ extern const size_t table_noptions;
 const char *table_section_word(enum section section); /* returns, e.g., "lock" */
 const char *table_section_title(enum section section); /* returns, e.g., "[lock NAME]" */
 
+/* Returns the section's option after `o`; NULL: there are no more. `o` NULL: returns the first
+ * option. */
+const struct option *table_next(enum section section, const struct option *o);
 /* Returns the option; NULL: the section has no such option. */
 const struct option *table_find(enum section section, const char *name);
 
@@ -176,6 +179,15 @@ void checks_quorum_servers(const struct quorum_settings *q, struct faults *f);
 /* Checks `quorum` of [verbs] and of rules, and the options that it affects. Call it when all
  * files are read. */
 void checks_quorum_users(const struct config *c, struct faults *f);
+
+/* --- config.c --- */
+
+/* Appends the option's value in the struct `base`; "none" if it has none, or `base` is NULL. */
+void config_print(const struct option *o, const void *base, struct buf *out);
+/* If the option's value differs, appends "'NAME' in [SECTION]: OLD -> NEW", and returns true.
+ * `was` or `will` is NULL if one of the configurations does not have the section. */
+bool config_print_change(const struct option *o, const void *was, const void *will,
+                         struct buf *out);
 
 /* --- load.c --- */
 

@@ -5,16 +5,6 @@
 #include "config/config_internal.h"
 #include "config/match.h"
 
-static void ownership_print(enum section section, const char *name, const void *base,
-                            struct buf *out)
-{
-	size_t before = buf_len(out);
-
-	option_print(table_find(section, name), base, out);
-	if (buf_len(out) == before)
-		buf_puts(out, "none");
-}
-
 /* --- [lock NAME] -------------------------------------------------------------------------- */
 
 /* Both configurations, and a key that matches a pattern of one of them. */
@@ -38,9 +28,9 @@ static bool ownership_rule_changes(const struct ownership *o, struct buf *why)
 			return false;
 	}
 	buf_printf(why, "'%s' of keys like %s: ", option, o->pattern);
-	ownership_print(SECTION_LOCK, option, was, why);
+	config_print(table_find(SECTION_LOCK, option), was, why);
 	buf_printf(why, " in [lock %s] -> ", was->section.name);
-	ownership_print(SECTION_LOCK, option, will, why);
+	config_print(table_find(SECTION_LOCK, option), will, why);
 	buf_printf(why, " in [lock %s]", will->section.name);
 	return true;
 }
@@ -77,51 +67,26 @@ static bool ownership_rules_change(const struct config *running, const struct co
 
 /* --- [verbs], [quorum NAME] --------------------------------------------------------------- */
 
-/* Appends the change of an option to `why`. */
-static void ownership_explain(enum section section, const char *name, const void *was,
-                              const void *will, struct buf *why)
-{
-	buf_printf(why, "'%s' in %s: ", name, table_section_title(section));
-	ownership_print(section, name, was, why);
-	buf_puts(why, " -> ");
-	ownership_print(section, name, will, why);
-}
-
 /* `reentrant` does not count, because UNLOCK finds the layout of a lock in Redis. */
 static bool ownership_verbs_change(const struct verbs *was, const struct verbs *will,
                                    struct buf *why)
 {
-	if (!was->enabled || !will->enabled || was->owner == will->owner)
-		return false;
-	ownership_explain(SECTION_VERBS, "owner", was, will, why);
-	return true;
+	return was->enabled && will->enabled &&
+	       config_print_change(table_find(SECTION_VERBS, "owner"), was, will, why);
 }
 
 static bool ownership_verbs_move(const struct verbs *was, const struct verbs *will,
                                  struct buf *why)
 {
-	if (!was->enabled || !will->enabled || !was->quorum == !will->quorum)
-		return false;
-	ownership_explain(SECTION_VERBS, "quorum", was, will, why);
-	return true;
+	return was->enabled && will->enabled && !was->quorum != !will->quorum &&
+	       config_print_change(table_find(SECTION_VERBS, "quorum"), was, will, why);
 }
 
 static bool ownership_servers_change(const struct quorum_settings *was,
                                      const struct quorum_settings *will, struct buf *why)
 {
-	struct buf before = BUF_INIT, after = BUF_INIT;
-	bool differs;
-
-	if (!was || !will)
-		return false;
-	ownership_print(SECTION_QUORUM, "servers", was, &before);
-	ownership_print(SECTION_QUORUM, "servers", will, &after);
-	differs = !slice_eq(buf_slice(&before), buf_slice(&after));
-	if (differs)
-		ownership_explain(SECTION_QUORUM, "servers", was, will, why);
-	buf_release(&before);
-	buf_release(&after);
-	return differs;
+	return was && will &&
+	       config_print_change(table_find(SECTION_QUORUM, "servers"), was, will, why);
 }
 
 bool ownership_changes(const struct config *running, const struct config *next, struct buf *why)

@@ -54,9 +54,8 @@ static void suggest_nearest(enum section section, const char *name, struct buf *
 	const char *nearest = NULL;
 	size_t least = suggest_farthest(name) + 1;
 
-	for (size_t i = 0; i < table_noptions; i++) {
-		const struct option *o = &table_options[i];
-		size_t d = o->section == section ? suggest_distance(name, o->name) : SIZE_MAX;
+	for (const struct option *o = NULL; (o = table_next(section, o));) {
+		size_t d = suggest_distance(name, o->name);
 
 		if (d < least) {
 			least = d;

@@ -605,15 +605,21 @@ const char *table_section_title(enum section section)
 	return table_sections[section].title;
 }
 
+const struct option *table_next(enum section section, const struct option *o)
+{
+	o = o ? o + 1 : table_options;
+	while (o < table_options + table_noptions && o->section != section)
+		o++;
+	return o < table_options + table_noptions ? o : NULL;
+}
+
 const struct option *table_find(enum section section, const char *name)
 {
-	for (size_t i = 0; i < table_noptions; i++) {
-		const struct option *o = &table_options[i];
+	const struct option *o = NULL;
 
-		if (o->section == section && strcmp(o->name, name) == 0)
-			return o;
-	}
-	return NULL;
+	while ((o = table_next(section, o)) && strcmp(o->name, name) != 0)
+		;
+	return o;
 }
 
 void table_set_defaults(enum section section, void *base)
@@ -621,11 +627,7 @@ void table_set_defaults(enum section section, void *base)
 	struct buf why = BUF_INIT;
 
 	table_clear(section, base);
-	for (size_t i = 0; i < table_noptions; i++) {
-		const struct option *o = &table_options[i];
-
-		if (o->section != section)
-			continue;
+	for (const struct option *o = NULL; (o = table_next(section, o));) {
 		if (o->def) {
 			int rc = option_set(o, base, o->def, 0, false, &why);
 			HASP_ASSERT(rc == 0);
@@ -638,18 +640,13 @@ void table_set_defaults(enum section section, void *base)
 
 void table_inherit(enum section section, void *base, const void *upstream)
 {
-	for (size_t i = 0; i < table_noptions; i++) {
-		const struct option *o = &table_options[i];
-
-		if (o->section == section && option_is_unset(o, base))
+	for (const struct option *o = NULL; (o = table_next(section, o));)
+		if (option_is_unset(o, base))
 			option_copy(o, base, table_find(SECTION_UPSTREAM, o->name), upstream);
-	}
 }
 
 void table_clear(enum section section, void *base)
 {
-	for (size_t i = 0; i < table_noptions; i++) {
-		if (table_options[i].section == section)
-			option_clear(&table_options[i], base);
-	}
+	for (const struct option *o = NULL; (o = table_next(section, o));)
+		option_clear(o, base);
 }
