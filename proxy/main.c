@@ -215,23 +215,20 @@ static void main_keep_password(const struct config *old, struct config *next)
 static bool main_try_reload(struct process *p, struct buf *why)
 {
 	struct config *next = main_load_again(&p->cmdline, why), *old = p->config;
+	struct slice refusal = SLICE_NONE;
 
 	if (!next) {
-		log_error("reload_failed kept=\"the old configuration\" reason=\"the file has "
-		          "faults\"");
-		return false;
+		refusal = SLICE_LIT("the file has faults");
+	} else if (main_needs_restart(p, next, why)) {
+		refusal = buf_slice(why);
+	} else if (main_open_log(next->log) < 0) {
+		refusal = SLICE_LIT("the log cannot be opened");
+		buf_append(why, refusal);
 	}
-	if (main_needs_restart(p, next, why)) {
+	/* No later step may fail, so that a reload is never half done. */
+	if (refusal.n) {
 		log_error("reload_failed kept=\"the old configuration\" reason=%s",
-		          QUOTE(buf_slice(why)));
-		config_unref(next);
-		return false;
-	}
-	/* Do the only step that may fail first, so that a reload is never half done. */
-	if (main_open_log(next->log) < 0) {
-		log_error("reload_failed kept=\"the old configuration\" reason=\"the log "
-		          "cannot be opened\"");
-		buf_puts(why, "the log cannot be opened");
+		          QUOTE(refusal));
 		config_unref(next);
 		return false;
 	}
