@@ -50,7 +50,7 @@ struct process {
 	struct config *config; /* the configuration in force */
 	struct config *first; /* the configuration at the start, whose sockets are open */
 	struct inherited_fds inherited_fds;
-	struct listeners listeners, console, pages;
+	struct listeners listeners[LISTENERS_USES];
 	struct admin *admin; /* the console; NULL: there is none */
 	_Atomic int shutdown; /* greatest enum admin_shutdown that console commands asked for */
 	double drain_at; /* clock_now() at which lame_duck ends; 0: lame_duck has not begun */
@@ -274,7 +274,7 @@ static void main_leave(struct process *p, int sig, bool at_once)
 {
 	supervision_leaves(&p->supervision);
 	log_info("shutting_down signal=%d how=%s", sig, at_once ? "\"at once\"" : "draining");
-	listeners_unlink(&p->listeners);
+	listeners_unlink(&p->listeners[LISTENERS_CLIENTS]);
 	for (size_t i = 0; i < p->shared.nworkers; i++)
 		at_once ? worker_stop(p->shared.workers[i])
 			: worker_drain(p->shared.workers[i]);
@@ -306,16 +306,14 @@ static bool main_has_obeyed(const struct process *p, bool leaving)
 /* Leaves the sockets and the clients to the next hasp, and drains. */
 static void main_hand_over(struct process *p)
 {
-	int channels[LISTENERS_WORKERS_MAX];
+	int channels[WORKERS_MAX];
 	bool given = upgrade_give_channels(&p->upgrade, channels, p->shared.nworkers);
 
 	log_info("upgraded pid=%ld effect=\"the old process drains\"", (long)p->upgrade.pid);
 	if (p->stale_successor)
 		kill(p->upgrade.pid, SIGHUP);
 	supervision_is_handing_over(&p->supervision, p->upgrade.pid);
-	listeners_leave(&p->listeners);
-	listeners_leave(&p->console);
-	listeners_leave(&p->pages);
+	listeners_leave(p->listeners);
 	if (p->admin)
 		admin_leave(p->admin);
 	for (size_t i = 0; i < p->shared.nworkers; i++) {
@@ -374,9 +372,7 @@ static void main_upgrade(struct process *p, bool leaving)
 		buf_release(&why);
 		return;
 	}
-	listeners_serialize(&p->listeners, &fds, &text);
-	listeners_serialize(&p->console, &fds, &text);
-	listeners_serialize(&p->pages, &fds, &text);
+	listeners_serialize(p->listeners, &fds, &text);
 	buf_append(&text, slice_of("", 1));
 	upgrade_start(&p->upgrade, (const int *)(const void *)buf_head(&fds),
 	              buf_len(&fds) / sizeof(int), buf_head(&text), clock_now());
@@ -517,13 +513,6 @@ static void main_serve(struct process *p, const sigset_t *signals)
 	}
 }
 
-/* Leaves the files of unix sockets to the old hasp, which still serves there. */
-static void main_leave_files(struct process *p)
-{
-	listeners_leave(&p->listeners);
-	listeners_leave(&p->console);
-}
-
 /* Reports to the service manager and the old hasp that this hasp serves. */
 static void main_ready(struct process *p)
 {
@@ -533,8 +522,9 @@ static void main_ready(struct process *p)
 	                   clock_now());
 	told = upgrade_tell_ready(&p->upgrade);
 	inherited_fds_close(&p->inherited_fds, told);
+	/* Otherwise the old hasp still serves there. */
 	if (!told)
-		main_leave_files(p);
+		listeners_leave(p->listeners);
 	if (upgrade_awaits_channels(&p->upgrade))
 		atomic_fetch_add(&p->shared.arriving, 1);
 }
@@ -559,12 +549,12 @@ static void main_on_shut_down(void *arg, enum admin_shutdown how)
 static int main_start_console(struct process *p)
 {
 	static const struct admin_ops ops = { main_on_reload, main_on_shut_down };
+	const struct listeners *l = &p->listeners[LISTENERS_CONSOLE];
 	int rc;
 
-	if (p->console.nworkers == 0 || p->console.workers[0].n == 0)
+	if (l->n == 0)
 		return 0;
-	p->admin = admin_new(p->config, p->console.workers[0].fds, p->console.workers[0].n,
-	                     &p->shared, &ops, p);
+	p->admin = admin_new(p->config, l->sockets, l->n, &p->shared, &ops, p);
 	rc = admin_start(p->admin);
 	if (rc != 0)
 		log_error("thread_failed thread=console reason=\"%s\"", strerror(rc));
@@ -573,22 +563,19 @@ static int main_start_console(struct process *p)
 
 static int main_start(struct process *p)
 {
-	struct listeners *l = &p->listeners;
+	const struct listeners *l = &p->listeners[LISTENERS_CLIENTS];
+	const struct listeners *pages = &p->listeners[LISTENERS_HTTP];
 	const struct config *config = p->config;
 	int rc;
 
 	memory_return_long();
 	descriptors_raise_limit(config->max_clients);
 	if (inherited_fds_take(&p->inherited_fds) < 0 ||
-	    listeners_open_console(&p->console, config, &p->inherited_fds) < 0 ||
-	    listeners_open_http(&p->pages, config, &p->inherited_fds) < 0 ||
-	    http_open(&p->http, p->pages.workers[0].fds, p->pages.workers[0].n) < 0 ||
-	    listeners_open(l, config, &p->inherited_fds) < 0)
+	    listeners_open(p->listeners, config, &p->inherited_fds) < 0 ||
+	    http_open(&p->http, pages->sockets, pages->n) < 0)
 		return -1;
 	for (size_t i = 0; i < l->nworkers; i++) {
-		const struct listeners_worker *from = &l->workers[i];
-		rc = worker_start(worker_new((int)i, p->config, from->fds, from->entries,
-		                             from->n, &p->shared));
+		rc = worker_start(worker_new((int)i, p->config, l->sockets, l->n, &p->shared));
 		if (rc != 0) {
 			log_error("thread_failed thread=worker reason=\"%s\"", strerror(rc));
 			return -1;
@@ -623,8 +610,8 @@ static int main_run(struct process *p, sigset_t *signals)
 		main_ready(p);
 		main_serve(p, signals);
 		http_close(&p->http);
-		/* Do this before admin_stop(), which closes the sockets. */
-		listeners_unlink(&p->console);
+		/* Do this before admin_stop(): after it, the file may be the next hasp's. */
+		listeners_unlink(&p->listeners[LISTENERS_CONSOLE]);
 		if (p->admin)
 			admin_stop(p->admin);
 		workers_end_watch(&p->shared);
@@ -644,15 +631,13 @@ static int main_run(struct process *p, sigset_t *signals)
 	} else if (strcmp(p->config->log, "stderr") != 0) {
 		fprintf(stderr, "hasp: not started; see %s for the reason\n", p->config->log);
 	}
-	/* This successor could not start. */
+	/* This successor could not start, so the old hasp still serves there. */
 	if (upgrade_is_successor(&p->upgrade))
-		main_leave_files(p);
+		listeners_leave(p->listeners);
 	http_close(&p->http);
-	listeners_unlink(&p->listeners);
-	listeners_unlink(&p->console);
-	listeners_free(&p->listeners);
-	listeners_free(&p->console);
-	listeners_free(&p->pages);
+	listeners_unlink(&p->listeners[LISTENERS_CLIENTS]);
+	listeners_unlink(&p->listeners[LISTENERS_CONSOLE]);
+	listeners_free(p->listeners);
 	inherited_fds_free(&p->inherited_fds);
 	config_unref(p->first);
 	return status;

@@ -187,8 +187,9 @@ static void admin_on_check(struct ev_loop *loop, struct ev_check *check, int rev
 		console_free(c);
 }
 
-struct admin *admin_new(struct config *config, const int *fds, size_t nfds,
-                        struct worker_shared *shared, const struct admin_ops *ops, void *arg)
+struct admin *admin_new(struct config *config, const struct listen_socket *sockets,
+                        size_t nsockets, struct worker_shared *shared,
+                        const struct admin_ops *ops, void *arg)
 {
 	static const struct acceptor_ops acceptor = { admin_on_accept, admin_on_exhausted };
 	struct admin *a = xcalloc(1, sizeof(*a));
@@ -206,8 +207,8 @@ struct admin *admin_new(struct config *config, const int *fds, size_t nfds,
 	a->ops = ops;
 	a->arg = arg;
 	list_init(&a->acceptors);
-	for (size_t i = 0; i < nfds; i++)
-		acceptors_add(&a->acceptors, a->loop, fds[i], &acceptor, a);
+	for (size_t i = 0; i < nsockets; i++)
+		acceptors_add(&a->acceptors, a->loop, sockets[i].fd, &acceptor, a);
 	loop_timer_init(&a->sweep, a->loop, admin_on_sweep, a);
 	loop_timer_repeat(&a->sweep, SWEEP_SECONDS);
 	loop_timer_init(&a->pause, a->loop, admin_on_pause, a);

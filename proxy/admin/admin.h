@@ -30,10 +30,11 @@ struct admin_ops {
 	void (*shut_down)(void *arg, enum admin_shutdown how);
 };
 
-/* Takes the listening sockets `fds`, which it owns from now on. Keeps a reference to
+/* Takes the listening sockets, whose descriptors it owns from now on. Keeps a reference to
  * `config`. */
-struct admin *admin_new(struct config *config, const int *fds, size_t nfds,
-                        struct worker_shared *shared, const struct admin_ops *ops, void *arg);
+struct admin *admin_new(struct config *config, const struct listen_socket *sockets,
+                        size_t nsockets, struct worker_shared *shared,
+                        const struct admin_ops *ops, void *arg);
 /* Starts the thread. Returns 0, or an errno. */
 int admin_start(struct admin *a) __attribute__((warn_unused_result));
 /* Returns how many RELOAD commands have come so far. Call it before reading the configuration

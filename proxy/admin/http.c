@@ -292,7 +292,7 @@ static enum MHD_Result http_on_request(void *arg, struct MHD_Connection *c, cons
 
 /* --- beginning and end -------------------------------------------------------------------- */
 
-int http_open(struct http *h, const int *fds, size_t n)
+int http_open(struct http *h, const struct listen_socket *sockets, size_t n)
 {
 	if (n > HTTP_LISTEN_MAX) {
 		log_error("listen_failed section=http reason=\"the name resolves to %zu "
@@ -303,7 +303,7 @@ int http_open(struct http *h, const int *fds, size_t n)
 	h->n = n;
 	h->owns_fds = true;
 	for (size_t i = 0; i < n; i++)
-		h->fds[i] = fds[i];
+		h->fds[i] = sockets[i].fd;
 	return 0;
 }
 

@@ -55,9 +55,10 @@ struct http {
 	double found_seconds; /* how long writing `found` took */
 };
 
-/* Takes the listening sockets `fds`, and owns them from now on. `n` 0: hasp does not serve
- * HTTP. Returns 0; -1 with the reason logged. */
-int http_open(struct http *h, const int *fds, size_t n) __attribute__((warn_unused_result));
+/* Takes the listening sockets, whose descriptors it owns from now on. `n` 0: hasp does not
+ * serve HTTP. Returns 0; -1 with the reason logged. */
+int http_open(struct http *h, const struct listen_socket *sockets, size_t n)
+	__attribute__((warn_unused_result));
 
 /* Starts to serve. The workers must run already. Returns 0; -1 with the reason logged. */
 int http_serve(struct http *h, struct worker_shared *shared, struct config *config)

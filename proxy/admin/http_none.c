@@ -5,10 +5,10 @@
 #include "admin/http.h"
 #include "base/log.h"
 
-int http_open(struct http *h, const int *fds, size_t n)
+int http_open(struct http *h, const struct listen_socket *sockets, size_t n)
 {
 	(void)h;
-	(void)fds;
+	(void)sockets;
 	if (n == 0)
 		return 0;
 	log_error("listen_failed section=http reason=\"this hasp was built without "

@@ -28,6 +28,14 @@ struct listen_entry {
 	enum listen_kind kind;
 };
 
+/* An open listening socket. */
+struct listen_socket {
+	int fd;
+	bool lent; /* systemd owns the socket, too, so a unix socket's file stays */
+	struct listen_entry entry;
+	size_t worker; /* number of the worker that accepts from the socket */
+};
+
 struct listen_opts {
 	int64_t backlog;
 	int64_t unix_mode; /* permission bits of a unix socket's file */

@@ -61,8 +61,7 @@ static bool inherited_fds_prepare(int fd)
 	       fcntl(fd, F_SETFD, FD_CLOEXEC) == 0;
 }
 
-static int inherited_fds_add(struct inherited_fds *h, long fd,
-                             struct inherited_fds_socket socket)
+static int inherited_fds_add(struct inherited_fds *h, long fd, struct listen_socket socket)
 {
 	if (fd < FIRST_FD || fd > INT_MAX || !inherited_fds_prepare((int)fd)) {
 		log_error(
@@ -85,8 +84,8 @@ static int inherited_fds_take_from_systemd(struct inherited_fds *h)
 
 	/* `i` is a long, because FIRST_FD + n may be too large for an int. */
 	for (long i = 0; i < n; i++) {
-		if (inherited_fds_add(h, FIRST_FD + i,
-		                      (struct inherited_fds_socket){ .lent = true }) < 0)
+		if (inherited_fds_add(h, FIRST_FD + i, (struct listen_socket){ .lent = true }) <
+		    0)
 			return -1;
 	}
 	return 0;
@@ -98,7 +97,7 @@ static int inherited_fds_take_one(struct inherited_fds *h, char *text)
 	char *rest = text, *fd = strsep(&rest, ":"), *kind = strsep(&rest, ":"),
 	     *whose = strsep(&rest, ":"), *end;
 	long number = strtol(fd, &end, 10);
-	struct inherited_fds_socket socket = { .entry.address = rest };
+	struct listen_socket socket = { .entry.address = rest };
 	size_t i = 0;
 
 	while (rest && i < HANDED_KINDS && strcmp(kind, inherited_fds_kinds[i]) != 0)
@@ -137,10 +136,12 @@ int inherited_fds_take(struct inherited_fds *h)
 	return rc;
 }
 
-/* True if the socket belongs to `entry`; `at` is the entry's address. */
-static bool inherited_fds_is_for(const struct inherited_fds_socket *s,
+/* True if the socket is not taken yet, and belongs to `entry`; `at`: the entry's address. */
+static bool inherited_fds_is_for(const struct listen_socket *s,
                                  const struct listen_entry *entry, const struct address *at)
 {
+	if (s->fd < 0)
+		return false;
 	/* If the kernel chose the port, the entries can be compared only by their texts. */
 	if (s->entry.address && s->entry.kind == entry->kind &&
 	    strcmp(s->entry.address, entry->address) == 0)
@@ -165,10 +166,10 @@ static int inherited_fds_check(const struct inherited_fds *h)
 	int rc = 0;
 
 	for (size_t i = 0; i < h->n; i++) {
-		const struct inherited_fds_socket *s = &h->sockets[i];
+		const struct listen_socket *s = &h->sockets[i];
 		char text[128] = "a socket";
 
-		if (s->taken || s->entry.address)
+		if (s->fd < 0 || s->entry.address)
 			continue;
 		(void)address_print_own(s->fd, text, sizeof(text));
 		log_error(
@@ -183,9 +184,9 @@ static int inherited_fds_check(const struct inherited_fds *h)
 void inherited_fds_close(struct inherited_fds *h, bool remove)
 {
 	for (size_t i = 0; i < h->n; i++) {
-		struct inherited_fds_socket *s = &h->sockets[i];
+		struct listen_socket *s = &h->sockets[i];
 
-		if (s->taken)
+		if (s->fd < 0)
 			continue;
 		log_warning("listener_closed address=%s reason=\"the configuration does not "
 		            "name it any more\"",
@@ -193,7 +194,7 @@ void inherited_fds_close(struct inherited_fds *h, bool remove)
 		if (remove && !s->lent)
 			unlink_socket(s->entry.address);
 		close(s->fd);
-		s->taken = true;
+		s->fd = -1;
 	}
 }
 
@@ -219,17 +220,10 @@ static void listeners_log(const struct listeners *l, int fd, const struct listen
 		         entry->kind == LISTEN_TLS ? "yes" : "no");
 }
 
-static void listeners_add(struct listeners *l, size_t worker, int fd,
-                          const struct listen_entry *entry, bool lent)
+static void listeners_add(struct listeners *l, struct listen_socket socket)
 {
-	struct listeners_worker *w = &l->workers[worker];
-
-	w->fds = xrealloc(w->fds, (w->n + 1) * sizeof(*w->fds));
-	w->entries = xrealloc(w->entries, (w->n + 1) * sizeof(*w->entries));
-	w->fds[w->n] = fd;
-	w->lent = xrealloc(w->lent, (w->n + 1) * sizeof(*w->lent));
-	w->lent[w->n] = lent;
-	w->entries[w->n++] = *entry;
+	l->sockets = xrealloc(l->sockets, (l->n + 1) * sizeof(*l->sockets));
+	l->sockets[l->n++] = socket;
 }
 
 /* Gives `first` to the first worker. Gives each other worker a socket of its own at the TCP
@@ -237,14 +231,14 @@ static void listeners_add(struct listeners *l, size_t worker, int fd,
 static int listeners_share(struct listeners *l, int first, const struct listen_entry *entry,
                            const struct address *at, const struct listen_opts *opts)
 {
-	listeners_add(l, 0, first, entry, false);
+	listeners_add(l, (struct listen_socket){ first, false, *entry, 0 });
 	for (size_t i = 1; i < l->nworkers; i++) {
 		int fd = at->local ? fcntl(first, F_DUPFD_CLOEXEC, 0)
 		                   : listen_open_same(first, opts);
 
 		if (fd < 0)
 			return listeners_fail(entry->address, strerror(errno));
-		listeners_add(l, i, fd, entry, false);
+		listeners_add(l, (struct listen_socket){ fd, false, *entry, i });
 	}
 	listeners_log(l, first, entry);
 	return 0;
@@ -260,31 +254,35 @@ static int listeners_take(struct listeners *l, const struct listen_entry *entry,
 	int taken = 0;
 
 	for (size_t i = 0; i < inherited_fds->n; i++) {
-		const struct inherited_fds_socket *first = &inherited_fds->sockets[i];
+		const struct listen_socket first = inherited_fds->sockets[i];
+		struct listen_socket ours = { .lent = first.lent, .entry = *entry };
 		size_t n = 0;
 
-		if (first->taken || !inherited_fds_is_for(first, entry, at))
+		if (!inherited_fds_is_for(&first, entry, at))
 			continue;
 		for (size_t k = i; k < inherited_fds->n; k++) {
-			struct inherited_fds_socket *s = &inherited_fds->sockets[k];
-			if (s->taken || !inherited_fds_is_for(s, entry, at) ||
-			    !listen_is_with(s->fd, first->fd))
+			struct listen_socket *s = &inherited_fds->sockets[k];
+			if (!inherited_fds_is_for(s, entry, at) ||
+			    !listen_is_with(s->fd, first.fd))
 				continue;
-			s->taken = true;
-			listeners_add(l, n++ % l->nworkers, s->fd, entry, first->lent);
+			ours.fd = s->fd;
+			ours.worker = n++ % l->nworkers;
+			listeners_add(l, ours);
+			s->fd = -1;
 		}
 		if (n == 0)
 			continue;
 		for (size_t k = n; k < l->nworkers; k++) {
-			const struct listeners_worker *from = &l->workers[k % n];
-			int fd = fcntl(from->fds[from->n - 1], F_DUPFD_CLOEXEC, 0);
-			if (fd < 0)
+			/* The last `n` sockets are in turn the duplicates' originals. */
+			ours.fd = fcntl(l->sockets[l->n - n].fd, F_DUPFD_CLOEXEC, 0);
+			ours.worker = k;
+			if (ours.fd < 0)
 				return listeners_fail(entry->address, strerror(errno));
-			listeners_add(l, k, fd, entry, first->lent);
+			listeners_add(l, ours);
 		}
-		is_ours |= !first->lent;
+		is_ours |= !first.lent;
 		taken = 1;
-		listeners_log(l, first->fd, entry);
+		listeners_log(l, first.fd, entry);
 	}
 	if (is_ours && at->local)
 		l->files[l->nfiles++] = entry->address;
@@ -306,40 +304,53 @@ static bool listeners_is_taken(const struct address *at, const char **reason)
 	return n < 0;
 }
 
-static void listeners_check_address(const char *address, struct buf *out)
+/* Sets *entry to entry number `i` of the configuration. Returns false if there are no more. */
+static bool listeners_entry(const struct config *c, size_t i, struct listen_entry *entry)
 {
-	const char *reason = "";
-	struct address at;
+	const struct strings http = { .v = (char **)&c->http_listen,
+		                      .n = c->http_listen != NULL };
+	const struct {
+		enum listen_kind kind;
+		const struct strings *list;
+	} all[] = {
+		{ LISTEN_CONSOLE, &c->admin_listen },
+		{ LISTEN_HTTP, &http },
+		{ LISTEN_PLAIN, &c->listen },
+		{ LISTEN_TLS, &c->listen_tls },
+	};
 
-	if (address_parse(&at, address) == 0 && listeners_is_taken(&at, &reason))
-		buf_printf(
-			out,
-			"%s: %s: hasp cannot start, unless this hasp is what listens there\n",
-			address, reason);
-}
-
-static void listeners_check_list(const struct strings *addresses, struct buf *out)
-{
-	for (size_t i = 0; i < addresses->n; i++)
-		listeners_check_address(addresses->v[i], out);
+	for (size_t k = 0; k < sizeof(all) / sizeof(all[0]); i -= all[k++].list->n) {
+		if (i < all[k].list->n) {
+			*entry = (struct listen_entry){ all[k].list->v[i], all[k].kind };
+			return true;
+		}
+	}
+	return false;
 }
 
 void listeners_check(const struct config *config, struct buf *out)
 {
-	listeners_check_list(&config->listen, out);
-	listeners_check_list(&config->listen_tls, out);
-	listeners_check_list(&config->admin_listen, out);
-	if (config->http_listen)
-		listeners_check_address(config->http_listen, out);
+	struct listen_entry entry;
+
+	for (size_t i = 0; listeners_entry(config, i, &entry); i++) {
+		const char *reason = "";
+		struct address at;
+
+		if (address_parse(&at, entry.address) == 0 && listeners_is_taken(&at, &reason))
+			buf_printf(out,
+			           "%s: %s: hasp cannot start, unless this hasp is what "
+			           "listens there\n",
+			           entry.address, reason);
+	}
 }
 
 /* Opens all sockets of one entry. */
-static int listeners_open_entry(struct listeners *l, const struct listen_entry *entry,
+static int listeners_open_entry(struct listeners *l, int64_t backlog,
+                                const struct listen_entry *entry,
                                 struct inherited_fds *inherited_fds)
 {
-	const struct config *config = l->config;
 	struct listen_opts opts = {
-		.backlog = config->backlog,
+		.backlog = backlog,
 		.unix_mode = l->unix_mode,
 		.share = l->nworkers > 1,
 	};
@@ -367,28 +378,6 @@ static int listeners_open_entry(struct listeners *l, const struct listen_entry *
 	return 0;
 }
 
-int listeners_open(struct listeners *l, const struct config *config,
-                   struct inherited_fds *inherited_fds)
-{
-	const struct strings *plain = &config->listen, *tls = &config->listen_tls;
-
-	l->config = config;
-	l->what = "listening";
-	l->unix_mode = config->unix_socket_mode;
-	l->nworkers = (size_t)config->workers;
-	HASP_ASSERT(l->nworkers <= LISTENERS_WORKERS_MAX);
-	for (size_t i = 0; i < plain->n + tls->n; i++) {
-		struct listen_entry entry = {
-			.address = i < plain->n ? plain->v[i] : tls->v[i - plain->n],
-			.kind = i < plain->n ? LISTEN_PLAIN : LISTEN_TLS,
-		};
-
-		if (listeners_open_entry(l, &entry, inherited_fds) < 0)
-			return -1;
-	}
-	return inherited_fds_check(inherited_fds);
-}
-
 /* True if each user of the machine may open the unix socket, as systemd permits by default.
  * Each user could then end hasp through the console. */
 static bool listeners_is_for_all(const struct listen_entry *entry)
@@ -400,53 +389,66 @@ static bool listeners_is_for_all(const struct listen_entry *entry)
 	       (st.st_mode & S_IRWXO);
 }
 
-int listeners_open_console(struct listeners *l, const struct config *config,
-                           struct inherited_fds *inherited_fds)
+int listeners_open(struct listeners all[LISTENERS_USES], const struct config *config,
+                   struct inherited_fds *inherited_fds)
 {
-	l->config = config;
-	l->what = "listening_console";
-	l->unix_mode = CONSOLE_MODE;
-	l->nworkers = 1;
-	for (size_t i = 0; i < config->admin_listen.n; i++) {
-		struct listen_entry entry = { config->admin_listen.v[i], LISTEN_CONSOLE };
+	static const enum listeners_use uses[] = {
+		[LISTEN_PLAIN] = LISTENERS_CLIENTS,
+		[LISTEN_TLS] = LISTENERS_CLIENTS,
+		[LISTEN_CONSOLE] = LISTENERS_CONSOLE,
+		[LISTEN_HTTP] = LISTENERS_HTTP,
+	};
+	struct listen_entry entry;
 
-		if (listeners_open_entry(l, &entry, inherited_fds) < 0)
+	all[LISTENERS_CLIENTS] = (struct listeners){
+		.what = "listening",
+		.unix_mode = config->unix_socket_mode,
+		.nworkers = (size_t)config->workers,
+	};
+	all[LISTENERS_CONSOLE] = (struct listeners){
+		.what = "listening_console",
+		.unix_mode = CONSOLE_MODE,
+		.nworkers = 1,
+	};
+	all[LISTENERS_HTTP] = (struct listeners){ .what = "listening_http", .nworkers = 1 };
+	for (size_t i = 0; listeners_entry(config, i, &entry); i++) {
+		if (listeners_open_entry(&all[uses[entry.kind]], config->backlog, &entry,
+		                         inherited_fds) < 0)
 			return -1;
-		if (!config->admin_password && listeners_is_for_all(&entry))
+		if (entry.kind == LISTEN_CONSOLE && !config->admin_password &&
+		    listeners_is_for_all(&entry))
 			return listeners_fail(
 				entry.address,
 				"every user of this machine can connect to it; expected "
 				"SocketMode=0600, or a password");
 	}
-	return 0;
+	return inherited_fds_check(inherited_fds);
 }
 
-int listeners_open_http(struct listeners *l, const struct config *config,
-                        struct inherited_fds *inherited_fds)
+static void listeners_serialize_use(const struct listeners *l, struct buf *fds,
+                                    struct buf *text)
 {
-	struct listen_entry entry = { config->http_listen, LISTEN_HTTP };
+	for (size_t i = 0; i < l->n; i++) {
+		const struct listen_socket *s = &l->sockets[i];
 
-	l->config = config;
-	l->what = "listening_http";
-	l->nworkers = 1;
-	return entry.address ? listeners_open_entry(l, &entry, inherited_fds) : 0;
-}
-
-void listeners_serialize(const struct listeners *l, struct buf *fds, struct buf *text)
-{
-	for (size_t i = 0; i < l->nworkers; i++) {
-		const struct listeners_worker *w = &l->workers[i];
-		buf_append(fds, slice_of((const char *)w->fds, w->n * sizeof(*w->fds)));
-		for (size_t j = 0; j < w->n; j++)
-			buf_printf(text, "%s%d:%s:%s:%s", buf_len(text) ? " " : VARIABLE "=",
-			           w->fds[j], inherited_fds_kinds[w->entries[j].kind],
-			           w->lent[j] ? "lent" : "own", w->entries[j].address);
+		buf_append(fds, slice_of(&s->fd, sizeof(s->fd)));
+		buf_printf(text, "%s%d:%s:%s:%s", buf_len(text) ? " " : VARIABLE "=", s->fd,
+		           inherited_fds_kinds[s->entry.kind], s->lent ? "lent" : "own",
+		           s->entry.address);
 	}
 }
 
-void listeners_leave(struct listeners *l)
+void listeners_serialize(const struct listeners all[LISTENERS_USES], struct buf *fds,
+                         struct buf *text)
 {
-	l->nfiles = 0;
+	for (size_t i = 0; i < LISTENERS_USES; i++)
+		listeners_serialize_use(&all[i], fds, text);
+}
+
+void listeners_leave(struct listeners all[LISTENERS_USES])
+{
+	for (size_t i = 0; i < LISTENERS_USES; i++)
+		all[i].nfiles = 0;
 }
 
 void listeners_unlink(struct listeners *l)
@@ -456,12 +458,10 @@ void listeners_unlink(struct listeners *l)
 	l->nfiles = 0;
 }
 
-void listeners_free(struct listeners *l)
+void listeners_free(struct listeners all[LISTENERS_USES])
 {
-	for (size_t i = 0; i < l->nworkers; i++) {
-		free(l->workers[i].fds);
-		free(l->workers[i].entries);
-		free(l->workers[i].lent);
+	for (size_t i = 0; i < LISTENERS_USES; i++) {
+		free(all[i].sockets);
+		all[i] = (struct listeners){ .n = 0 };
 	}
-	*l = (struct listeners){ .nworkers = 0 };
 }

@@ -29,18 +29,12 @@
  *                   FD:plain|tls|console|http:own|lent:ENTRY, with spaces between the words
  */
 
-struct inherited_fds_socket {
-	int fd;
-	bool taken; /* an entry has taken the socket, and owns `fd` */
-	bool lent; /* systemd owns the socket, too, so a unix socket's file stays */
-	struct listen_entry entry; /* the old hasp's entry; its address is NULL if systemd
-	                            * passed the socket */
-};
-
 /* The list of inherited sockets. If all fields are zero, the list is empty. */
 struct inherited_fds {
 	char *text; /* contains the addresses of the entries; NULL: there are none */
-	struct inherited_fds_socket *sockets;
+	/* Each with the old hasp's entry, whose address is NULL if systemd passed the socket.
+	 * An entry that takes the socket sets `fd` to -1. */
+	struct listen_socket *sockets;
 	size_t n;
 };
 
@@ -59,53 +53,38 @@ void inherited_fds_free(struct inherited_fds *h);
 
 /* --- listeners ------------------------------------------------------------------------ */
 
-#define LISTENERS_WORKERS_MAX 64 /* largest value of `workers` */
+/* Who accepts from the sockets. */
+enum listeners_use { LISTENERS_CLIENTS, LISTENERS_CONSOLE, LISTENERS_HTTP };
+#define LISTENERS_USES (LISTENERS_HTTP + 1)
+
 /* Most sockets of one entry: its host name may have many addresses. Also most unix sockets. */
 #define LISTENERS_MAX 64
 
-/* The sockets from which one worker accepts. */
-struct listeners_worker {
-	int *fds;
-	struct listen_entry *entries; /* the entry of each descriptor */
-	bool *lent; /* true for each descriptor that systemd owns, too */
-	size_t n;
-};
-
-/* The open sockets of all workers. If all fields are zero, there are none. */
+/* The open sockets of one use. If all fields are zero, there are none. */
 struct listeners {
-	const struct config *config; /* the configuration with which hasp was started */
 	const char *what; /* name of the event that hasp logs for each address */
 	int64_t unix_mode; /* permissions of unix sockets */
-	size_t nworkers; /* number of workers with sockets */
-	struct listeners_worker workers[LISTENERS_WORKERS_MAX];
+	size_t nworkers; /* number of threads that accept: the workers, or one */
+	struct listen_socket *sockets;
+	size_t n;
 	const char *files[LISTENERS_MAX]; /* entries of the unix sockets that hasp removes */
 	size_t nfiles;
 };
 
-/* Opens the sockets for all workers of `config`, which must outlive the listeners. An entry
- * takes the sockets in `inherited_fds` that are at its address; if there are none, it opens its
- * own. Returns 0; -1, with the reason logged, if an address is not available, or if an
- * inherited socket has no entry. */
-int listeners_open(struct listeners *l, const struct config *config,
+/* Opens all sockets of `config`, which must outlive the listeners. An entry takes the sockets
+ * in `inherited_fds` that are at its address; if there are none, it opens its own. Returns 0;
+ * -1, with the reason logged, if an address is not available, or if an inherited socket has no
+ * entry. */
+int listeners_open(struct listeners all[LISTENERS_USES], const struct config *config,
                    struct inherited_fds *inherited_fds) __attribute__((warn_unused_result));
-
-/* Like listeners_open(), for the console: its only thread gets the sockets as worker 0. Call
- * this before listeners_open(), which rejects the sockets that are left in `inherited_fds`. */
-int listeners_open_console(struct listeners *l, const struct config *config,
-                           struct inherited_fds *inherited_fds)
-	__attribute__((warn_unused_result));
-
-/* Like listeners_open_console(), for `[http] listen`. */
-int listeners_open_http(struct listeners *l, const struct config *config,
-                        struct inherited_fds *inherited_fds)
-	__attribute__((warn_unused_result));
 
 /* Describes all sockets for the next hasp: appends the descriptors to `fds`, as ints, and their
  * words for HASP_LISTEN_FDS to `text`. The next hasp must inherit every socket: if none has a
  * socket open, the kernel resets the clients in its backlog. */
-void listeners_serialize(const struct listeners *l, struct buf *fds, struct buf *text);
+void listeners_serialize(const struct listeners all[LISTENERS_USES], struct buf *fds,
+                         struct buf *text);
 /* Leaves the sockets to another process: the files of unix sockets stay. */
-void listeners_leave(struct listeners *l);
+void listeners_leave(struct listeners all[LISTENERS_USES]);
 
 /* Removes the files of the unix sockets. Call this while hasp still listens: no other process
  * can have replaced the files yet. */
@@ -114,7 +93,7 @@ void listeners_unlink(struct listeners *l);
 /* Appends a line to `out` for each address in `config` at which another process listens. */
 void listeners_check(const struct config *config, struct buf *out);
 
-/* Closes the sockets. Call this when all workers are gone. */
-void listeners_free(struct listeners *l);
+/* Frees the lists. Closes no socket: the threads own the descriptors. */
+void listeners_free(struct listeners all[LISTENERS_USES]);
 
 #endif

@@ -154,30 +154,33 @@ static void on_accept(void *owner, int fd, const struct sockaddr *peer, socklen_
 
 static const struct acceptor_ops acceptor_ops = { on_accept, on_exhausted };
 
-void admission_open(struct admission *a, struct client_env *clients, const int *fds,
-                    const struct listen_entry *entries, size_t nfds)
+void admission_open(struct admission *a, struct client_env *clients,
+                    const struct listen_socket *sockets, size_t nsockets)
 {
 	*a = (struct admission){
 		.clients = clients,
-		.entries = entries,
-		.nentries = nfds,
+		.sockets = sockets,
+		.nsockets = nsockets,
 	};
 	list_init(&a->headers);
 	list_init(&a->acceptors);
-	a->listeners = xcalloc(nfds, sizeof(*a->listeners));
-	for (size_t i = 0; i < nfds; i++) {
-		a->listeners[i] = (struct listener){ a, &entries[i] };
-		acceptors_add(&a->acceptors, clients->loop, fds[i], &acceptor_ops,
-		              &a->listeners[i]);
+	a->listeners = xcalloc(nsockets, sizeof(*a->listeners));
+	for (size_t i = 0; i < nsockets; i++) {
+		a->listeners[i] = (struct listener){ a, &sockets[i].entry };
+		if (sockets[i].worker == (size_t)clients->worker)
+			acceptors_add(&a->acceptors, clients->loop, sockets[i].fd,
+			              &acceptor_ops, &a->listeners[i]);
 	}
 }
 
 const char *admission_listener(const struct admission *a, struct slice listener)
 {
-	for (size_t i = 0; i < a->nentries; i++)
-		if (a->entries[i].kind == LISTEN_PLAIN &&
-		    slice_eq(listener, slice_str(a->entries[i].address)))
-			return a->entries[i].address;
+	for (size_t i = 0; i < a->nsockets; i++) {
+		const struct listen_entry *e = &a->sockets[i].entry;
+
+		if (e->kind == LISTEN_PLAIN && slice_eq(listener, slice_str(e->address)))
+			return e->address;
+	}
 	return NULL;
 }
 

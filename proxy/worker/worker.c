@@ -239,8 +239,8 @@ static bool has_rule(void *arg, struct slice key)
 	return match_enforced_rule(env->policy.matcher, key) != NULL;
 }
 
-struct worker *worker_new(int number, struct config *config, const int *fds,
-                          const struct listen_entry *entries, size_t nfds,
+struct worker *worker_new(int number, struct config *config,
+                          const struct listen_socket *sockets, size_t nsockets,
                           struct worker_shared *shared)
 {
 	struct worker *w = xcalloc(1, sizeof(*w));
@@ -296,7 +296,7 @@ struct worker *worker_new(int number, struct config *config, const int *fds,
 	w->clients.deadlocks = deadlocks_new(&w->timers.timers, w->script_jobs, shared->waits);
 	worker_quorum_open(w, config);
 	use_config(w, config_ref(config));
-	admission_open(&w->admission, &w->clients, fds, entries, nfds);
+	admission_open(&w->admission, &w->clients, sockets, nsockets);
 	start_watching(w);
 	pthread_mutex_lock(&shared->rounds);
 	shared->workers[shared->nworkers++] = w;

@@ -108,11 +108,10 @@ const char *workers_upstream_trouble(struct worker_shared *shared);
  * it. From any thread. */
 bool workers_login_is_refused(const struct worker_shared *shared);
 
-/* Takes the listening sockets `fds`, and owns them from now on. `entries`: for each socket, the
- * entry of `listen` for which it was opened; they must outlive the worker. Keeps a reference to
- * `config`. */
-struct worker *worker_new(int number, struct config *config, const int *fds,
-                          const struct listen_entry *entries, size_t nfds,
+/* Accepts from those of the listening sockets that are for worker `number`, and owns their
+ * descriptors from now on. The array must outlive the worker. Keeps a reference to `config`. */
+struct worker *worker_new(int number, struct config *config,
+                          const struct listen_socket *sockets, size_t nsockets,
                           struct worker_shared *shared);
 
 /* Starts the thread. Returns 0, or an errno. */

@@ -43,9 +43,10 @@ struct listener;
 /* The admission of one worker's clients. */
 struct admission {
 	struct client_env *clients;
-	const struct listen_entry *entries; /* still valid after admission_close() */
-	size_t nentries;
-	struct listener *listeners; /* one for each entry */
+	const struct listen_socket *sockets; /* of all workers; still valid after
+	                                      * admission_close() */
+	size_t nsockets;
+	struct listener *listeners; /* one for each socket */
 	struct list acceptors;
 	struct list headers; /* connections whose PROXY header has not come yet */
 	double until; /* clock_now() after which a draining worker awaits no header */
@@ -123,11 +124,10 @@ void worker_send_cmd(struct worker *w, struct worker_cmd cmd);
 
 /* --- admission.c ---------------------------------------------------------------------- */
 
-/* Takes the listening sockets `fds`, and owns them. `entries`: for each socket, the entry of
- * `listen` for which it was opened. The entries and `clients` must outlive `a`. Counts each
- * admitted client in *clients->nclients. */
-void admission_open(struct admission *a, struct client_env *clients, const int *fds,
-                    const struct listen_entry *entries, size_t nfds);
+/* Accepts from those of the sockets that are for this worker, and owns their descriptors. The
+ * array and `clients` must outlive `a`. Counts each admitted client in *clients->nclients. */
+void admission_open(struct admission *a, struct client_env *clients,
+                    const struct listen_socket *sockets, size_t nsockets);
 
 /* Returns the entry of `listen` with this text, for a client that another process admitted;
  * NULL: there is none. */

@@ -47,7 +47,6 @@ void process_init(struct process *p, const char *name, int port, size_t nworkers
 		"[hasp]\nworkers = %zu\n[upstream]\naddress = 10.0.0.1:%d\npooling = %s\n%s%c",
 		nworkers, redis_port, pooling, ini, '\0');
 	p->config = load(buf_head(&p->text));
-	p->entry = (struct listen_entry){ "sim", LISTEN_PLAIN };
 }
 
 void process_start(struct process *p)
@@ -58,11 +57,12 @@ void process_start(struct process *p)
 	memset(&p->shared, 0, sizeof(p->shared));
 	workers_init(&p->shared, p->config);
 	for (size_t i = 0; i < p->nworkers; i++) {
-		int fd;
+		struct listen_socket *s = &p->sockets[i];
+
 		p->services[i] = (struct service){ .machine = &p->machine };
-		fd = simnet_listen_fd(p->port + (int)i, &p->services[i]);
-		HASP_ASSERT(worker_start(worker_new((int)i, p->config, &fd, &p->entry, 1,
-		                                    &p->shared)) == 0);
+		*s = (struct listen_socket){ .entry = { "sim", LISTEN_PLAIN }, .worker = i };
+		s->fd = simnet_listen_fd(p->port + (int)i, &p->services[i]);
+		HASP_ASSERT(worker_start(worker_new((int)i, p->config, s, 1, &p->shared)) == 0);
 	}
 	HASP_ASSERT(workers_watch(&p->shared, p->config) == 0);
 	loops_start(&p->machine);

@@ -19,7 +19,7 @@ struct process {
 	struct buf text; /* the file that `config` was loaded from */
 	struct config *config;
 	struct worker_shared shared;
-	struct listen_entry entry;
+	struct listen_socket sockets[PROCESS_WORKERS_MAX];
 	int port; /* port of the first worker; the others have the next ports */
 	size_t nworkers;
 	bool is_up;

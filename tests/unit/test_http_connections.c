@@ -204,13 +204,14 @@ TEST(http_close_keeps_a_descriptor_opened_after_hasp_stopped_listening)
 	struct config *config = load("");
 	struct worker_shared shared = { .stats = stats_new(1) };
 	struct http h = { 0 };
-	int fd = eventfd(0, EFD_CLOEXEC), other;
+	struct listen_socket socket = { .fd = eventfd(0, EFD_CLOEXEC) };
+	int other;
 
-	assert_int_equal(http_open(&h, &fd, 1), 0);
+	assert_int_equal(http_open(&h, &socket, 1), 0);
 	assert_int_equal(http_serve(&h, &shared, config), 0);
 	http_connections_stop(h.connections);
 	other = eventfd(0, EFD_CLOEXEC);
-	assert_int_equal(other, fd);
+	assert_int_equal(other, socket.fd);
 	http_close(&h);
 	assert_int_equal(close(other), 0);
 	config_unref(config);

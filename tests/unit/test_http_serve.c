@@ -41,7 +41,10 @@ TEST(without_a_thread_it_is_an_error)
 	/* Without [http], no thread is started. */
 	assert_int_equal(http_serve(&h, &shared, config), 0);
 	assert_int_equal(pipe(fds), 0);
-	assert_int_equal(http_open(&h, fds, 2), 0);
+	assert_int_equal(
+		http_open(&h, (struct listen_socket[]){ { .fd = fds[0] }, { .fd = fds[1] } },
+	                  2),
+		0);
 	log_fixture_open();
 	assert_int_equal(http_serve(&h, &shared, config), -1);
 	assert_logged("level=error event=thread_failed thread=http reason=\"");
@@ -56,9 +59,9 @@ TEST(without_a_thread_it_is_an_error)
 
 TEST(more_addresses_than_it_can_listen_at_are_an_error)
 {
-	static const int fds[HTTP_LISTEN_MAX + 1];
+	static const struct listen_socket sockets[HTTP_LISTEN_MAX + 1];
 	struct http h = { 0 };
 
-	assert_int_equal(http_open(&h, fds, HTTP_LISTEN_MAX + 1), -1);
+	assert_int_equal(http_open(&h, sockets, HTTP_LISTEN_MAX + 1), -1);
 	assert_int_equal(h.n, 0);
 }

@@ -123,7 +123,7 @@ TEST(file_of_a_socket_that_no_entry_names_goes_when_hasp_serves)
 {
 	struct sockaddr_un at = { .sun_family = AF_UNIX };
 	struct inherited_fds h = { 0 };
-	struct listeners l = { 0 };
+	struct listeners all[LISTENERS_USES] = { 0 };
 	struct config config = { .workers = 1 };
 	int fd = socket(AF_UNIX, SOCK_STREAM, 0);
 	char text[128];
@@ -134,12 +134,12 @@ TEST(file_of_a_socket_that_no_entry_names_goes_when_hasp_serves)
 	snprintf(text, sizeof(text), "%d:plain:own:unix:%s", fd, at.sun_path);
 	setenv(VARIABLE, text, 1);
 	assert_int_equal(inherited_fds_take(&h), 0);
-	assert_int_equal(listeners_open(&l, &config, &h), 0);
+	assert_int_equal(listeners_open(all, &config, &h), 0);
 	assert_int_equal(access(at.sun_path, F_OK), 0);
 	inherited_fds_close(&h, true);
 	assert_logged("listener_closed address=unix:/tmp/test_listeners.");
 	assert_int_equal(access(at.sun_path, F_OK), -1);
 	assert_int_equal(close(fd), -1);
-	listeners_free(&l);
+	listeners_free(all);
 	inherited_fds_free(&h);
 }

@@ -14,8 +14,8 @@ void workers_start(struct workers *w)
 	sem_init(&w->go_on, 0, 0);
 	w->asking = false;
 	for (int i = 0; i < WORKERS; i++)
-		assert_int_equal(
-			worker_start(worker_new(i, w->config, NULL, NULL, 0, &w->shared)), 0);
+		assert_int_equal(worker_start(worker_new(i, w->config, NULL, 0, &w->shared)),
+		                 0);
 }
 
 void workers_end(struct workers *w)
