@@ -48,26 +48,19 @@ static void add_lock(struct rows *rows, const struct live_row *row, const char *
 
 static bool show_held(const struct show_env *env, enum live_what what, struct rows *rows)
 {
-	struct live held, waiting;
-	const struct live_want wants[] = { { what, SIZE_MAX, &held },
-		                           { LIVE_WAITING, SIZE_MAX, &waiting } };
-	struct worker_answers answers;
 	const char *trouble = workers_upstream_trouble(env->shared);
+	struct live live;
 	double now;
-	bool whole;
 
-	workers_live(env->shared, wants, 2, CONSOLE_ASK_MS, &answers);
+	workers_live(env->shared, what, SIZE_MAX, CONSOLE_ASK_MS, &live);
 	now = clock_now();
-	for (size_t i = 0; i < held.n; i++)
-		add_lock(rows, &held.rows[i], trouble, now);
-	whole = held.whole;
+	for (size_t i = 0; i < live.held.n; i++)
+		add_lock(rows, &live.held.rows[i], trouble, now);
 	/* An answer without rows would say that no lock is held, but hasp cannot know. */
-	if (whole && trouble && held.n == 0) {
+	if (live.whole && live.held.n == 0)
 		rows->unknown = trouble;
-		whole = false;
-	}
-	live_fini(wants, 2, &answers);
-	return whole;
+	live_fini(&live);
+	return live.whole && !rows->unknown;
 }
 
 static bool show_locks(const struct show_env *env, struct rows *rows)
@@ -82,23 +75,21 @@ static bool show_guards(const struct show_env *env, struct rows *rows)
 
 static bool show_waiters(const struct show_env *env, struct rows *rows)
 {
-	struct live waiting;
-	const struct live_want want = { LIVE_WAITING, SIZE_MAX, &waiting };
-	struct worker_answers answers;
+	struct live live;
 	double now;
-	bool whole;
 
-	workers_live(env->shared, &want, 1, CONSOLE_ASK_MS, &answers);
+	workers_live(env->shared, LIVE_WAITING, SIZE_MAX, CONSOLE_ASK_MS, &live);
 	now = clock_now();
-	for (size_t i = 0; i < waiting.n; i++) {
+	for (size_t i = 0; i < live.waiters.n; i++) {
+		const struct live_row *row = &live.waiters.rows[i];
+
 		rows_begin(rows, 9);
-		add_what(rows, &waiting.rows[i]);
-		rows_add_ms(rows, "waited_ms", now - waiting.rows[i].since);
-		rows_add_ms(rows, "left_ms", waiting.rows[i].until - now);
+		add_what(rows, row);
+		rows_add_ms(rows, "waited_ms", now - row->since);
+		rows_add_ms(rows, "left_ms", row->until - now);
 	}
-	whole = waiting.whole;
-	live_fini(&want, 1, &answers);
-	return whole;
+	live_fini(&live);
+	return live.whole;
 }
 
 /* --- SHOW CLIENTS --------------------------------------------------------------------- */

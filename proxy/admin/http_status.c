@@ -10,8 +10,7 @@
 #include "worker/worker_metrics.h"
 
 /* The most entries in each list. */
-#define LOCKS_MAX_SHOWN 200
-#define WAITERS_MAX_SHOWN 200
+#define LIVE_MAX_SHOWN 200
 #define CONTENDED_MAX_SHOWN 30
 #define NODES_MAX_SHOWN 50
 /* How long a worker may take to answer. */
@@ -217,7 +216,7 @@ static void write_row(struct json *j, const struct live_row *row, double now)
 }
 
 /* `trouble`: why Redis cannot serve, and may have lost the locks; NULL: Redis can serve. */
-static void write_locks(struct json *j, const struct live *locks, const char *trouble,
+static void write_locks(struct json *j, const struct live_list *locks, const char *trouble,
                         double now)
 {
 	json_open(j, "locks", '{');
@@ -239,7 +238,7 @@ static void write_locks(struct json *j, const struct live *locks, const char *tr
 	json_close(j, '}');
 }
 
-static void write_waiters(struct json *j, const struct live *waiters, double now)
+static void write_waiters(struct json *j, const struct live_list *waiters, double now)
 {
 	json_open(j, "waiters", '{');
 	json_count(j, "total", waiters->total);
@@ -282,18 +281,15 @@ static void write_contended(struct json *j, struct worker_shared *shared)
 
 static void write_live(struct json *j, struct worker_shared *shared)
 {
-	struct live locks, waiters;
-	const struct live_want wants[] = { { LIVE_HELD, LOCKS_MAX_SHOWN, &locks },
-		                           { LIVE_WAITING, WAITERS_MAX_SHOWN, &waiters } };
-	struct worker_answers answers;
+	struct live live;
 	double now;
 
-	workers_live(shared, wants, 2, ASK_MS, &answers);
+	workers_live(shared, LIVE_HELD, LIVE_MAX_SHOWN, ASK_MS, &live);
 	now = clock_now();
-	json_bool(j, "whole", locks.whole && waiters.whole);
-	write_locks(j, &locks, workers_upstream_trouble(shared), now);
-	write_waiters(j, &waiters, now);
-	live_fini(wants, 2, &answers);
+	json_bool(j, "whole", live.whole);
+	write_locks(j, &live.held, workers_upstream_trouble(shared), now);
+	write_waiters(j, &live.waiters, now);
+	live_fini(&live);
 }
 
 void http_status_write(struct worker_shared *shared, const struct config *config,

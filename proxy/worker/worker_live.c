@@ -38,10 +38,8 @@ struct live_rank {
 	size_t at; /* offset of its row's slot in `out` */
 };
 
-/* A worker's results for one struct live_want. */
+/* A worker's results for one list. */
 struct live_found {
-	enum live_what what;
-	size_t most; /* SIZE_MAX: all entries get a row, and none has a rank */
 	uint64_t total;
 	size_t n; /* length of `ranks` */
 	struct live_rank ranks[LIVE_MOST]; /* the longest held first */
@@ -49,18 +47,20 @@ struct live_found {
 
 /* A worker's copy of the question, and its progress. */
 struct live_question {
-	size_t nwants, want; /* number of wants, and the current one */
-	enum live_table table;
+	enum live_what what;
+	size_t most; /* limit of each list; SIZE_MAX: all entries get a row, and none has a rank
+	              */
+	enum live_table table; /* the table to read next */
 	int worker;
 	size_t at; /* offset of the row to write next, if it has a rank */
 	double now;
 	struct buf *out;
-	struct live_found found[LIVE_WANTS_MAX];
+	struct live_found held, waiters;
 };
 
 static struct live_found *found_now(struct live_question *q)
 {
-	return &q->found[q->want];
+	return q->table == TABLE_WAITERS ? &q->waiters : &q->held;
 }
 
 /* Inserts a rank in order of `since`. The rank gets a new slot at the end of the output; if all
@@ -71,7 +71,7 @@ static void rank_insert(struct live_question *q, double since)
 	struct live_rank rank = { since, buf_len(q->out) };
 	size_t i;
 
-	if (f->n == f->most)
+	if (f->n == q->most)
 		rank.at = f->ranks[f->n - 1].at;
 	else
 		f->n++;
@@ -87,9 +87,9 @@ static bool gets_row(struct live_question *q, double since)
 	struct live_found *f = found_now(q);
 
 	f->total++;
-	if (f->most == SIZE_MAX)
+	if (q->most == SIZE_MAX)
 		return true;
-	if (f->n == f->most && (f->n == 0 || since >= f->ranks[f->n - 1].since))
+	if (f->n == q->most && (f->n == 0 || since >= f->ranks[f->n - 1].since))
 		return false;
 	rank_insert(q, since);
 	return true;
@@ -103,7 +103,7 @@ static struct slice live_text(struct slice text)
 /* Returns the address for the row: its slot, or the end of the output. */
 static char *row_place(const struct live_question *q, size_t size)
 {
-	if (q->found[q->want].most != SIZE_MAX && q->at < buf_len(q->out))
+	if (q->most != SIZE_MAX && q->at < buf_len(q->out))
 		return buf_head(q->out) + q->at;
 	memset(buf_reserve(q->out, size), 0, size);
 	buf_added(q->out, size);
@@ -126,11 +126,9 @@ static bool live_is_guard(const struct live_row *row)
  * remembers for a while. An entry whose section is no longer configured counts as a lock. */
 static bool is_of_question(const struct live_question *q, const struct live_row *row)
 {
-	enum live_what what = q->found[q->want].what;
-
-	return what == LIVE_WAITING ||
+	return q->table == TABLE_WAITERS ||
 	       (row->until > q->now &&
-	        (what == LIVE_HELD || live_is_guard(row) == (what == LIVE_GUARDS)));
+	        (q->what == LIVE_HELD || live_is_guard(row) == (q->what == LIVE_GUARDS)));
 }
 
 /* Writes the row, followed by its texts, for row_read(), if the caller wants the entry. Returns
@@ -147,7 +145,7 @@ static bool row_write(struct live_question *q, struct live_row row, struct clien
 		return false;
 	client_describe(c, &client);
 	owner_describe_token(&owner, token);
-	row.want = q->want;
+	row.waits = q->table == TABLE_WAITERS;
 	row.worker = q->worker;
 	row.client_id = client_list_id(c);
 	row.key_len = key.n;
@@ -155,7 +153,7 @@ static bool row_write(struct live_question *q, struct live_row row, struct clien
 	row.owner = live_text(buf_slice(&owner));
 	row.client = live_text(buf_slice(&client));
 	row.nbytes = LIVE_SLOT;
-	if (q->found[q->want].most == SIZE_MAX)
+	if (q->most == SIZE_MAX)
 		row.nbytes = sizeof(row) + row.key.n + row.owner.n + row.client.n;
 	at = row_place(q, row.nbytes);
 	at = put(at, slice_of(&row, sizeof(row)));
@@ -230,18 +228,18 @@ static void on_waiter(void *arg, const struct waiter *w, void *owner)
 static uint64_t scan_table(struct live_question *q, const struct policy_env *env,
                            uint64_t cursor)
 {
-	static const unsigned tables[] = {
-		[LIVE_HELD] = 1u << TABLE_HOLDS | 1u << TABLE_GUARDS,
-		[LIVE_LOCKS] = 1u << TABLE_HOLDS | 1u << TABLE_GUARDS,
-		[LIVE_GUARDS] = 1u << TABLE_GUARDS,
-		[LIVE_WAITING] = 1u << TABLE_WAITERS,
+	static const enum live_table first[] = {
+		[LIVE_HELD] = TABLE_HOLDS,
+		[LIVE_LOCKS] = TABLE_HOLDS,
+		[LIVE_GUARDS] = TABLE_GUARDS,
+		[LIVE_WAITING] = TABLE_WAITERS,
 	};
 
-	if (!(tables[found_now(q)->what] >> q->table & 1))
+	if (q->table < first[q->what])
 		return 0;
 	switch (q->table) {
 	case TABLE_HOLDS:
-		if (found_now(q)->most != SIZE_MAX) {
+		if (q->most != SIZE_MAX) {
 			write_longest(q, env->holds);
 			return 0;
 		}
@@ -253,15 +251,6 @@ static uint64_t scan_table(struct live_question *q, const struct policy_env *env
 	}
 }
 
-/* Moves on to the next table or the next want. Returns false if there is none. */
-static bool next_table(struct live_question *q)
-{
-	if (++q->table < TABLES)
-		return true;
-	q->table = 0;
-	return ++q->want < q->nwants;
-}
-
 static bool live_step(const struct worker_view *w, void *arg, struct worker_answer *a)
 {
 	struct live_question *q = arg;
@@ -271,10 +260,10 @@ static bool live_step(const struct worker_view *w, void *arg, struct worker_answ
 	q->now = clock_now();
 	do {
 		a->cursor = scan_table(q, &w->clients->policy, a->cursor);
-		if (a->cursor == 0 && !next_table(q)) {
-			for (size_t i = 0; i < q->nwants; i++)
-				buf_append(q->out, slice_of(&q->found[i].total,
-				                            sizeof(q->found[i].total)));
+		if (a->cursor == 0 && ++q->table == TABLES) {
+			const uint64_t totals[] = { q->held.total, q->waiters.total };
+
+			buf_append(q->out, slice_of(totals, sizeof(totals)));
 			return true;
 		}
 	} while (clock_now() < w->until);
@@ -304,30 +293,27 @@ static int by_since(const void *a, const void *b)
 }
 
 /* Appends a row. The array is full when its length is a power of two. */
-static void add_row(struct live *live, const struct live_row *row)
+static void add_row(struct live_list *l, const struct live_row *row)
 {
-	if ((live->n & (live->n - 1)) == 0)
-		live->rows = xrealloc(live->rows,
-		                      (live->n ? 2 * live->n : 1) * sizeof(*live->rows));
-	live->rows[live->n++] = *row;
+	if ((l->n & (l->n - 1)) == 0)
+		l->rows = xrealloc(l->rows, (l->n ? 2 * l->n : 1) * sizeof(*l->rows));
+	l->rows[l->n++] = *row;
 }
 
-/* Reads one worker's answer: rows, and then the total of each want. */
-static void live_read(struct slice from, const struct live_want *wants, size_t nwants)
+/* Reads one worker's answer: rows, and then the total of each list. */
+static void live_read(struct slice from, struct live *live)
 {
 	struct live_row row;
-	uint64_t total;
+	uint64_t totals[2];
 
-	while (from.n > nwants * sizeof(total)) {
+	while (from.n > sizeof(totals)) {
 		row_read(&from, &row);
-		HASP_ASSERT(row.want < nwants);
-		add_row(wants[row.want].live, &row);
+		add_row(row.waits ? &live->waiters : &live->held, &row);
 	}
-	HASP_ASSERT(from.p && from.n == nwants * sizeof(total));
-	for (size_t i = 0; i < nwants; i++) {
-		memcpy(&total, slice_take(&from, sizeof(total)).p, sizeof(total));
-		wants[i].live->total += total;
-	}
+	HASP_ASSERT(from.p && from.n == sizeof(totals));
+	memcpy(totals, from.p, sizeof(totals));
+	live->held.total += totals[0];
+	live->waiters.total += totals[1];
 }
 
 /* Orders rows by the lock or guard that they wait for, or have. */
@@ -345,7 +331,7 @@ static int by_lock(const void *a, const void *b)
 	return one->key.n ? memcmp(one->key.p, other->key.p, one->key.n) : 0;
 }
 
-void live_count_waiters(struct live *held, struct live *waiters)
+void live_count_waiters(struct live_list *held, struct live_list *waiters)
 {
 	if (waiters->n)
 		qsort(waiters->rows, waiters->n, sizeof(*waiters->rows), by_lock);
@@ -366,40 +352,38 @@ void live_count_waiters(struct live *held, struct live *waiters)
 	}
 }
 
-void workers_live(struct worker_shared *shared, const struct live_want *wants, size_t nwants,
-                  int64_t timeout_ms, struct worker_answers *answers)
+/* Keeps only the `most` longest held, or waiting, entries. */
+static void keep_longest(struct live_list *l, size_t most)
 {
-	struct live_question q = { .nwants = nwants };
-	size_t answered;
-
-	HASP_ASSERT(nwants <= LIVE_WANTS_MAX);
-	for (size_t i = 0; i < nwants; i++) {
-		q.found[i].what = wants[i].what;
-		q.found[i].most = wants[i].most <= LIVE_MOST ? wants[i].most : SIZE_MAX;
-	}
-	answered = workers_ask(shared, live_step, &q, sizeof(q), timeout_ms, answers);
-	for (size_t i = 0; i < nwants; i++)
-		*wants[i].live = (struct live){ .whole = answered == answers->n };
-	for (size_t i = 0; i < answers->n; i++)
-		if (answers->v[i].whole)
-			live_read(buf_slice(&answers->v[i].out), wants, nwants);
-	if (nwants > 1)
-		live_count_waiters(wants[0].live, wants[1].live);
-	for (size_t i = 0; i < nwants; i++) {
-		struct live *live = wants[i].live;
-
-		if (live->n)
-			qsort(live->rows, live->n, sizeof(*live->rows), by_since);
-		if (live->n > q.found[i].most)
-			live->n = q.found[i].most;
-	}
+	if (l->n)
+		qsort(l->rows, l->n, sizeof(*l->rows), by_since);
+	if (l->n > most)
+		l->n = most;
 }
 
-void live_fini(const struct live_want *wants, size_t nwants, struct worker_answers *answers)
+void workers_live(struct worker_shared *shared, enum live_what what, size_t most,
+                  int64_t timeout_ms, struct live *live)
 {
-	for (size_t i = 0; i < nwants; i++)
-		free(wants[i].live->rows);
-	worker_answers_fini(answers);
+	struct live_question q = { .what = what, .most = most <= LIVE_MOST ? most : SIZE_MAX };
+	const struct worker_answers *answers = &live->answers;
+	size_t answered = workers_ask(shared, live_step, &q, sizeof(q), timeout_ms,
+	                              &live->answers);
+
+	live->whole = answered == answers->n;
+	live->held = live->waiters = (struct live_list){ .n = 0 };
+	for (size_t i = 0; i < answers->n; i++)
+		if (answers->v[i].whole)
+			live_read(buf_slice(&answers->v[i].out), live);
+	live_count_waiters(&live->held, &live->waiters);
+	keep_longest(&live->held, q.most);
+	keep_longest(&live->waiters, q.most);
+}
+
+void live_fini(struct live *live)
+{
+	free(live->held.rows);
+	free(live->waiters.rows);
+	worker_answers_fini(&live->answers);
 }
 
 /* --- contended keys ----------------------------------------------------------------------- */

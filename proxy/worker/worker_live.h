@@ -20,16 +20,18 @@
 /* Bytes of a key, an owner or a client in a row, at most. */
 #define LIVE_TEXT 200
 
+/* Which entries the caller wants besides the waiters, which are the clients in line. */
 enum live_what {
 	LIVE_HELD, /* locks and guards of clients */
 	LIVE_LOCKS, /* only locks */
 	LIVE_GUARDS, /* only guards */
-	LIVE_WAITING, /* clients in line */
+	LIVE_WAITING, /* none */
 };
 
 /* One lock, guard or wait of one connection. */
 struct live_row {
-	size_t want, nbytes; /* for worker_live.c */
+	bool waits; /* for worker_live.c: the row is of live.waiters */
+	size_t nbytes; /* for worker_live.c */
 	int worker; /* number of the client's worker */
 	uint64_t client_id; /* client_list_id() */
 	const struct section_stats *section; /* kind and name of the rule or guard; NULL: it is
@@ -47,30 +49,27 @@ struct live_row {
 	uint64_t waiters; /* held: number of listed waiters for the lock */
 };
 
-struct live {
+struct live_list {
 	uint64_t total; /* number of all entries, listed or not */
-	bool whole; /* false: the entries of some workers, which did not answer, are missing */
 	size_t n;
 	struct live_row *rows; /* the longest held, or waiting, first */
 };
 
-/* One kind of entry that the caller wants. */
-struct live_want {
-	enum live_what what;
-	size_t most; /* limit of entries, the longest held first; above LIVE_MOST: no limit */
-	struct live *live; /* gets the entries */
+struct live {
+	bool whole; /* false: the entries of some workers, which did not answer, are missing */
+	struct live_list held, waiters;
+	struct worker_answers answers; /* the rows point to them */
 };
-#define LIVE_WANTS_MAX 2
 
-/* Asks for all `wants` at once, so that the results are of about the same time. `wants`: held
- * entries, or waiters, or held entries and then waiters. The rows point to `answers`; call
- * live_fini() afterwards. Call it from the threads that workers_ask() allows. */
-void workers_live(struct worker_shared *shared, const struct live_want *wants, size_t nwants,
-                  int64_t timeout_ms, struct worker_answers *answers);
+/* Lists entries and waiters at once, so that both lists are of about the same time. `most`: the
+ * limit of each list; above LIVE_MOST: none. Always call live_fini() afterwards. Call it from
+ * the threads that workers_ask() allows. */
+void workers_live(struct worker_shared *shared, enum live_what what, size_t most,
+                  int64_t timeout_ms, struct live *live);
 /* Sorts the waiters by the lock or guard that they wait for, and counts the waiters of each
  * held row. It is declared for the tests; workers_live() calls it. */
-void live_count_waiters(struct live *held, struct live *waiters);
-void live_fini(const struct live_want *wants, size_t nwants, struct worker_answers *answers);
+void live_count_waiters(struct live_list *held, struct live_list *waiters);
+void live_fini(struct live *live);
 
 /* A key whose lock was refused to clients, or for which clients waited, in the last minutes. */
 struct contended_key {

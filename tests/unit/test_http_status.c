@@ -24,7 +24,7 @@ GROUP_FIXTURE(ini_make_dir, ini_remove_dir);
 
 static const char *not_ready; /* reason why Redis does not answer; NULL: it answers */
 static struct worker_gauges gauges;
-static struct live locks, waiters; /* answers to locks and waiters; the rows are copied */
+static struct live live_now;
 static struct contended_key contended;
 static size_t ncontended;
 
@@ -74,24 +74,19 @@ void workers_discover_write(struct worker_shared *shared, struct json *j)
 	json_bool(j, "played", true);
 }
 
-void workers_live(struct worker_shared *shared, const struct live_want *wants, size_t nwants,
-                  int64_t timeout_ms, struct worker_answers *answers)
+void workers_live(struct worker_shared *shared, enum live_what what, size_t most,
+                  int64_t timeout_ms, struct live *live)
 {
 	(void)shared;
+	(void)most;
 	(void)timeout_ms;
-	(void)answers;
-	assert_int_equal(nwants, 2);
-	assert_int_equal(wants[0].what, LIVE_HELD);
-	assert_int_equal(wants[1].what, LIVE_WAITING);
-	*wants[0].live = locks;
-	*wants[1].live = waiters;
+	assert_int_equal(what, LIVE_HELD);
+	*live = live_now;
 }
 
-void live_fini(const struct live_want *wants, size_t nwants, struct worker_answers *answers)
+void live_fini(struct live *live)
 {
-	(void)wants;
-	(void)nwants;
-	(void)answers;
+	(void)live;
 }
 
 size_t workers_contended(struct worker_shared *shared, struct contended_key *out, size_t most,
@@ -125,8 +120,9 @@ static void set_up(struct fixture *f)
 	}
 	not_ready = NULL;
 	gauges = (struct worker_gauges){ .asked = 4, .answered = 4, .nodes = f->nodes };
-	locks = (struct live){ .whole = true, .rows = f->held };
-	waiters = (struct live){ .whole = true, .rows = f->waiting };
+	live_now = (struct live){ .whole = true,
+		                  .held.rows = f->held,
+		                  .waiters.rows = f->waiting };
 	ncontended = 0;
 }
 
@@ -318,9 +314,9 @@ TEST(lock_is_told_with_its_waiters)
 	f->held[0].fence = 12;
 	f->held[0].waiters = 1;
 	f->waiting[0] = row_of(s, "cart:1");
-	locks.n = waiters.n = 1;
-	locks.total = 1000;
-	waiters.total = 2000;
+	live_now.held.n = live_now.waiters.n = 1;
+	live_now.held.total = 1000;
+	live_now.waiters.total = 2000;
 #define ROW                                                                                    \
 	"\"key\":\"cart:1\",\"key_bytes\":6,\"db\":3,\"kind\":\"lock\",\"section\":\"carts\"," \
 	"\"client\":\"127.0.0.1:4711 me\",\"since_ms\":0,\"left_ms\":0"
@@ -334,17 +330,14 @@ TEST(lock_without_section_or_end_has_null_there)
 {
 	f->held[0] = row_of(NULL, "a");
 	f->held[0].until = INFINITY;
-	locks.n = 1;
+	live_now.held.n = 1;
 	assert_has(f, UPSTREAM, "\"kind\":null,\"section\":null,");
 	assert_has(f, UPSTREAM, "\"left_ms\":null,\"owner\":\"\",\"renewed\":false,");
 }
 
 TEST(rows_of_some_workers_only_are_not_whole)
 {
-	locks.whole = false;
-	assert_has(f, UPSTREAM, "\"whole\":false,");
-	locks.whole = true;
-	waiters.whole = false;
+	live_now.whole = false;
 	assert_has(f, UPSTREAM, "\"whole\":false,");
 }
 

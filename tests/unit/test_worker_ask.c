@@ -172,7 +172,6 @@ TEST(test_those_that_were_held_for_longest_are_told)
 {
 	struct worker_answers answers;
 	struct live live;
-	struct live_want want = { LIVE_HELD, 3, &live };
 	int pair[2];
 
 	assert_int_equal(
@@ -181,20 +180,20 @@ TEST(test_those_that_were_held_for_longest_are_told)
 		workers_ask(&w->shared, read_keys, pair, sizeof(*pair), LONG_MS, &answers),
 		WORKERS);
 	worker_answers_fini(&answers);
-	workers_live(&w->shared, &want, 1, LONG_MS, &answers);
+	workers_live(&w->shared, LIVE_HELD, 3, LONG_MS, &live);
 	assert_true(live.whole);
-	assert_int_equal(live.total, GUARDS);
-	assert_int_equal(live.n, 3);
+	assert_int_equal(live.held.total, GUARDS);
+	assert_int_equal(live.held.n, 3);
 	/* Rows that are no longer among the longest held do not stay in the answer. */
-	assert_in_range(buf_len(&answers.v[0].out), 1,
+	assert_in_range(buf_len(&live.answers.v[0].out), 1,
 	                3 * (sizeof(struct live_row) + (size_t)3 * LIVE_TEXT) +
-	                        sizeof(live.total));
-	for (size_t i = 0; i < live.n; i++) {
-		assert_int_equal(live.rows[i].key.n, 2);
-		assert_int_equal(live.rows[i].key.p[0], 'k');
-		assert_int_equal(live.rows[i].key.p[1], '0' + (int)i);
+	                        2 * sizeof(live.held.total));
+	for (size_t i = 0; i < live.held.n; i++) {
+		assert_int_equal(live.held.rows[i].key.n, 2);
+		assert_int_equal(live.held.rows[i].key.p[0], 'k');
+		assert_int_equal(live.held.rows[i].key.p[1], '0' + (int)i);
 	}
-	live_fini(&want, 1, &answers);
+	live_fini(&live);
 	close(pair[1]);
 }
 
@@ -206,7 +205,8 @@ static uint64_t waiters_for_cart(struct live_row *waiting, size_t n)
 	struct live_row row = {
 		.section = &carts, .db = 3, .key = SLICE_LIT("cart:1"), .key_len = 6
 	};
-	struct live held = { .n = 1, .rows = &row }, waiters = { .n = n, .rows = waiting };
+	struct live_list held = { .n = 1, .rows = &row };
+	struct live_list waiters = { .n = n, .rows = waiting };
 
 	live_count_waiters(&held, &waiters);
 	return row.waiters;
