@@ -148,7 +148,7 @@ static void write_observed(struct worker_shared *shared, struct buf *out)
 /* --- the process -------------------------------------------------------------------------- */
 
 /* Returns the resident memory in bytes; 0: unknown. */
-static double memory_resident(void)
+static uint64_t memory_resident(void)
 {
 	FILE *f = fopen("/proc/self/statm", "re");
 	unsigned long pages = 0;
@@ -158,7 +158,7 @@ static double memory_resident(void)
 	if (fscanf(f, "%*u %lu", &pages) != 1)
 		pages = 0;
 	fclose(f);
-	return (double)pages * (double)sysconf(_SC_PAGESIZE);
+	return (uint64_t)pages * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
 static double cpu_seconds(void)
@@ -171,78 +171,13 @@ static double cpu_seconds(void)
 	       (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec) / 1e6;
 }
 
-static void write_gauge(struct buf *out, const char *family, const char *help, double value)
+/* Writes a family with one sample. */
+static void write_one(struct buf *out, enum metrics_type type, const char *family,
+                      const char *help, double value)
 {
-	metrics_family(out, family, METRICS_GAUGE, help);
+	metrics_family(out, family, type, help);
 	metrics_sample(out, family, NULL, 0, value);
 }
-
-static void write_memory(const struct worker_gauges *g, struct buf *out)
-{
-	static const char *const names[WORKER_MEMORIES] = {
-		[WORKER_MEMORY_CLIENTS] = "clients",
-		[WORKER_MEMORY_HOLDS] = "holds",
-		[WORKER_MEMORY_WAITERS] = "waiters",
-		[WORKER_MEMORY_JOBS] = "calls",
-	};
-	struct metrics_label what = { "what", "resident" };
-
-	metrics_family(out, "hasp_memory_bytes", METRICS_GAUGE,
-	               "Memory of the process, and its parts: clients, as counted for "
-	               "memory_limit; locks; waiters; hasp's own calls.");
-	metrics_sample(out, "hasp_memory_bytes", &what, 1, memory_resident());
-	for (size_t i = 0; g->answered == g->asked && i < WORKER_MEMORIES; i++) {
-		what.value = names[i];
-		metrics_sample(out, "hasp_memory_bytes", &what, 1, (double)g->memory[i]);
-	}
-}
-
-static void write_process(struct worker_shared *shared, struct buf *out)
-{
-	struct metrics_label version = { "version", PACKAGE_VERSION };
-
-	metrics_family(out, "hasp_build_info", METRICS_GAUGE,
-	               "Always 1; the label has the version.");
-	metrics_sample(out, "hasp_build_info", &version, 1, 1);
-	write_gauge(out, "hasp_clients", "Clients that are connected.",
-	            (double)atomic_load(&shared->clients));
-	metrics_family(out, "hasp_cpu_seconds_total", METRICS_COUNTER,
-	               "CPU time of the process.");
-	metrics_sample(out, "hasp_cpu_seconds_total", NULL, 0, cpu_seconds());
-	write_gauge(out, "hasp_ready", "1: /readyz answers 200; 0: it does not.",
-	            !workers_not_ready(shared));
-	write_gauge(out, "hasp_paused", "1: PAUSE at the console holds requests back.",
-	            atomic_load(&shared->task) == WORKERS_PAUSE);
-	write_gauge(out, "hasp_start_time_seconds",
-	            "When the process was started, in seconds since 1970.", shared->started_at);
-}
-
-/* Writes the limits; 0 stands for no limit and is left out. */
-static void write_limits(const struct config *c, struct buf *out)
-{
-	const struct {
-		const char *name;
-		int64_t value;
-	} limits[] = {
-		{ "max_clients", c->max_clients },
-		{ "memory_limit", c->memory_limit },
-		{ "client_output_limit", c->client_output_limit },
-		{ "max_request", c->max_request },
-		{ "links_max", c->links_max },
-	};
-
-	metrics_family(out, "hasp_limit", METRICS_GAUGE,
-	               "The value of the option with that name: clients, bytes, or links to "
-	               "one server.");
-	for (size_t i = 0; i < sizeof(limits) / sizeof(*limits); i++) {
-		struct metrics_label l = { "limit", limits[i].name };
-
-		if (limits[i].value > 0)
-			metrics_sample(out, "hasp_limit", &l, 1, (double)limits[i].value);
-	}
-}
-
-/* --- the workers' counters ---------------------------------------------------------------- */
 
 /* Writes the family's samples, each with a label of its own. */
 static void write_counts(struct buf *out, const char *family, const char *label,
@@ -254,6 +189,60 @@ static void write_counts(struct buf *out, const char *family, const char *label,
 		metrics_sample(out, family, &l, 1, (double)counts[i]);
 	}
 }
+
+static void write_memory(const struct worker_gauges *g, struct buf *out)
+{
+	static const char *const names[] = { "resident", "clients", "holds", "waiters",
+		                             "calls" };
+	const uint64_t bytes[] = { memory_resident(), g->memory[WORKER_MEMORY_CLIENTS],
+		                   g->memory[WORKER_MEMORY_HOLDS],
+		                   g->memory[WORKER_MEMORY_WAITERS],
+		                   g->memory[WORKER_MEMORY_JOBS] };
+
+	metrics_family(out, "hasp_memory_bytes", METRICS_GAUGE,
+	               "Memory of the process, and its parts: clients, as counted for "
+	               "memory_limit; locks; waiters; hasp's own calls.");
+	write_counts(out, "hasp_memory_bytes", "what", names, bytes,
+	             g->answered == g->asked ? 1 + WORKER_MEMORIES : 1);
+}
+
+static void write_process(struct worker_shared *shared, struct buf *out)
+{
+	metrics_family(out, "hasp_build_info", METRICS_GAUGE,
+	               "Always 1; the label has the version.");
+	write_counts(out, "hasp_build_info", "version", (const char *[]){ PACKAGE_VERSION },
+	             (uint64_t[]){ 1 }, 1);
+	write_one(out, METRICS_GAUGE, "hasp_clients", "Clients that are connected.",
+	          (double)atomic_load(&shared->clients));
+	write_one(out, METRICS_COUNTER, "hasp_cpu_seconds_total", "CPU time of the process.",
+	          cpu_seconds());
+	write_one(out, METRICS_GAUGE, "hasp_ready", "1: /readyz answers 200; 0: it does not.",
+	          !workers_not_ready(shared));
+	write_one(out, METRICS_GAUGE, "hasp_paused",
+	          "1: PAUSE at the console holds requests back.",
+	          atomic_load(&shared->task) == WORKERS_PAUSE);
+	write_one(out, METRICS_GAUGE, "hasp_start_time_seconds",
+	          "When the process was started, in seconds since 1970.", shared->started_at);
+}
+
+static void write_limits(const struct config *c, struct buf *out)
+{
+	static const char *const names[] = { "max_clients", "memory_limit",
+		                             "client_output_limit", "max_request",
+		                             "links_max" };
+	const uint64_t limits[] = { (uint64_t)c->max_clients, (uint64_t)c->memory_limit,
+		                    (uint64_t)c->client_output_limit, (uint64_t)c->max_request,
+		                    (uint64_t)c->links_max };
+	/* links_max, the last, may be 0: there is no limit. */
+	size_t n = sizeof(limits) / sizeof(*limits) - (c->links_max == 0);
+
+	metrics_family(out, "hasp_limit", METRICS_GAUGE,
+	               "The value of the option with that name: clients, bytes, or links to "
+	               "one server.");
+	write_counts(out, "hasp_limit", "limit", names, limits, n);
+}
+
+/* --- the workers' counters ---------------------------------------------------------------- */
 
 static void write_bytes(const struct worker_counts *counts, struct buf *out)
 {
@@ -311,10 +300,9 @@ static void write_commands(const struct worker_shared *shared, struct buf *out)
 		"Redis refused.");
 	write_counts(out, "hasp_upstream_errors_total", "kind", kinds, counts.link_ends,
 	             sizeof(kinds) / sizeof(*kinds));
-	metrics_family(out, "hasp_accept_failures_total", METRICS_COUNTER,
-	               "Connections of clients that could not be accepted.");
-	metrics_sample(out, "hasp_accept_failures_total", NULL, 0,
-	               (double)counts.accept_failures);
+	write_one(out, METRICS_COUNTER, "hasp_accept_failures_total",
+	          "Connections of clients that could not be accepted.",
+	          (double)counts.accept_failures);
 	write_bytes(&counts, out);
 }
 
@@ -413,12 +401,12 @@ static void write_gauges(struct worker_shared *shared, struct buf *out)
 	struct worker_gauges g;
 
 	worker_gauges_ask(shared, ASK_TIMEOUT_MS, &g);
-	write_gauge(out, "hasp_workers", "Worker threads.", (double)g.asked);
-	write_gauge(out, "hasp_workers_answered",
-	            "Worker threads that answered within a second; if some did not, these "
-	            "families are missing: hasp_upstream_*, hasp_links, and hasp_memory_bytes "
-	            "except resident.",
-	            (double)g.answered);
+	write_one(out, METRICS_GAUGE, "hasp_workers", "Worker threads.", (double)g.asked);
+	write_one(out, METRICS_GAUGE, "hasp_workers_answered",
+	          "Worker threads that answered within a second; if some did not, these "
+	          "families are missing: hasp_upstream_*, hasp_links, and hasp_memory_bytes "
+	          "except resident.",
+	          (double)g.answered);
 	write_memory(&g, out);
 	if (g.answered == g.asked)
 		write_nodes(&g, out);
