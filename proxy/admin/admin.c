@@ -23,24 +23,10 @@ static void answer_reloads(struct admin *a, uint64_t reloads, struct slice answe
 
 static void answer_question(struct admin *a, uint64_t question, struct slice answer)
 {
-	list_each (struct console, c, &a->consoles, place.node) {
-		if (c->question == question) {
-			console_answer(c, answer);
-			return;
-		}
-	}
-}
-
-static void answer_job(struct admin *a, struct console_job *j)
-{
 	list_drain (struct console, c, &a->consoles, place.node) {
-		if (c->job != j)
-			continue;
-		c->job = NULL;
-		if (buf_len(&j->out))
-			console_answer(c, buf_slice(&j->out));
+		if (c->question == question && answer.n)
+			console_answer(c, answer);
 	}
-	console_job_end(j);
 }
 
 static void admin_deliver(struct message *m)
@@ -58,9 +44,8 @@ static void admin_deliver(struct message *m)
 		break;
 	case ADMIN_ANSWER:
 		answer_question(a, cmd->question, buf_slice(&cmd->answer));
-		break;
-	case ADMIN_JOB:
-		answer_job(a, cmd->job);
+		if (cmd->job)
+			console_job_end(cmd->job);
 		break;
 	case ADMIN_LEAVE:
 		acceptors_free(&a->acceptors);

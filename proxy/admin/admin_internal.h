@@ -89,7 +89,6 @@ struct console;
 enum admin_event {
 	ADMIN_RELOADED,
 	ADMIN_ANSWER,
-	ADMIN_JOB,
 	ADMIN_LEAVE,
 	ADMIN_STOP,
 };
@@ -101,9 +100,9 @@ struct admin_cmd {
 	enum admin_event event;
 	struct config *config; /* RELOADED: the new configuration; NULL: the old one stays */
 	uint64_t reloads; /* RELOADED: as in admin_reloaded() */
-	uint64_t question; /* ANSWER: console.question of the console that gets the answer */
-	struct buf answer; /* RELOADED, ANSWER: bytes for the console */
-	struct console_job *job; /* JOB: the job that has finished */
+	uint64_t question; /* ANSWER: console.question of the consoles that get the answer */
+	struct buf answer; /* RELOADED, ANSWER: bytes for the consoles; empty: none yet */
+	struct console_job *job; /* ANSWER: the job that has finished; NULL: none */
 };
 
 struct admin {
@@ -161,12 +160,11 @@ struct console {
 	struct stream stream;
 	struct buf in; /* bytes of a request that is not complete yet */
 	struct buf held; /* AWAITING: the beginning of the answer */
-	/* AWAITING: one of the next five fields says where the rest of the answer comes
+	/* AWAITING: one of the next four fields says where the rest of the answer comes
 	 * from: */
 	uint64_t reload; /* number of the reload; 0: none */
 	enum console_awaits awaits; /* the pause or resume of the workers */
-	struct console_job *job; /* the job; NULL: none */
-	uint64_t question; /* number of the question to admin_answer(); 0: none */
+	uint64_t question; /* number of the question to a job or admin_answer(); 0: none */
 	double answer_at; /* when to send a delayed refusal, by clock_now(); 0: none */
 	struct request_scan scan;
 	size_t scanned; /* number of bytes of `in` that `scan` has seen */
@@ -180,8 +178,8 @@ struct console {
 /* --- admin_post.c, and the posting functions of admin.h --- */
 
 void admin_post_stop(struct admin *a);
-/* Sends an answer to the console that asked `question`, if the console still awaits it. From
- * any thread, before admin_free(). */
+/* Sends an answer to the consoles that asked `question`, if they still await it. From any
+ * thread, before admin_free(). */
 void admin_answer(struct admin *a, uint64_t question, struct slice answer);
 
 struct show_env {
@@ -198,16 +196,17 @@ struct console_job {
 	console_job_fn *fn;
 	void *arg; /* argument of `fn`, owned by the job */
 	size_t size; /* size of `arg`, in bytes */
+	uint64_t question; /* console.question of the job's consoles */
 	bool runs; /* false: the job waits until an earlier job with the same argument ends */
 	bool has_thread; /* `thread` must be joined */
 	pthread_t thread;
 	/* The configuration when the job began; NULL: it has not begun. */
 	struct config *config;
-	struct buf out; /* the answer; until ADMIN_JOB, only the job's thread may use it */
 };
 
 /* Runs `fn` for the console, which awaits the answer. `arg`: `size` bytes, which are copied.
- * All consoles that ask for the same job before it begins get its answer. */
+ * All consoles that ask for the same job before it begins get its answer. The job's question
+ * gets a number unless the caller has set c->question. */
 void console_job_begin(struct console *c, console_job_fn *fn, const void *arg, size_t size);
 /* Frees the job, and starts the next one with the same argument. Call it when the job's
  * consoles have their answer. */

@@ -4,7 +4,7 @@
  * the workers is a job, which waits for them on a thread of its own: even if a worker hangs, no
  * other console waits.
  *
- *   console_job_begin() --> AWAITING --> thread: asks, writes --> ADMIN_JOB: console_job_end()
+ *   console_job_begin() --> AWAITING --> thread: writes --> ADMIN_ANSWER: console_job_end()
  *                                                                     |
  *      consoles that had asked before it began <-- console_answer() <-'
  *      the others <-- the next job, which begins now
@@ -76,9 +76,10 @@ static void *console_job_main(void *arg)
 {
 	struct console_job *j = arg;
 	const struct show_env env = { j->admin->shared, j->config };
-	struct admin_cmd *cmd = cmd_new(j->admin, ADMIN_JOB);
+	struct admin_cmd *cmd = cmd_new(j->admin, ADMIN_ANSWER);
 
-	j->fn(&env, j->arg, &j->out);
+	j->fn(&env, j->arg, &cmd->answer);
+	cmd->question = j->question;
 	cmd->job = j;
 	mailbox_post(&j->admin->mailbox, &cmd->message);
 	return NULL;
@@ -120,7 +121,6 @@ static struct console_job *console_job_new(struct admin *a, console_job_fn *fn, 
 	j->fn = fn;
 	j->arg = memcpy(xmalloc(size), arg, size);
 	j->size = size;
-	j->out = BUF_INIT;
 	list_append(&a->jobs, &j->node);
 	return j;
 }
@@ -132,20 +132,23 @@ static void console_job_free(struct console_job *j)
 		pthread_join(j->thread, NULL);
 	if (j->config)
 		config_unref(j->config);
-	buf_release(&j->out);
 	free(j->arg);
 	free(j);
 }
 
 void console_job_begin(struct console *c, console_job_fn *fn, const void *arg, size_t size)
 {
-	struct console_job *next = console_job_find(c->admin, fn, arg, size, false);
+	struct console_job *j = console_job_find(c->admin, fn, arg, size, false);
 	bool runs = console_job_find(c->admin, fn, arg, size, true);
 
-	c->job = next ? next : console_job_new(c->admin, fn, arg, size);
+	if (!j) {
+		j = console_job_new(c->admin, fn, arg, size);
+		j->question = c->question ? c->question : ++c->admin->last_id;
+	}
+	c->question = j->question;
 	console_await(c);
 	if (!runs)
-		console_job_start(c->job);
+		console_job_start(j);
 }
 
 void console_job_end(struct console_job *j)

@@ -46,7 +46,6 @@ void console_go_on(struct console *c)
 	set_state(c, CONSOLE_SERVING);
 	c->reload = 0;
 	c->awaits = AWAITS_NO_PAUSE;
-	c->job = NULL;
 	c->question = 0;
 	c->answer_at = 0;
 }
