@@ -425,24 +425,18 @@ int listeners_open(struct listeners all[LISTENERS_USES], const struct config *co
 	return inherited_fds_check(inherited_fds);
 }
 
-static void listeners_serialize_use(const struct listeners *l, struct buf *fds,
-                                    struct buf *text)
-{
-	for (size_t i = 0; i < l->n; i++) {
-		const struct listen_socket *s = &l->sockets[i];
-
-		buf_append(fds, slice_of(&s->fd, sizeof(s->fd)));
-		buf_printf(text, "%s%d:%s:%s:%s", buf_len(text) ? " " : VARIABLE "=", s->fd,
-		           inherited_fds_kinds[s->entry.kind], s->lent ? "lent" : "own",
-		           s->entry.address);
-	}
-}
-
 void listeners_serialize(const struct listeners all[LISTENERS_USES], struct buf *fds,
                          struct buf *text)
 {
-	for (size_t i = 0; i < LISTENERS_USES; i++)
-		listeners_serialize_use(&all[i], fds, text);
+	for (size_t use = 0; use < LISTENERS_USES; use++)
+		for (size_t i = 0; i < all[use].n; i++) {
+			const struct listen_socket *s = &all[use].sockets[i];
+
+			buf_append(fds, slice_of(&s->fd, sizeof(s->fd)));
+			buf_printf(text, "%s%d:%s:%s:%s", buf_len(text) ? " " : VARIABLE "=",
+			           s->fd, inherited_fds_kinds[s->entry.kind],
+			           s->lent ? "lent" : "own", s->entry.address);
+		}
 }
 
 void listeners_leave(struct listeners all[LISTENERS_USES])
