@@ -89,6 +89,15 @@ install_npm_packages() (
 		quietly npm ci --no-audit --no-fund
 )
 
+# Makes empty files for the dependencies of the objects. For each one that is missing, configure would
+# start several processes.
+make_depfiles() { # DIR
+	local names
+	# shellcheck disable=SC2016 # $(DEPDIR) is a variable of make
+	names=$(sed -n 's/^@AMDEP_TRUE@@am__include@ @am__quote@\(.*\)$(DEPDIR)\(.*\.Po\)@.*/\1.deps\2/p' "$top/Makefile.in")
+	(cd "$1" && xargs dirname <<<"$names" | sort -u | xargs mkdir -p && xargs touch <<<"$names")
+}
+
 # build DIR [configure's arguments]: builds hasp in DIR, which it configures only once.
 build() {
 	local dir=$1
@@ -96,6 +105,7 @@ build() {
 	[ -x "$top/configure" ] || (cd "$top" && quietly ./autogen.sh) || return
 	mkdir -p "$dir"
 	if [ ! -f "$dir/Makefile" ]; then
+		make_depfiles "$dir" || return
 		(cd "$dir" && quietly "$top/configure" "$@") || return
 	fi
 	quietly make -C "$dir" -j "$(nproc)"
