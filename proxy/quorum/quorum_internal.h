@@ -26,6 +26,7 @@ struct quorum_peer {
 	size_t ninflight; /* calls that the server has not answered yet */
 	double quiet_since; /* time of the last answer, or of the first call after a time
 	                     * without calls in flight */
+	struct log_state refusing; /* the server answers calls by errors */
 };
 
 struct quorum {

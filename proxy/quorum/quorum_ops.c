@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/fatal.h"
+#include "base/quote.h"
 #include "base/random.h"
 #include "quorum/quorum_internal.h"
 #include "quorum/quorum_values.h"
@@ -56,7 +57,7 @@ struct op_call {
 	struct quorum_call call;
 	struct quorum_op *op;
 	unsigned nsteps; /* op->nsteps when hasp sent the call */
-	bool releases; /* the call releases the lock */
+	bool takes, releases; /* the call takes, or releases, the lock */
 };
 
 #define TO(step) (1u << (step))
@@ -149,6 +150,7 @@ static void op_ask(struct quorum_op *op, size_t server, enum script_id script,
 	c->call.fn = op_on_answer;
 	c->op = op;
 	c->nsteps = op->nsteps;
+	c->takes = script == SCRIPT_QUORUM_TAKE;
 	c->releases = op->step == OP_RELEASE;
 	if (!quorum_peer_call(op->q, server, script, op->ask.key, buf_slice(&op->value),
 	                      numbers, n, &c->call)) {
@@ -406,6 +408,28 @@ static void op_count_answer(struct quorum_op *op, size_t server, const redisRepl
 	}
 }
 
+/* Logs that the server begins to answer by errors, or takes locks again. (A server whose memory
+ * is full still reads and releases locks.) `takes`: the call takes a lock. */
+static void op_log_refusal(const struct quorum_op *op, size_t server, const redisReply *r,
+                           bool takes)
+{
+	const struct quorum_opts *opts = &op->q->opts;
+	struct log_state *state = &op->q->peers[server].refusing;
+	uint32_t suppressed;
+
+	if (r->type == REDIS_REPLY_ERROR) {
+		if (log_state_pass(state, op_now(op), LOG_STATE_REFUSED, false, &suppressed))
+			log_warning("quorum_server_refuses quorum=%s address=%s reason=%s "
+			            "suppressed=%" PRIu32,
+			            opts->name, opts->addresses[server], QUOTE_STR(r->str),
+			            suppressed);
+	} else if (takes && r->type == REDIS_REPLY_INTEGER && r->integer > 0 && state->state) {
+		if (log_state_pass(state, op_now(op), LOG_STATE_UP, true, &suppressed))
+			log_info("quorum_server_accepts quorum=%s address=%s", opts->name,
+			         opts->addresses[server]);
+	}
+}
+
 static void op_on_answer(struct quorum_call *call, const redisReply *reply)
 {
 	struct op_call *c = container_of(call, struct op_call, call);
@@ -415,6 +439,8 @@ static void op_on_answer(struct quorum_call *call, const redisReply *reply)
 
 	if (c->releases && !(reply && reply->type == REDIS_REPLY_INTEGER))
 		op_release_at(op, UINT32_C(1) << server);
+	if (reply)
+		op_log_refusal(op, server, reply, c->takes);
 	free(c);
 	op->ndue--;
 	if (is_current) {

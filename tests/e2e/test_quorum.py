@@ -75,6 +75,28 @@ def test_log_gives_the_reason_why_a_server_that_was_lost_stays_away(start, quoru
     until(lambda: 'reason="NOAUTH ' in hasp.log, "hasp to log why the server refuses it")
 
 
+@covers("quorum_server_refuses", "quorum_server_accepts")
+def test_log_gives_the_reason_why_servers_that_answer_do_not_grant_a_lock(start, quorum):
+    """hasp logs a server whose memory is full once, although that server still frees locks."""
+    hasp = start()
+    full = quorum.servers[:3]
+    for server in full:
+        server.client().config_set("maxmemory", 1)
+    try:
+        with hasp.connect() as one:
+            for _ in range(5):
+                assert one.call("LOCK", KEY) == UNREACHED % 2
+        for server in full:
+            until(lambda server=server: re.search(rf"quorum_server_refuses .*address=\S+:{server.port} reason=\"OOM ", hasp.log), "the reason")
+        assert hasp.log.count("quorum_server_refuses") == 3 and "quorum_server_accepts" not in hasp.log
+    finally:
+        for server in full:
+            server.client().config_set("maxmemory", 0)
+    with hasp.connect() as one:
+        assert one.call("LOCK", KEY) == FENCE
+        until(lambda: hasp.log.count("quorum_server_accepts") == 3, "the end of the refusals to be logged")
+
+
 @covers("quorum_server_down")
 def test_servers_that_do_not_know_the_user_do_not_vote(start_hasp, quorum):
     login = "[quorum locks]\nuser = ali\npassword = open sesame\n"
