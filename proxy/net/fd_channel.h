@@ -13,8 +13,9 @@
 
 #include "base/slice.h"
 
-/* The most bytes and descriptors of one message. */
-#define FD_CHANNEL_MESSAGE_MAX ((size_t)32 * 1024)
+/* The most bytes and descriptors of one message. (By default, Linux takes messages of up to
+ * 208 kB.) */
+#define FD_CHANNEL_MESSAGE_MAX ((size_t)192 * 1024)
 #define FD_CHANNEL_FDS_MAX 64
 
 /* Returns 0; -1 with errno. */

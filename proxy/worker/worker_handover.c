@@ -27,6 +27,9 @@
 /* Clients that a worker takes in one loop iteration, at most. */
 #define TAKE_MAX 16
 
+_Static_assert(FD_CHANNEL_MESSAGE_MAX <= WORKER_SCRATCH,
+               "a record fits into client_env.scratch");
+
 enum handover_answer {
 	ANSWER_GO = 'G',
 	ANSWER_TAKEN = 'T',

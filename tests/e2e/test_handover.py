@@ -323,6 +323,19 @@ def test_read_that_a_guard_checks_is_checked_after_the_upgrade(generations, tmp_
             assert one.call("SET", key, "mine") == OK
 
 
+def test_client_that_has_read_many_keys_is_handed_over(generations, tmp_path, plain):
+    """The old process sends all that it knows of the client in one message."""
+    stock = section("guard stock", {"pattern": "stock:*", "acquire_on": "GET", "strategy": "check"})
+    hasps = generations(stock + f"[admin]\nlisten = unix:{tmp_path}/admin\n")
+    keys = [f"stock:{n:060}" for n in range(1000)]
+    with hasps.hasp.connect() as one:
+        assert pipeline(one, *[("GET", key) for key in keys]) == [NIL] * len(keys)
+        hasps.upgrade()
+        until(lambda: len(shown(tmp_path / "admin")) == 1, "the new hasp to have the client at rest")
+        plain.set(keys[0], "other")
+        assert one.call("SET", keys[0], "mine").startswith(b"-LOCKLOST") and one.call("SET", keys[-1], "mine") == OK
+
+
 def test_client_of_a_unix_socket_is_handed_over(generations, tmp_path):
     hasps = generations(listen=f"unix:{tmp_path}/s")
     with Connection(f"{tmp_path}/s") as one:
