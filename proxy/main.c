@@ -248,7 +248,8 @@ static bool main_try_reload(struct process *p, struct buf *why)
 	return true;
 }
 
-static void main_reload(struct process *p, bool leaving)
+/* `passes_on`: the next hasp serves, and gets the signal instead. */
+static void main_reload(struct process *p, bool leaving, bool passes_on)
 {
 	uint64_t asked = p->admin ? admin_reloads(p->admin) : 0;
 	struct buf why = BUF_INIT;
@@ -257,8 +258,13 @@ static void main_reload(struct process *p, bool leaving)
 	/* Do this even if the reload fails: logrotate may have moved the log file away. */
 	(void)main_open_log(p->config->log);
 	if (leaving) {
-		log_info("reload_failed kept=\"the old configuration\" reason=\"hasp is "
-		         "shutting down\"");
+		if (passes_on) {
+			log_info("reload_passed_on pid=%ld", (long)p->upgrade.pid);
+			kill(p->upgrade.pid, SIGHUP);
+		} else {
+			log_info("reload_failed kept=\"the old configuration\" reason=\"hasp "
+			         "is shutting down\"");
+		}
 		buf_puts(&why, "hasp is shutting down");
 	} else {
 		supervision_reloads(&p->supervision);
@@ -488,7 +494,7 @@ static void main_serve(struct process *p, const sigset_t *signals)
 		}
 		sig = main_await_signal(signals, wait, &by_console);
 		if (sig == SIGHUP) {
-			main_reload(p, leaving);
+			main_reload(p, leaving, leaving && !by_console && p->upgrade.pid > 0);
 		} else if (sig == SIGUSR1) {
 			main_report(p);
 		} else if (sig == SIGUSR2) {

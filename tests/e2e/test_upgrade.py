@@ -394,3 +394,16 @@ def test_successor_reads_a_file_that_was_reloaded_during_the_upgrade(generations
         hasps.pids.append(int(hasp.log.rsplit(" upgraded pid=", 1)[1].split()[0]))
         until(lambda: " reloaded " in hasp.log.rsplit(" upgraded ", 1)[1], "the next hasp to read the file again")
         hasps.end()
+
+
+@covers("reload_passed_on")
+def test_reload_that_reaches_the_old_process_after_the_upgrade_is_for_the_new_one(generations):
+    hasps = generations(rule())
+    with hasps.hasp.connect() as client:
+        client.call("MULTI")
+        hasps.upgrade()
+        hasps.hasp.edit("[lock ", "[lock x")
+        hasps.hasp.signal(signal.SIGHUP)
+        until(lambda: " reloaded " in hasps.hasp.log, "the new hasp to read the file again")
+        assert f"reload_passed_on pid={hasps.newest}\n" in hasps.hasp.log and "reload_failed" not in hasps.hasp.log
+        client.call("DISCARD")
