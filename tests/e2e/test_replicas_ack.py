@@ -151,6 +151,22 @@ def test_lock_that_its_owner_had_already_stays(start, replicas, plain):
         assert other.call(*unlock) == other.call(*unlock) == ONE and not plain.exists(KEY)
 
 
+@pytest.mark.parametrize("take, release", [(("LOCK", KEY), ("UNLOCK", KEY)), (("SETNX", LOCK, "v"), ("DEL", LOCK)),
+                                           (("MLOCK", 2, KEY, "other"), ("MUNLOCK", 2, KEY, "other"))], ids=str)
+def test_refresh_that_too_few_replicas_have_leaves_the_lock_to_its_owner_s_other_connection(
+        start, replicas, plain, take, release):
+    again = {"owner": "address", "reentrant": "refresh", "on_disconnect": "release"}
+    hasp = start(rule(**again) + verbs(**again), "replicas_ack = 1", "replicas_ack_timeout = 500ms")
+    with hasp.connect() as one:
+        until(lambda: one.call(*take) in TAKEN, "the lock to be taken")
+        with hasp.connect() as other:
+            until(lambda: other.call("LOCK", "its own") in TAKEN, "the other connection to have a lock")
+            with replicas[0].frozen(), replicas[1].frozen():
+                assert other.call(*take) == NOREPLICAS
+        until(lambda: not plain.exists("its own"), "the other connection's lock to be released")
+        assert one.call(*release) != ZERO
+
+
 @pytest.mark.parametrize("rules, asks", [
     (rule(replicas_ack=0) + verbs(), (True, False)), (rule() + verbs(replicas_ack=0), (False, True)),
     (rule() + verbs(), (True, True))], ids=["rule", "verbs", "neither"])
