@@ -613,6 +613,18 @@ static bool may_end_lock(const struct context *x, const struct lock_key *k, stru
 	return call->script == SCRIPT_WRITE;
 }
 
+/* Makes the lock request of a write, and notes its value if hasp will not see the reply. */
+static struct lock_request *keep_call(const struct context *x, const struct lock_call *call,
+                                      const struct slice *keys, size_t n,
+                                      const struct hold_terms *terms)
+{
+	struct lock_request *p = lock_request_new(x->env->holds, call, keys, n, terms);
+
+	if (x->session->opaque && n && lock_value_matters(terms->rule))
+		hold_assume_stored(&context_own_locks(x)->holds, p, x->session->db);
+	return p;
+}
+
 /* Makes a lock request for each lock of an MSETNX. If the command names a key twice, hasp must
  * apply the last value last. */
 static struct lock_request *keep_msetnx(const struct context *x, const struct lock_keys *k,
@@ -630,8 +642,7 @@ static struct lock_request *keep_msetnx(const struct context *x, const struct lo
 		rewrite_msetnx_lock(&k->v[i], x->req, &each);
 		terms.shared = shared_token(x, rule->owner);
 		terms.stats = x->env->rule_stats[rule->section.index];
-		all = lock_request_join(
-			lock_request_new(x->env->holds, &each, &each.key, 1, &terms), all);
+		all = lock_request_join(keep_call(x, &each, &each.key, 1, &terms), all);
 	}
 	return all;
 }
@@ -663,7 +674,7 @@ static struct lock_request *keep_write(const struct context *x, const struct loc
 			                   k->v[i].token.n ? k->v[i].token : compared_value(x));
 		n++;
 	}
-	return lock_request_new(x->env->holds, call, names, n, &terms);
+	return keep_call(x, call, names, n, &terms);
 }
 
 /* True if the command has more than COMMAND_KEYS_MAX keys, and one of them has a rule. */

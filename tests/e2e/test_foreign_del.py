@@ -2,6 +2,7 @@
 """owner = value: a connection can delete a lock only if it has stored or read the lock's value."""
 
 import pytest
+from harness import encode
 from harness.marks import covers
 from harness.replies import NIL, OK, ONE, ZERO, bulk
 from harness.sections import rule
@@ -265,3 +266,13 @@ def test_other_owners_are_not_concerned(pair, plain):
     plain.set(KEY, "v", px=60_000)
     one, _ = pair(rule())
     assert one.call("DEL", KEY) == ONE
+
+
+def test_value_that_was_stored_by_a_command_whose_reply_hasp_does_not_see_counts(pair, plain):
+    """After CLIENT REPLY SKIP, hasp sees no replies on this connection."""
+    one, other = pair(by_value())
+    one.send(encode("CLIENT", "REPLY", "SKIP") + encode("PING"))
+    assert one.call("SET", KEY, "uuid-1", "NX") == OK and one.call("DEL", KEY) == ONE
+    assert other.call("SET", KEY, "uuid-2", "NX") == OK
+    assert one.call("SET", KEY, "uuid-3", "NX") == NIL and one.call("DEL", KEY) == ZERO
+    assert plain.get(KEY) == "uuid-2"

@@ -229,6 +229,24 @@ TEST(by_value_the_owner_is_what_this_connection_stored)
 	            "del 3 lock:b lock:b hasp:fence:{lock:b} \"\" DEL 1 \"\" \"\" foreign\n");
 }
 
+/* Redis compares the value, so DEL is safe though hasp does not know whether SET has stored it.
+ */
+TEST(by_value_the_owner_is_what_this_connection_sent_if_no_reply_is_seen)
+{
+	policy_use(f, BY_VALUE);
+	session_make_opaque(&f->session);
+	decide(f, "SET lock:a mine NX");
+	assert_call(f, "DEL lock:a",
+	            "del 3 lock:a lock:a hasp:fence:{lock:a} \"\" DEL 1 mine \"\" \"\"\n");
+	decide(f, "MSETNX lock:b first lock:c second");
+	assert_call(f, "DEL lock:c",
+	            "del 3 lock:c lock:c hasp:fence:{lock:c} \"\" DEL 1 second \"\" \"\"\n");
+	policy_use(f, BY_VALUE "foreign_del = allow\n");
+	decide(f, "SET lock:d mine NX");
+	assert_call(f, "DEL lock:d",
+	            "del 3 lock:d lock:d hasp:fence:{lock:d} \"\" DEL 1 \"\" \"\" \"\"\n");
+}
+
 /* Returns whether hasp has noted that the connection reads `key`. */
 static bool is_read_noted(struct policy_fixture *f, const char *key)
 {

@@ -136,6 +136,12 @@ static void apply_stored(struct hold_owner *o, const struct lock_request *p, int
 	                lock_request_begins_hold(p) ? SEEN_NOTHING : SEEN_ANY, SLICE_NONE);
 }
 
+void hold_assume_stored(struct hold_owner *o, const struct lock_request *p, int db)
+{
+	if (p && db >= 0 && effect_terms[p->effect].stores)
+		seen_values_put(&o->seen, db, p->keys[0], SEEN_VALUE, token_slice(p->token));
+}
+
 /* True for SET ... KEEPTTL. */
 static bool keeps_expiry(const struct lock_request *p)
 {

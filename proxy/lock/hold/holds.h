@@ -282,6 +282,10 @@ enum lock_kind hold_own_kind(const struct hold_owner *o, int db, struct slice ke
 void hold_given_back(struct holds *h, const struct hold_owner *o, int db, struct slice key,
                      struct slice token, struct buf *out);
 
+/* hasp will not see the reply to the connection's call `p`, which may be NULL. Notes the value
+ * as stored: Redis compares the value before it releases the lock. */
+void hold_assume_stored(struct hold_owner *o, const struct lock_request *p, int db);
+
 /* Finds the value that the connection has last stored in the lock at `key`, or read there. */
 enum seen_value hold_seen_value(struct holds *h, const struct hold_owner *o, int db,
                                 struct slice key, struct slice *value);
