@@ -48,8 +48,7 @@ struct live_found {
 /* A worker's copy of the question, and its progress. */
 struct live_question {
 	enum live_what what;
-	size_t most; /* limit of each list; SIZE_MAX: all entries get a row, and none has a rank
-	              */
+	size_t most; /* limit of each list; SIZE_MAX: none, and no entry has a rank */
 	enum live_table table; /* the table to read next */
 	int worker;
 	size_t at; /* offset of the row to write next, if it has a rank */
