@@ -100,8 +100,10 @@ TEST(test_an_answer_that_comes_late_answers_no_other_question)
 {
 	send_line(f, 0, "PING\r\nSHOW WAITERS\r\n");
 	expect_beginning(f, 0, "+PONG\r\n");
+	/* Consoles and questions are counted together: SHOW is the first number after these. */
 	for (uint64_t id = 1; id < 10; id++)
-		admin_answer(f->admin, id, SLICE_LIT(":1\r\n"));
+		if (id != CONSOLES + 1)
+			admin_answer(f->admin, id, SLICE_LIT(":1\r\n"));
 	workers_go_on(&f->workers);
 	expect_beginning(f, 0, "*0\r\n");
 }
