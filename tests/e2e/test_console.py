@@ -317,7 +317,7 @@ def test_config_shows_what_is_in_force_until_a_restart(start_hasp, path):
     after = {(row["section"], row["option"]): row["value"] for row in show(path, "CONFIG")}
     assert {key for key in after if after[key] != before[key]} == {("hasp", "max_clients"), ("lock locks", "max_lease")}
     assert re.findall(r"restart_needed reason=\"'(\w+)' in \[(\w+)", hasp.log) == [
-        ("password", "quorum"), ("timeout", "quorum"), ("restart_delay", "quorum"), ("backlog", "hasp")]
+        ("backlog", "hasp"), ("password", "quorum"), ("timeout", "quorum"), ("restart_delay", "quorum")]
 
 
 def test_reload_is_answered_when_it_is_done_and_logged(hasp, path):
