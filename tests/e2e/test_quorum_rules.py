@@ -24,7 +24,7 @@ REFUSED = {
     b"may name no other key": [("DEL", "a", KEY), ("MGET", KEY, "a"), ("RENAME", "a", KEY), ("EXISTS", KEY, KEY),
                                 ("MSET", "a", 1, KEY, 2), ("EVAL", "return 1", 2, "a", KEY)],
     b"cannot be used in MULTI, or after WATCH": [("WATCH", "a", KEY)],
-    b"may have 65536 bytes": [("SETNX", KEY, "v" * 65537)],
+    b"may have at most 65536 bytes": [("SETNX", KEY, "v" * 65537)],
 }
 
 
