@@ -9,7 +9,6 @@ from harness import encode, until
 from harness.line import queue_of
 from harness.load import clients_that_fit
 from harness.replies import FENCE, ONE
-from harness.sanitizers import sanitized
 from harness.sections import verbs
 from harness.waiting import KEY
 
@@ -51,7 +50,7 @@ class Crowd:
         self.close()
 
 
-MANY = clients_that_fit(2500 if sanitized() else 10000)
+MANY = clients_that_fit(2500)
 LONG = 300  # seconds in which Redis serves all clients, one after the other
 LEASES = verbs(lease="1h")  # so long that hasp need not renew thousands of locks
 
