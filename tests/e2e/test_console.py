@@ -175,7 +175,7 @@ def test_locks_are_unknown_while_redis_does_not_answer(start_hasp, redis_server,
 def test_locks_are_told_while_others_are_served(start_hasp, path):
     """There are more locks than a worker reports in one step; the console shows each lock once."""
     hasp = start_hasp(VERBS + ON_A_SOCKET.format(path=path), workers=2)
-    number = 1000
+    number = 250
     with hasp.connect() as one, hasp.connect() as other, Load(hasp.address, clients=2) as load:
         for connection, kind in (one, "a"), (other, "b"):
             replies = pipeline(connection, *(("LOCK", f"{kind}{i}", "PX", 600_000) for i in range(number)))
