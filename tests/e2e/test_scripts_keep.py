@@ -9,7 +9,7 @@ import re
 from harness import Connection
 from harness.script_forms import VALUES
 from harness.scripts import calls  # noqa: F401: a fixture for all tests here
-from harness.scripts import (FENCE, HELD, KEY, LEASE, ME, OTHER, OWNERS, RESPS, SIDE, STATES, at, each, locked, parse,
+from harness.scripts import (FENCE, HELD, KEY, LEASE, ME, OTHER, OWNERS, OWNERS_RESPS, SIDE, STATES, at, each, locked, parse,
                              to_hex)
 
 
@@ -93,7 +93,7 @@ def test_persist_is_refused_to_strings(world, state, owner):
 
 # ---- DEL and UNLINK
 
-@each(command=["DEL", "UNLINK", "del"], state=STATES, owner=OWNERS, resp=RESPS)
+@each("owner, resp", OWNERS_RESPS, command=["DEL", "UNLINK", "del"], state=STATES)
 def test_dropping_spares_others_locks(world, command, state, owner, resp):
     token = world.put(state, owner=owner)
     before = world.dump()

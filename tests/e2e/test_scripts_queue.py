@@ -8,7 +8,7 @@ from harness.script_queue import (DEAF, OTHERS, QUEUE, RULES, SECOND, ask, asser
                                   assert_nothing_left, assert_record, entry, entry_value, expire_now, give_back, kinds,
                                   own_token, place_in, until_redis_time, value_of)
 from harness.scripts import calls  # noqa: F401: a fixture for all tests here
-from harness.scripts import FENCE, KEY, LEASE, ME, OTHER, OWNERS, RESPS, SIDE, STATES, WORKER, at, each
+from harness.scripts import FENCE, KEY, LEASE, ME, OTHER, OWNERS_RESPS, SIDE, STATES, WORKER, at, each
 
 
 @kinds
@@ -257,7 +257,7 @@ def test_a_waiter_of_a_rule_that_was_changed_keeps_its_value(world, workers):
 
 # -- waiters under a rule
 
-@each(form=[f for f in TAKES if "GET" not in f], state=STATES, owner=OWNERS, resp=RESPS)
+@each("owner, resp", OWNERS_RESPS, form=[f for f in TAKES if "GET" not in f], state=STATES)
 def test_a_rule_with_wait_answers_as_redis_where_nobody_may_wait(world, form, state, owner, resp):
     """In a transaction, for example, no client may wait."""
     make, ttl = TAKES[form]

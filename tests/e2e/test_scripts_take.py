@@ -6,12 +6,12 @@ import itertools
 import pytest
 from harness.script_forms import SETS, TAKES
 from harness.scripts import calls  # noqa: F401: a fixture for all tests here
-from harness.scripts import FENCE, HELD, KEY, LEASE, ME, NIL, OTHER, OWNERS, RESPS, SIDE, STATES, each, locked
+from harness.scripts import FENCE, HELD, KEY, LEASE, ME, NIL, OTHER, OWNERS, OWNERS_RESPS, RESPS, SIDE, STATES, each, locked
 
 
 # ---- SETNX and SET NX
 
-@each(form=TAKES, state=STATES, owner=OWNERS, resp=RESPS)
+@each("owner, resp", OWNERS_RESPS, form=TAKES, state=STATES)
 def test_taking_answers_as_redis_and_records_the_owner(world, form, state, owner, resp):
     make, ttl = TAKES[form]
     token = world.put(state, owner=owner)
@@ -60,7 +60,7 @@ def test_reentrance_is_for_the_owner_only(world, state, owner):
 
 # ---- SET, SETEX, PSETEX, GETSET
 
-@each(form=SETS, state=STATES, owner=OWNERS, resp=RESPS)
+@each("owner, resp", OWNERS_RESPS, form=SETS, state=STATES)
 def test_setting_is_refused_to_others_only(world, form, state, owner, resp):
     make, ttl = SETS[form]
     argv = make()
@@ -220,7 +220,7 @@ def test_late_undo_leaves_the_lock_that_another_has_taken_since(world, owner):
 
 # ---- MSETNX
 
-@each(state=STATES, owner=OWNERS, resp=RESPS)
+@each("owner, resp", OWNERS_RESPS, state=STATES)
 def test_msetnx_takes_all_locks_or_none(world, state, owner, resp):
     token = world.put(state, owner=owner)
     argv = ["MSETNX", "b", "1", "lock:2", "w", KEY, "v"]
@@ -256,7 +256,7 @@ def test_msetnx_without_a_value_fails_as_redis(world, argv):
 COUNTS = [("INCR", KEY), ("INCRBY", KEY, "1")]
 
 
-@each(count=COUNTS, owner=OWNERS, resp=RESPS)
+@each("owner, resp", OWNERS_RESPS, count=COUNTS)
 def test_counting_to_one_takes_the_lock(world, owner, count, resp):
     token = world.put("free", owner=owner)
     reply = world.run(*count, owner=owner, token=token, resp=resp)

@@ -3,11 +3,11 @@
 
 import pytest
 from harness.script_forms import CONTENTS, WRITES
-from harness.scripts import KEY, LEASE, ME, OTHER, OWNERS, RESPS, SIDE, STATES, at, command_table, each, locked
+from harness.scripts import KEY, LEASE, ME, OTHER, OWNERS_RESPS, SIDE, STATES, at, command_table, each, locked
 
 # ---- one by one
 
-@each(argv=WRITES, state=STATES, owner=OWNERS, resp=RESPS)
+@each("owner, resp", OWNERS_RESPS, argv=WRITES, state=STATES)
 def test_other_writes_run_inside_the_check(world, argv, state, owner, resp):
     token = world.put(state, owner=owner)
     before = world.dump()
@@ -147,13 +147,14 @@ def test_each_write_command_has_a_plausible_call(writes):
     assert writes <= {name for name, *_ in PLAUSIBLE}
 
 
-@each("content, holder", [*((content, "nobody") for content in CONTENTS), ("string", "me"), ("hll", "me")],
-      argv=PLAUSIBLE, owner=OWNERS, resp=RESPS)
-def test_no_write_leaves_a_string_without_an_end(world, writes, content, holder, argv, owner, resp):
+@each("owner, resp", OWNERS_RESPS, argv=PLAUSIBLE,
+      having=[*((content, "nobody") for content in CONTENTS), ("string", "me"), ("hll", "me")])
+def test_no_write_leaves_a_string_without_an_end(world, writes, having, argv, owner, resp):
     """The reply equals Redis' unless another owner has the key."""
     name = argv[0]
     if name not in writes:
         return  # a write command that this version of Redis lacks
+    content, holder = having
     world.fill(*DONORS, *CONTENTS[content])
     token = "" if owner == "value" else ME
     if holder == "me":

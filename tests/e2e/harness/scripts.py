@@ -386,6 +386,8 @@ HELD = [s for s in STATES if s not in ("free", "left over")]
 OWNERS = ["connection", "value"]
 NIL = {2: b"$-1\r\n", 3: b"_\r\n"}
 RESPS = [*NIL]
+# Of each, all values, but not all pairs: no script looks at both.
+OWNERS_RESPS = [*zip(OWNERS, RESPS)]
 LOCK_LAYOUTS = ["count", "refresh", "no"]  # values of `reentrant`, for LOCK without LIMIT
 
 
