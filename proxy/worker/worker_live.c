@@ -50,7 +50,6 @@ struct live_question {
 	enum live_what what;
 	size_t most; /* limit of each list; SIZE_MAX: none, and no entry has a rank */
 	enum live_table table; /* the table to read next */
-	int worker;
 	size_t at; /* offset of the row to write next, if it has a rank */
 	double now;
 	struct buf *out;
@@ -145,7 +144,6 @@ static bool row_write(struct live_question *q, struct live_row row, struct clien
 	client_describe(c, &client);
 	owner_describe_token(&owner, token);
 	row.waits = q->table == TABLE_WAITERS;
-	row.worker = q->worker;
 	row.client_id = client_list_id(c);
 	row.key_len = key.n;
 	row.key = live_text(key);
@@ -255,7 +253,6 @@ static bool live_step(const struct worker_view *w, void *arg, struct worker_answ
 	struct live_question *q = arg;
 
 	q->out = &a->out;
-	q->worker = w->number;
 	q->now = clock_now();
 	do {
 		a->cursor = scan_table(q, &w->clients->policy, a->cursor);

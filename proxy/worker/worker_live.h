@@ -32,7 +32,6 @@ enum live_what {
 struct live_row {
 	bool waits; /* for worker_live.c: the row is of live.waiters */
 	size_t nbytes; /* for worker_live.c */
-	int worker; /* number of the client's worker */
 	uint64_t client_id; /* client_list_id() */
 	const struct section_stats *section; /* kind and name of the rule or guard; NULL: it is
 	                                      * not configured now */
