@@ -241,6 +241,16 @@ def test_reader_that_another_hasp_serves_is_told(three, start_hasp, plain):
             break
 
 
+def test_owner_that_another_hasp_serves_is_told(three, start_hasp):
+    hasp, _, other, _ = three(rule(owner="name", **LONG))
+    with start_hasp(rule(owner="name", **LONG)).connect() as one:
+        assert one.call("CLIENT", "SETNAME", "shop") == OK
+        assert one.call("SETNX", KEY, 1) == ONE
+        assert other.call("DEL", KEY) == ZERO
+        (event,) = told(hasp, "delete_refused")
+        assert event["holder"] == "name:shop"
+
+
 def test_value_of_a_lock_is_never_told(three):
     hasp, one, other, _ = three(rule(owner="value", **LONG) + verbs(reentrant="no"))
     one.call("SETNX", KEY, "s3cr3t")

@@ -372,8 +372,8 @@ TEST(a_refused_release_names_the_key_and_its_holder)
 		const char *holder;
 	} rows[] = {
 		{ SLICE_LIT("+REFUSED 0 1 -"), 0, 1, "-" },
-		{ SLICE_LIT("+REFUSED 2 3 a token"), 2, 3, "a token" },
-		{ SLICE_LIT("+REFUSED 2 3"), 2, 3, "" },
+		{ SLICE_LIT("+REFUSED 2 3 a token\r\n"), 2, 3, "a token" },
+		{ SLICE_LIT("+REFUSED 2 3\r\n"), 2, 3, "" },
 		{ SLICE_LIT("+REFUSED 0 0 -"), 0, 0, NULL },
 		{ SLICE_LIT("+REFUSED 0 4 -"), 0, 0, NULL },
 		{ SLICE_LIT("+REFUSED 0 x -"), 0, 0, NULL },

@@ -297,11 +297,11 @@ void lock_request_locked(struct lock_request *p)
 
 bool lock_request_refused(struct lock_request *p, struct slice line, int64_t *n)
 {
-	struct slice word, rest = line;
+	struct slice word, rest;
 	int64_t i;
 
 	if (!lock_request_allows(p->state, LOCK_REQUEST_REFUSED) ||
-	    !slice_cut(&rest, ' ', &word))
+	    !slice_cut(&line, '\r', &rest) || !slice_cut(&rest, ' ', &word))
 		return false;
 	if (!slice_cut(&rest, ' ', &word) || !slice_integer(word, n) ||
 	    !slice_cut(&rest, ' ', &word) || !slice_integer(word, &i) || i < 1 ||
