@@ -373,6 +373,9 @@ void holders_info_on_reply(struct client *c, const struct resp_reply *reply,
 #define LIST_NBYTES_MAX ((size_t)512 * 1024)
 /* How many buckets of a worker's table one step searches. */
 #define BUCKETS_AT_ONCE 256
+/* glob_match() may compare each byte of a key with each byte of a pattern. LOCK.LIST leaves out
+ * a key that could take more than this many comparisons, and a step ends after this many. */
+#define LIST_COMPARED_MAX ((size_t)1 << 20)
 #define FIELDS (4 + ADDED_FIELDS)
 
 /* A question to the workers, for LOCK.LIST, and the answers of the workers asked so far. */
@@ -385,7 +388,11 @@ struct list_ask {
 	struct buf pattern, user;
 	size_t n;
 	struct buf rows;
+	/* The rest is valid during a step. */
 	const struct client_env *env; /* the worker at which the step runs */
+	size_t ncompared; /* most comparisons that the step's matches can have taken */
+	struct slice key; /* the bucket's key that was matched last */
+	bool is_match; /* `key` matches the pattern */
 };
 
 static bool is_full(const struct list_ask *a, size_t more)
@@ -422,6 +429,22 @@ static void tell_lock(struct list_ask *a, const struct held *held, const struct 
 	buf_release(&h.name);
 }
 
+/* True if the pattern matches the key. A bucket may have many holds of one key. */
+static bool is_listed(struct list_ask *a, struct slice key)
+{
+	size_t n = key.n * buf_len(&a->pattern);
+	bool fits = n <= LIST_COMPARED_MAX;
+
+	if (a->every)
+		return true;
+	if (!a->key.p || !slice_eq(key, a->key)) {
+		a->key = key;
+		a->is_match = fits && glob_match(buf_slice(&a->pattern), key);
+		a->ncompared += fits ? n : 0;
+	}
+	return a->is_match;
+}
+
 static void list_held(void *arg, const struct held *held)
 {
 	struct list_ask *a = arg;
@@ -430,7 +453,7 @@ static void list_held(void *arg, const struct held *held)
 	if (held->db != a->db || held->good_until <= a->env->policy.now ||
 	    is_full(a, held->key.n + held->token.n) || !is_same_user(a, c))
 		return;
-	if (a->every || glob_match(buf_slice(&a->pattern), held->key))
+	if (is_listed(a, held->key))
 		tell_lock(a, held, c);
 }
 
@@ -439,7 +462,9 @@ static bool list_step(struct round *r, const struct client_env *env)
 	struct list_ask *a = container_of(r, struct list_ask, round);
 
 	a->env = env;
-	for (size_t i = 0; i < BUCKETS_AT_ONCE; i++) {
+	a->ncompared = 0;
+	for (size_t i = 0; i < BUCKETS_AT_ONCE && a->ncompared < LIST_COMPARED_MAX; i++) {
+		a->key = SLICE_NONE;
 		r->cursor = held_walk(env->policy.holds, r->cursor, list_held, a);
 		if (r->cursor == 0 || is_full(a, 0))
 			return true;

@@ -66,6 +66,25 @@ def test_pattern_chooses_as_that_of_keys_does(pair):
     assert keys(one, "[") == []
 
 
+def test_pattern_is_not_matched_with_long_keys(pair):
+    one, _ = pair(VERBS)
+    pattern = "a" * 1023 + "*"
+    long = [letter * 1025 for letter in "abc"]
+    short = ["a" * n for n in (1022, 1023, 1024)]
+    for key in long + short:
+        one.call("LOCK", key)
+    assert keys(one) == sorted(long + short)
+    assert keys(one, pattern) == short[1:]
+    assert keys(one, "a*") == sorted(long[:1] + short)
+
+
+def test_pattern_finds_all_keys_though_each_takes_long_to_match(pair):
+    one, _ = pair(VERBS)
+    locked = [f"{n:03}" + "a" * 1000 for n in range(100)]
+    pipeline(one, *(("LOCK", key) for key in locked))
+    assert keys(one, "*" + "a" * 1000) == locked
+
+
 def test_locks_of_other_users_are_not_seen(share_hasp, plain):
     hasp = share_hasp(VERBS)
     for user in "alice", "bob":
