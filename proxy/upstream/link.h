@@ -191,6 +191,8 @@ struct link_env {
 
 /* Initializes the lists; the caller sets the other fields. */
 void links_init(struct link_env *env);
+/* True if `max` allows no further link, except for hasp itself. */
+bool links_are_at_max(const struct link_env *env);
 
 /* Records whether Redis requires a login. `asked_at`: env->clock() when hasp made the
  * connection on which Redis gave this answer. */

@@ -302,6 +302,12 @@ static bool is_over_max(const struct link *l)
 	       env->nopen[LINK_KIND_SHARED] + env->nopen[LINK_KIND_PRIVATE] > env->max;
 }
 
+bool links_are_at_max(const struct link_env *env)
+{
+	return env->max &&
+	       env->nopen[LINK_KIND_SHARED] + env->nopen[LINK_KIND_PRIVATE] >= env->max;
+}
+
 static void link_connect(struct link *l)
 {
 	struct link_env *env = l->env;

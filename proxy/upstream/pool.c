@@ -319,7 +319,7 @@ enum pool_answer pool_ask(struct pool *p, const struct link_login *login, bool e
 	if (w->since <= 0)
 		w->since = p->env->clock();
 	/* A new link also asks whether it needs a login. */
-	if (n == 0 || (!is_checked && n < p->links_per_login))
+	if (n == 0 || (!is_checked && n < p->links_per_login && !links_are_at_max(p->env)))
 		make_link(p, g, &found, w);
 	else if (!is_checked && least_used(g)) {
 		pool_ask_login(p);
@@ -349,7 +349,7 @@ void pool_join(struct pool *p, const struct link_login *login, struct link_user 
 		link_join(link_new_accepted(p->env, &found), u);
 		return;
 	}
-	if (count_links(g) < p->links_per_login)
+	if (count_links(g) < p->links_per_login && !links_are_at_max(p->env))
 		(void)pool_link_new(p, g, &found);
 	l->unused = false;
 	list_move(&p->groups_by_use, &g->order);
@@ -439,10 +439,7 @@ enum pool_answer pool_take_spare(struct pool *p, const struct link_login *login,
 
 void pool_make_way(struct pool *p)
 {
-	const struct link_env *env = p->env;
-
-	if (env->max && !list_empty(&p->spares) &&
-	    env->nopen[LINK_KIND_SHARED] + env->nopen[LINK_KIND_PRIVATE] >= env->max)
+	if (!list_empty(&p->spares) && links_are_at_max(p->env))
 		pool_link_close(container_of(p->spares.next, struct pool_link, spare));
 }
 

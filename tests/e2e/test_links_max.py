@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The number of hasp's links to Redis, and their names in CLIENT LIST."""
 
+import contextlib
+
 import pytest
 from harness import until
 from harness.info import clients
@@ -48,6 +50,14 @@ def test_those_who_share_a_link_are_served_beyond_links_max(start_hasp, redis_se
         assert one.call("GET", "k") == other.call("GET", "k") == NIL
         assert other.call("WATCH", "k") == refusal(redis_server)
         assert one.call("GET", "k") == NIL
+
+
+@covers("links_per_worker")
+def test_clients_share_the_links_that_links_max_allows(start_hasp, redis_server):
+    hasp = start_hasp(upstream=limit(redis_server, 1) + "\nlinks_per_worker = 4", pooling="shared").is_up()
+    with contextlib.ExitStack() as stack:
+        for _ in range(8):
+            assert stack.enter_context(hasp.connect()).call("GET", "k") == NIL
 
 
 def test_spare_link_makes_way_for_one_that_is_needed(start_hasp, redis_server):
