@@ -91,6 +91,17 @@ def test_owner_user_is_the_user_that_logged_in(pair, plain):
     assert other.call("DEL", KEY) == ONE
 
 
+def test_owner_in_a_transaction_is_the_name_and_user_before_multi(pair, plain):
+    plain.execute_command("ACL", "SETUSER", "alice", "on", ">pa", "~*", "&*", "+@all")
+    one, _ = pair(rule(owner="user") + rule("shops", pattern="shop:*", owner="name"))
+    assert one.call("CLIENT", "SETNAME", "before") == OK
+    pipeline(one, ("MULTI",), ("AUTH", "alice", "pa"), ("CLIENT", "SETNAME", "after"), ("SETNX", KEY, "v"),
+             ("SETNX", "shop:1", "v"), ("EXEC",))
+    assert owner_of(plain) == "user:default"
+    assert owner_of(plain, "shop:1") == "name:before"
+    assert one.call("DEL", KEY, "shop:1") == ZERO
+
+
 def test_owner_user_is_default_without_a_login(pair, plain):
     one, other = pair(rule(owner="user"))
     one.call("SETNX", KEY, "v")
