@@ -92,8 +92,8 @@ static bool force(const struct worker_view *w, void *arg, struct worker_answer *
 	const struct force *f = arg;
 	const struct policy_env *env = &w->clients->policy;
 	struct script_jobs *jobs = env->script_jobs;
-	struct buf name = BUF_INIT, call = BUF_INIT;
-	struct rewrite_opts opts = script_jobs_opts(jobs, f->db);
+	struct job_call call = script_jobs_call(jobs, f->db);
+	struct buf name = BUF_INIT;
 	struct forcing *forcing;
 	struct lock_ident id;
 
@@ -109,10 +109,8 @@ static bool force(const struct worker_view *w, void *arg, struct worker_answer *
 		buf_release(&name);
 		return true;
 	}
-	rewrite_force(&call, &id, &opts);
-	script_job_run(jobs, f->db, SCRIPT_FORCE, buf_slice(&call), clock_now() + FORCE_SECONDS,
-	               on_forced, forcing);
-	buf_release(&call);
+	call.script = rewrite_force(&call.bytes, &id, &call.opts);
+	script_job_run(&call, clock_now() + FORCE_SECONDS, on_forced, forcing);
 	buf_release(&name);
 	return true;
 }

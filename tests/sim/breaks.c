@@ -247,17 +247,15 @@ void __wrap_match_section(struct matcher *m, struct slice key, const struct rule
 		*rule = NULL;
 }
 
-void __real_script_job_run(struct script_jobs *all, int db, enum script_id script,
-                           struct slice evalsha, double until, script_job_fn *fn, void *arg);
-void __wrap_script_job_run(struct script_jobs *all, int db, enum script_id script,
-                           struct slice evalsha, double until, script_job_fn *fn, void *arg);
-void __wrap_script_job_run(struct script_jobs *all, int db, enum script_id script,
-                           struct slice evalsha, double until, script_job_fn *fn, void *arg)
+void __real_script_job_run(struct job_call *call, double until, script_job_fn *fn, void *arg);
+void __wrap_script_job_run(struct job_call *call, double until, script_job_fn *fn, void *arg);
+void __wrap_script_job_run(struct job_call *call, double until, script_job_fn *fn, void *arg)
 {
-	if (script == SCRIPT_DEQUEUE && break_is("stay_in_line"))
+	if (call->script == SCRIPT_DEQUEUE && break_is("stay_in_line")) {
+		buf_release(&call->bytes);
 		return;
-	__real_script_job_run(all, db, script, evalsha, break_is("never_repeat") ? 0 : until,
-	                      fn, arg);
+	}
+	__real_script_job_run(call, break_is("never_repeat") ? 0 : until, fn, arg);
 }
 
 void __real_hold_owner_end(struct hold_owner *o, bool release);

@@ -96,29 +96,21 @@ const char *script_jobs_server(const struct script_jobs *jobs, struct slice key)
 	return NULL;
 }
 
-void script_job_run(struct script_jobs *jobs, int db, enum script_id script,
-                    struct slice evalsha, double until, script_job_fn *fn, void *arg)
+void script_job_run(struct job_call *call, double until, script_job_fn *fn, void *arg)
 {
-	(void)jobs;
-	(void)script;
-	note_job(db, false, evalsha, until);
+	note_job(call->db, false, buf_slice(&call->bytes), until);
+	buf_release(&call->bytes);
 	if (fn)
 		fn(arg, reply);
 }
 
-void script_job_repeat(struct script_jobs *jobs, int db, enum script_id script,
-                       struct slice evalsha, double since, double sent, double until)
+void script_job_repeat(struct job_call *call, double since, double sent, double until)
 {
-	struct buf call = BUF_INIT;
-
-	(void)jobs;
-	(void)script;
 	(void)sent;
-	buf_append(&call, evalsha);
 	if (since)
-		resp_write_bulk_int(&call, (long long)since);
-	note_job(db, true, buf_slice(&call), until);
-	buf_release(&call);
+		resp_write_bulk_int(&call->bytes, (long long)since);
+	note_job(call->db, true, buf_slice(&call->bytes), until);
+	buf_release(&call->bytes);
 }
 
 void script_job_run_written(struct script_jobs *jobs, int db, enum script_id script,

@@ -34,18 +34,16 @@ struct rewrite_opts script_jobs_opts(struct script_jobs *jobs, int db)
 	return (struct rewrite_opts){ .resp3 = false };
 }
 
-void script_job_run(struct script_jobs *jobs, int db, enum script_id script,
-                    struct slice evalsha, double until, script_job_fn *fn, void *arg)
+void script_job_run(struct job_call *sent, double until, script_job_fn *fn, void *arg)
 {
 	struct call *call = &calls[ncalls++];
 
-	(void)jobs;
-	(void)db;
 	(void)until;
 	assert_true(ncalls <= CALLS_MAX);
-	assert_int_equal(script, SCRIPT_INFO);
+	assert_int_equal(sent->script, SCRIPT_INFO);
 	*call = (struct call){ .fn = fn, .arg = arg };
-	wire_words(&call->words, evalsha);
+	wire_words(&call->words, buf_slice(&sent->bytes));
+	buf_release(&sent->bytes);
 }
 
 /* --- the fixture ---------------------------------------------------------------------- */

@@ -66,11 +66,11 @@ static void write_call(struct buf *out, const char *key)
 
 static void run_about(struct fake_redis *f, const char *key, double until, struct outcome *o)
 {
-	struct buf call = BUF_INIT;
+	struct job_call call = script_jobs_call(f->script_jobs, 3);
 
-	write_call(&call, key);
-	script_job_run(f->script_jobs, 3, ANY, buf_slice(&call), until, on_done, o);
-	buf_release(&call);
+	call.script = ANY;
+	write_call(&call.bytes, key);
+	script_job_run(&call, until, on_done, o);
 }
 
 static void run(struct fake_redis *f, double until, struct outcome *o)
@@ -247,11 +247,11 @@ TEST(many_jobs_do_not_run_all_at_once)
 
 static void repeat(struct fake_redis *f, double sent, double until)
 {
-	struct buf call = BUF_INIT;
+	struct job_call call = script_jobs_call(f->script_jobs, 0);
 
-	write_call(&call, "key");
-	script_job_repeat(f->script_jobs, 0, ANY, buf_slice(&call), 0, sent, until);
-	buf_release(&call);
+	call.script = ANY;
+	write_call(&call.bytes, "key");
+	script_job_repeat(&call, 0, sent, until);
 }
 
 /* Returns when the job runs in the next `seconds`, counted from `f->now`; each call gets the

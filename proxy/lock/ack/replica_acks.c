@@ -156,11 +156,12 @@ static void replica_ask_end(struct replica_ask *a, bool enough)
 		fn(arg, enough);
 }
 
-static enum script_id write_undo(const struct replica_ask *a, struct buf *out)
+static struct job_call write_undo(const struct replica_ask *a)
 {
-	struct rewrite_opts opts = script_jobs_opts(a->all->script_jobs, a->terms.db);
+	struct job_call call = script_jobs_call(a->all->script_jobs, a->terms.db);
 
-	return rewrite_dequeue(out, &a->attempt, true, &opts);
+	call.script = rewrite_dequeue(&call.bytes, &a->attempt, true, &call.opts);
+	return call;
 }
 
 static void on_released(void *arg, const redisReply *reply)
@@ -168,11 +169,8 @@ static void on_released(void *arg, const redisReply *reply)
 	struct replica_ask *a = arg;
 
 	if (!reply || reply->type == REDIS_REPLY_ERROR) {
-		struct buf out = BUF_INIT;
-		enum script_id script = write_undo(a, &out);
-		script_job_repeat(a->all->script_jobs, a->terms.db, script, buf_slice(&out), 0,
-		                  timers_now(a->all->timers), a->terms.until);
-		buf_release(&out);
+		struct job_call call = write_undo(a);
+		script_job_repeat(&call, 0, timers_now(a->all->timers), a->terms.until);
 	}
 	replica_ask_end(a, false);
 }
@@ -180,13 +178,10 @@ static void on_released(void *arg, const redisReply *reply)
 static void replica_ask_release(struct replica_ask *a)
 {
 	double until = timers_now(a->all->timers) + RELEASE_SECONDS;
-	struct buf out = BUF_INIT;
-	enum script_id script = write_undo(a, &out);
+	struct job_call call = write_undo(a);
 
 	list_remove(&a->node);
-	script_job_run(a->all->script_jobs, a->terms.db, script, buf_slice(&out), until,
-	               on_released, a);
-	buf_release(&out);
+	script_job_run(&call, until, on_released, a);
 }
 
 /* Too few replicas have the lock: releases it, if terms.releases. `got`: how many have it; -1:

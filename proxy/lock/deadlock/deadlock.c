@@ -282,15 +282,13 @@ static struct search_step *asked(struct search *s)
 static void search_ask(struct search *s)
 {
 	const struct wait_facts *about = &asked(s)->wait->facts;
-	struct rewrite_opts opts = script_jobs_opts(s->all->jobs, about->db);
-	struct buf call = BUF_INIT;
+	struct job_call call = script_jobs_call(s->all->jobs, about->db);
 	struct lock_call unused;
 
 	s->all->questions--;
-	rewrite_info(&call, (enum lock_kind)about->kind, about->key, &opts, &unused);
-	script_job_run(s->all->jobs, about->db, SCRIPT_INFO, buf_slice(&call), 0,
-	               search_on_answer, s);
-	buf_release(&call);
+	call.script = SCRIPT_INFO;
+	rewrite_info(&call.bytes, (enum lock_kind)about->kind, about->key, &call.opts, &unused);
+	script_job_run(&call, 0, search_on_answer, s);
 }
 
 /* Writes the lock's owner, from the reply of info.lua; empty: the lock is free, or its owner is

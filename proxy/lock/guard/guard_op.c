@@ -541,26 +541,23 @@ void guard_op_assume(struct guard_op *op)
  * has closed. */
 void guard_op_undo(struct guard_op *op, bool keeps_read)
 {
-	struct buf name = BUF_INIT, out = BUF_INIT;
+	struct buf name = BUF_INIT;
 
 	for (size_t i = 0; i < op->n && op->phase != GUARD_OP_NEW; i++) {
 		struct attempt t = guard_try(op, i, &name);
 		double until = guard_until(op, op->keys[i].lease_ms + op->wait_ms);
 		int db = read_set_entry_db(op->keys[i].entry);
-		struct rewrite_opts opts;
-		enum script_id script;
+		struct job_call call;
 		if (db < 0 || op->keys[i].entry->checked ||
 		    (keeps_read && op->keys[i].entry->read))
 			continue;
-		buf_clear(&out);
-		opts = script_jobs_opts(read_sets_jobs(op->table), db);
-		script = rewrite_dequeue(&out, &t, true, &opts);
+		call = script_jobs_call(read_sets_jobs(op->table), db);
+		call.script = rewrite_dequeue(&call.bytes, &t, true, &call.opts);
 		/* The script searches the queue from the start of the wait: the place may be as
 		 * old as that. */
-		script_job_repeat(read_sets_jobs(op->table), db, script, buf_slice(&out),
-		                  op->sent_at - (double)op->wait_ms / 1000, op->sent_at, until);
+		script_job_repeat(&call, op->sent_at - (double)op->wait_ms / 1000, op->sent_at,
+		                  until);
 	}
-	buf_release(&out);
 	buf_release(&name);
 }
 

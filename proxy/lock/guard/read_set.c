@@ -324,15 +324,12 @@ void read_set_entry_ended(struct read_set_entry *e, double now)
 
 void read_set_entry_release(const struct read_set_entry *e)
 {
-	struct buf out = BUF_INIT;
-	struct rewrite_opts opts = script_jobs_opts(e->table->jobs, read_set_entry_db(e));
-	enum script_id script = rewrite_guard_release(&out, read_set_entry_key(e), e->token,
-	                                              &opts);
+	struct job_call call = script_jobs_call(e->table->jobs, read_set_entry_db(e));
 
+	call.script = rewrite_guard_release(&call.bytes, read_set_entry_key(e), e->token,
+	                                    &call.opts);
 	/* Do not retry after `until`: the lease is over then. */
-	script_job_run(e->table->jobs, read_set_entry_db(e), script, buf_slice(&out), e->until,
-	               NULL, NULL);
-	buf_release(&out);
+	script_job_run(&call, e->until, NULL, NULL);
 }
 
 bool read_set_has_any(const struct read_set *r, double now)

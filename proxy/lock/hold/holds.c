@@ -496,44 +496,37 @@ void hold_release_voted(const struct hold *hold)
 	v->release(v->arg, lock_id_key(hold->by_id.key), voted_value(hold), hold->lease_ms);
 }
 
-/* Sends the script, and retries until `until`; 0: without end. */
-static void send_release(const struct hold *hold, enum script_id script, struct buf *out,
-                         double until)
+static struct job_call begin_call(const struct hold *hold)
 {
-	script_job_run(hold_table(hold)->script_jobs, lock_id_db(hold->by_id.key), script,
-	               buf_slice(out), until, NULL, NULL);
-	buf_clear(out);
+	return script_jobs_call(hold_table(hold)->script_jobs, lock_id_db(hold->by_id.key));
 }
 
 void hold_release_try(const struct hold *hold, struct slice ticket, int64_t most_ms,
                       double until)
 {
 	struct lock_ident id = hold_ident(hold);
-	struct rewrite_opts opts = script_jobs_opts(hold_table(hold)->script_jobs,
-	                                            lock_id_db(hold->by_id.key));
-	struct buf out = BUF_INIT;
-	enum script_id script =
-		layout_of(hold->kind)->release == RELEASE_VALUE
-			? rewrite_release(&out, &id, ticket.n ? ticket : slice_str(TICKET_NONE),
-	                                  most_ms, &opts)
-			: rewrite_unlock(&out, &id, ticket, &opts);
+	struct job_call call = begin_call(hold);
 
-	send_release(hold, script, &out, until);
-	buf_release(&out);
+	if (layout_of(hold->kind)->release != RELEASE_VALUE)
+		call.script = rewrite_unlock(&call.bytes, &id, ticket, &call.opts);
+	else
+		call.script = rewrite_release(&call.bytes, &id,
+		                              ticket.n ? ticket : slice_str(TICKET_NONE),
+		                              most_ms, &call.opts);
+	script_job_run(&call, until, NULL, NULL);
 }
 
 static void release_each_try(const struct hold *hold, double until)
 {
 	struct attempt t = { .id = hold_ident(hold) };
-	struct rewrite_opts opts = script_jobs_opts(hold_table(hold)->script_jobs,
-	                                            lock_id_db(hold->by_id.key));
-	struct buf out = BUF_INIT;
 
 	for (unsigned i = 0; i < hold->ntickets; i++) {
+		struct job_call call = begin_call(hold);
+
 		t.ticket = slice_str(hold->tickets[i]);
-		send_release(hold, rewrite_dequeue(&out, &t, true, &opts), &out, until);
+		call.script = rewrite_dequeue(&call.bytes, &t, true, &call.opts);
+		script_job_run(&call, until, NULL, NULL);
 	}
-	buf_release(&out);
 }
 
 /* Releases this connection's acquisitions of the lock by their tickets, so that other

@@ -450,13 +450,10 @@ void parts_write_undo(const struct lock_request *p, struct buf *out,
 static void undo_by_ticket(struct lock_request *p, int db, const struct attempt *t,
                            double until)
 {
-	struct buf out = BUF_INIT;
-	struct rewrite_opts opts = script_jobs_opts(p->holds->script_jobs, db);
-	enum script_id script = rewrite_dequeue(&out, t, true, &opts);
+	struct job_call call = script_jobs_call(p->holds->script_jobs, db);
 
-	script_job_repeat(p->holds->script_jobs, db, script, buf_slice(&out),
-	                  t->place < 0 ? p->sent_at - p->waited : 0, p->sent_at, until);
-	buf_release(&out);
+	call.script = rewrite_dequeue(&call.bytes, t, true, &call.opts);
+	script_job_repeat(&call, t->place < 0 ? p->sent_at - p->waited : 0, p->sent_at, until);
 }
 
 double lock_request_until(const struct lock_request *p)

@@ -374,16 +374,14 @@ static void renew_from(struct hold *hold, double first)
  * use hasp's own connection. */
 static void end_in_time(const struct hold *hold)
 {
-	struct holds *h = hold_table(hold);
-	int db = lock_id_db(hold->by_id.key);
-	struct rewrite_opts opts = script_jobs_opts(h->script_jobs, db);
+	const struct holds *h = hold_table(hold);
+	struct job_call call = script_jobs_call(h->script_jobs, lock_id_db(hold->by_id.key));
 	struct lock_ident id = hold_ident(hold);
 	double left = (hold->good_until - timers_now(h->timers)) * 1000;
-	struct buf out = BUF_INIT;
-	enum script_id script = rewrite_end_in(&out, &id, left > 1 ? (int64_t)left : 1, &opts);
 
-	script_job_run(h->script_jobs, db, script, buf_slice(&out), 0, NULL, NULL);
-	buf_release(&out);
+	call.script = rewrite_end_in(&call.bytes, &id, left > 1 ? (int64_t)left : 1,
+	                             &call.opts);
+	script_job_run(&call, 0, NULL, NULL);
 }
 
 void renewal_begin(struct hold *hold, const struct lock_request *p, bool leased, bool renewing)
@@ -494,20 +492,18 @@ static void renew_parts(struct timer *t, double now)
 {
 	const struct parts *parts = container_of(t, struct parts, timer);
 	const struct lock_request *p = parts->lock;
-	struct rewrite_opts opts = script_jobs_opts(p->holds->script_jobs, parts->db);
+	struct job_call call = script_jobs_call(p->holds->script_jobs, parts->db);
 	int64_t lease_ms = rewrite_mlock_part_lease(p->lease_ms);
 	struct lock_renewal v[MLOCK_KEYS_MAX];
-	struct buf out = BUF_INIT;
 
 	for (size_t i = 0; i < parts->n; i++)
 		v[i] = (struct lock_renewal){ .id = { p->kind, p->keys[i],
 			                              token_slice(p->token) },
 			                      .lease_ms = lease_ms,
 			                      .fence = ANY_FENCE };
-	rewrite_renew(&out, SCRIPT_RENEW_VERB, v, parts->n, &opts);
-	script_job_run(p->holds->script_jobs, parts->db, SCRIPT_RENEW_VERB, buf_slice(&out),
-	               now + (double)lease_ms / 1000, NULL, NULL);
-	buf_release(&out);
+	call.script = SCRIPT_RENEW_VERB;
+	rewrite_renew(&call.bytes, call.script, v, parts->n, &call.opts);
+	script_job_run(&call, now + (double)lease_ms / 1000, NULL, NULL);
 }
 
 void renewal_of_parts(struct parts *parts, int db, size_t n)

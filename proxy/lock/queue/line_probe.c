@@ -239,10 +239,8 @@ static void send_recheck(struct waiters *all, double now)
 {
 	struct recheck *r = xcalloc(1, sizeof(*r));
 	int db = line_of(all->rechecks.next)->db;
-	struct rewrite_opts opts = script_jobs_opts(all->script_jobs, db);
+	struct job_call call = script_jobs_call(all->script_jobs, db);
 	struct lock_place places[RECHECK_MAX];
-	struct buf out = BUF_INIT;
-	enum script_id script;
 
 	list_init(&r->lines);
 	gather(all, db, now, r, places);
@@ -250,9 +248,8 @@ static void send_recheck(struct waiters *all, double now)
 		free(r);
 		return;
 	}
-	script = rewrite_recheck(&out, places, r->n, &opts);
-	script_job_run(all->script_jobs, db, script, buf_slice(&out), 0, recheck_on_reply, r);
-	buf_release(&out);
+	call.script = rewrite_recheck(&call.bytes, places, r->n, &call.opts);
+	script_job_run(&call, 0, recheck_on_reply, r);
 }
 
 void recheck_on_timer(struct timer *t, double now)

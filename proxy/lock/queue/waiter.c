@@ -180,13 +180,10 @@ static void probe_on_reply(void *arg, const redisReply *reply)
 void probe_check(struct waiters *all, int db, const struct attempt *t, int64_t lease_ms,
                  double until, struct probe *p)
 {
-	struct rewrite_opts opts = script_jobs_opts(all->script_jobs, db);
-	struct buf call = BUF_INIT;
-	enum script_id script = rewrite_poll(&call, t, lease_ms, &opts);
+	struct job_call call = script_jobs_call(all->script_jobs, db);
 
-	script_job_run(all->script_jobs, db, script, buf_slice(&call), until,
-	               p ? probe_on_reply : NULL, p);
-	buf_release(&call);
+	call.script = rewrite_poll(&call.bytes, t, lease_ms, &call.opts);
+	script_job_run(&call, until, p ? probe_on_reply : NULL, p);
 }
 
 /* Returns a new probe about `w`. */
@@ -433,21 +430,18 @@ static void waiter_on_left(const struct probe *p, const struct probe_answer *a)
  * been granted, and ignores the answer. */
 static void leave_queue(struct waiter *w, bool undo)
 {
-	struct script_jobs *jobs = w->all->script_jobs;
+	struct job_call call = script_jobs_call(w->all->script_jobs, w->line->db);
 	struct attempt t = waiter_try(w);
-	struct rewrite_opts opts = script_jobs_opts(jobs, w->line->db);
-	struct buf call = BUF_INIT;
-	enum script_id script = rewrite_dequeue(&call, &t, undo, &opts);
 	double patience = waiter_lease(w);
 
 	if (patience < LEAVE_SECONDS)
 		patience = LEAVE_SECONDS;
 	if (patience > LEAVE_SECONDS_MAX)
 		patience = LEAVE_SECONDS_MAX;
-	script_job_run(jobs, w->line->db, script, buf_slice(&call),
-	               timers_now(w->all->timers) + patience, undo ? NULL : probe_on_reply,
+	call.script = rewrite_dequeue(&call.bytes, &t, undo, &call.opts);
+	script_job_run(&call, timers_now(w->all->timers) + patience,
+	               undo ? NULL : probe_on_reply,
 	               undo ? NULL : probe_of(w, waiter_on_left));
-	buf_release(&call);
 }
 
 /* The waiter's time is over, but the answer to its try still decides. In a cluster hasp may

@@ -471,21 +471,20 @@ bool script_jobs_are_done(const struct script_jobs *all)
 	return all->nwaiting == 0;
 }
 
-static struct script_job *script_job_new(struct script_jobs *all, int db, enum script_id script,
-                                         struct slice evalsha, double until, script_job_fn *fn,
-                                         void *arg)
+static struct script_job *script_job_new(const struct job_call *call, double until,
+                                         script_job_fn *fn, void *arg)
 {
 	struct script_job *job = xcalloc(1, sizeof(*job));
 
-	job->all = all;
+	job->all = call->jobs;
 	list_init(&job->node);
-	job->db = db;
-	job->script = script;
-	buf_append(&job->evalsha, evalsha);
+	job->db = call->db;
+	job->script = call->script;
+	job->evalsha = call->bytes;
 	job->until = until;
 	job->fn = fn;
 	job->arg = arg;
-	all->nbytes += script_job_nbytes(job);
+	job->all->nbytes += script_job_nbytes(job);
 	return job;
 }
 
@@ -496,17 +495,15 @@ static void script_job_begin(struct script_job *job)
 		script_job_start(job);
 }
 
-void script_job_run(struct script_jobs *all, int db, enum script_id script,
-                    struct slice evalsha, double until, script_job_fn *fn, void *arg)
+void script_job_run(struct job_call *call, double until, script_job_fn *fn, void *arg)
 {
-	script_job_begin(script_job_new(all, db, script, evalsha, until, fn, arg));
+	script_job_begin(script_job_new(call, until, fn, arg));
 }
 
-void script_job_repeat(struct script_jobs *all, int db, enum script_id script,
-                       struct slice evalsha, double since, double sent, double until)
+void script_job_repeat(struct job_call *call, double since, double sent, double until)
 {
-	double first = timers_now(all->timers) + UNANSWERED_SECONDS;
-	struct script_job *job = script_job_new(all, db, script, evalsha, first, NULL, NULL);
+	double first = timers_now(call->jobs->timers) + UNANSWERED_SECONDS;
+	struct script_job *job = script_job_new(call, first, NULL, NULL);
 
 	job->since = since;
 	job->lasts = until - sent;
@@ -517,7 +514,8 @@ void script_job_run_written(struct script_jobs *all, int db, enum script_id scri
                             script_job_write_fn *write, double until, script_job_fn *fn,
                             void *arg)
 {
-	struct script_job *job = script_job_new(all, db, script, SLICE_NONE, until, fn, arg);
+	const struct job_call unwritten = { .jobs = all, .db = db, .script = script };
+	struct script_job *job = script_job_new(&unwritten, until, fn, arg);
 
 	job->write = write;
 	script_job_begin(job);

@@ -58,6 +58,20 @@ enum key_naming script_jobs_naming(const struct script_jobs *all);
  * them is valid until the next call. */
 struct rewrite_opts script_jobs_opts(struct script_jobs *all, int db);
 
+/* A call of hasp's own: the caller sets `script`, and writes the call to `bytes` by `opts`. The
+ * function that runs the call frees `bytes`. */
+struct job_call {
+	struct script_jobs *jobs;
+	int db; /* the database in which the call runs */
+	enum script_id script;
+	struct rewrite_opts opts;
+	struct buf bytes;
+};
+static inline struct job_call script_jobs_call(struct script_jobs *jobs, int db)
+{
+	return (struct job_call){ .jobs = jobs, .db = db, .opts = script_jobs_opts(jobs, db) };
+}
+
 /* True if hasp would send a call about `key` at once. */
 bool script_jobs_are_up(const struct script_jobs *all, struct slice key);
 /* Returns the address of the server of `key`; NULL: not known. */
@@ -75,19 +89,16 @@ void script_jobs_forget(struct script_jobs *all, const struct node *n);
 /* Gets the answer, or Redis' error, valid during the call. NULL: hasp has given the job up. */
 typedef void script_job_fn(void *arg, const redisReply *reply);
 
-/* Runs `evalsha` (copied), a call of `script`, in database `db`. hasp may repeat the call until
- * `until`, by the timers' clock; 0: not at all. `fn` runs once, maybe before script_job_run()
- * returns; NULL: the answer does not matter. */
-void script_job_run(struct script_jobs *all, int db, enum script_id script,
-                    struct slice evalsha, double until, script_job_fn *fn, void *arg);
+/* Runs the call. hasp may repeat the call until `until`, by the timers' clock; 0: not at all.
+ * `fn` runs once, maybe before script_job_run() returns; NULL: the answer does not matter. */
+void script_job_run(struct job_call *call, double until, script_job_fn *fn, void *arg);
 
 /* Runs the call again and again, with growing pauses; ignores the answers. The job undoes an
  * earlier call, sent at `sent`. If Redis ran that call at once, its effects end at `until`. But
  * Redis may have hung, so the time `until` - `sent` counts from the first answer. The last call
  * runs when that time is over. `since`: a time by the timers' clock; hasp appends one argument
  * to each call: how many ms ago that was; 0: appends none. */
-void script_job_repeat(struct script_jobs *all, int db, enum script_id script,
-                       struct slice evalsha, double since, double sent, double until);
+void script_job_repeat(struct job_call *call, double since, double sent, double until);
 
 /* As script_job_run(), for a call that changes with the time: `write` appends the call before
  * each try. */
