@@ -496,7 +496,7 @@ void hold_release_voted(const struct hold *hold)
 	v->release(v->arg, lock_id_key(hold->by_id.key), voted_value(hold), hold->lease_ms);
 }
 
-static struct job_call begin_call(const struct hold *hold)
+static struct job_call release_call(const struct hold *hold)
 {
 	return script_jobs_call(hold_table(hold)->script_jobs, lock_id_db(hold->by_id.key));
 }
@@ -505,7 +505,7 @@ void hold_release_try(const struct hold *hold, struct slice ticket, int64_t most
                       double until)
 {
 	struct lock_ident id = hold_ident(hold);
-	struct job_call call = begin_call(hold);
+	struct job_call call = release_call(hold);
 
 	if (layout_of(hold->kind)->release != RELEASE_VALUE)
 		call.script = rewrite_unlock(&call.bytes, &id, ticket, &call.opts);
@@ -521,7 +521,7 @@ static void release_each_try(const struct hold *hold, double until)
 	struct attempt t = { .id = hold_ident(hold) };
 
 	for (unsigned i = 0; i < hold->ntickets; i++) {
-		struct job_call call = begin_call(hold);
+		struct job_call call = release_call(hold);
 
 		t.ticket = slice_str(hold->tickets[i]);
 		call.script = rewrite_dequeue(&call.bytes, &t, true, &call.opts);

@@ -440,8 +440,7 @@ static void leave_queue(struct waiter *w, bool undo)
 		patience = LEAVE_SECONDS_MAX;
 	call.script = rewrite_dequeue(&call.bytes, &t, undo, &call.opts);
 	script_job_run(&call, timers_now(w->all->timers) + patience,
-	               undo ? NULL : probe_on_reply,
-	               undo ? NULL : probe_of(w, waiter_on_left));
+	               undo ? NULL : probe_on_reply, undo ? NULL : probe_of(w, waiter_on_left));
 }
 
 /* The waiter's time is over, but the answer to its try still decides. In a cluster hasp may
