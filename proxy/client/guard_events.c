@@ -22,16 +22,16 @@ static bool is_about(struct slice line, struct slice key)
 }
 
 /* Returns the key that the error `line` is about; if there is none, the first key of `op`. */
-static const struct guard_op_key *refused_key(const struct guard_op *op, struct slice line)
+static const struct guarded_key *refused_key(const struct guard_op *op, struct slice line)
 {
 	for (size_t i = 0; i < op->n; i++)
-		if (is_about(line, read_set_entry_key(op->keys[i].entry)))
+		if (is_about(line, op->keys[i].key))
 			return &op->keys[i];
 	return &op->keys[0];
 }
 
 /* Logs an event of a guard. `waited`: in seconds; negative: the client did not wait. */
-static void log_guard_event(struct client *c, const struct guard_op_key *k, enum lock_event e,
+static void log_guard_event(struct client *c, const struct guarded_key *k, enum lock_event e,
                             double waited)
 {
 	double now = clock_now();
@@ -68,15 +68,14 @@ static void log_guard_event(struct client *c, const struct guard_op_key *k, enum
 }
 
 /* Counts a command that another owner's guard refused. */
-static void count_contended(const struct guard_op_key *k)
+static void count_contended(const struct guarded_key *k)
 {
 	stats_contended(k->entry->stats, CONTENTION_REFUSED, read_set_entry_db(k->entry),
 	                read_set_entry_key(k->entry), clock_now());
 }
 
 /* Counts and logs the end of the client's wait: see stats_wait_ended(). */
-static void count_guard_wait(struct client *c, const struct guard_op_key *k,
-                             enum lock_event end)
+static void count_guard_wait(struct client *c, const struct guarded_key *k, enum lock_event end)
 {
 	double waited = waiter_waited(c->waiter);
 
@@ -88,7 +87,7 @@ static void count_guard_wait(struct client *c, const struct guard_op_key *k,
 static void count_refused(struct client *c, struct slice line)
 {
 	const struct guard_op *op = c->current->guard_op;
-	const struct guard_op_key *k = refused_key(op, line);
+	const struct guarded_key *k = refused_key(op, line);
 
 	if (slice_starts(line, SLICE_LIT("-LOCKLOST "))) {
 		stats_add(k->entry->stats, STAT_UPDATES_REFUSED);
@@ -116,7 +115,7 @@ static void count_refused(struct client *c, struct slice line)
 void guard_events_note(struct client *c, const struct op_event *e)
 {
 	const struct guard_op *op = c->current->guard_op;
-	const struct guard_op_key *k = &op->keys[op->queued_at];
+	const struct guarded_key *k = &op->keys[op->queued_at];
 
 	if (e->kind == OP_LINE && slice_starts(e->line, SLICE_LIT("-")))
 		count_refused(c, e->line);

@@ -232,16 +232,6 @@ void guard_keys_find(const struct context *x, struct guard_keys *k)
 	k->n = rewrite_guard_sort(k->v, k->n);
 }
 
-/* Sets the key's token: the digest of the value that the connection has read. */
-static void name_checked(struct guarded_key *key, const struct read_set_entry *e)
-{
-	bool seen = e && e->checked && e->read;
-
-	key->token = seen ? e->token : READ_SET_UNSEEN;
-	key->lost = seen && e->lost;
-	key->held = true;
-}
-
 void guard_keys_name(const struct context *x, struct guard_keys *k)
 {
 	struct slice token = context_token(x, OWNER_CONNECTION);
@@ -250,12 +240,13 @@ void guard_keys_name(const struct context *x, struct guard_keys *k)
 		struct guarded_key *key = &k->v[i];
 		const struct read_set_entry *e = context_read(x, key->key);
 		if (key->checked) {
-			name_checked(key, e);
-			continue;
+			/* the digest of the value that the connection has read */
+			key->token = e && e->checked && e->read ? e->token : READ_SET_UNSEEN;
+			key->held = true;
+		} else {
+			key->token = token;
+			key->held = e ? e->read : context_read_set(x)->overflowed;
 		}
-		key->token = token;
-		key->held = e ? e->read : context_read_set(x)->overflowed;
-		key->lost = e && e->read && e->lost;
 	}
 }
 
@@ -337,7 +328,7 @@ static struct decision refuse_command(struct context *x, const char *error)
 static struct decision call_opaque(struct context *x, struct guard_keys *k, bool fits)
 {
 	struct decision d = { .verdict = DISPATCH_CALL };
-	struct guarded_command g = { .req = x->req, .keys = k->v, .n = k->n, .all = x->keys };
+	struct guard_op *op;
 
 	/* No script can run the command, and for a transaction hasp would need the replies. */
 	if (k->writes && !k->acquires && !fits)
@@ -345,11 +336,10 @@ static struct decision call_opaque(struct context *x, struct guard_keys *k, bool
 	x->make_opts(x->arg, &x->opts);
 	if (x->session->proto == 3 && x->what->command->facts.lua == LUA_SAFE_RESP2)
 		x->opts.place = GUARD_READ_IN_RESP3;
-	if (k->writes && !k->acquires)
-		rewrite_guard_write(&x->env->rewritten, &g, &x->opts);
-	else
-		rewrite_guard_read(&x->env->rewritten, &g, &x->opts);
-	guard_op_assume(guard_keys_op(x, k, GUARD_OP_SCRIPT));
+	op = guard_keys_op(x, k, GUARD_OP_SCRIPT);
+	op->script = k->writes && !k->acquires ? GUARD_OP_WRITE : GUARD_OP_READ;
+	guard_op_write_script(op, &x->env->rewritten, x->req, x->keys, &x->opts);
+	guard_op_assume(op);
 	return d;
 }
 

@@ -166,15 +166,12 @@ struct guard_op *guard_op_new(struct read_sets *table, struct freelist *freelist
 		read_set_keep(table, r, db, g->keys[i].key);
 	r->nkept = (uint32_t)g->n;
 	for (size_t i = 0; i < g->n; i++) {
-		const struct guarded_key *k = &g->keys[i];
-		op->keys[i] = (struct guard_op_key){
-			.entry = read_set_add(table, r, db, k, guard_until(op, k->lease_ms)),
-			.lease_ms = k->lease_ms,
-			.writes = k->writes,
-			.acquires = k->acquires,
-			.releases = k->releases,
-			.must_own = k->held,
-		};
+		struct guarded_key *k = &op->keys[i];
+		*k = g->keys[i];
+		k->must_own = k->held;
+		k->entry = read_set_add(table, r, db, k, guard_until(op, k->lease_ms));
+		k->key = read_set_entry_key(k->entry);
+		k->token = k->entry->token;
 	}
 	r->nkept = 0;
 	return op;
@@ -242,46 +239,19 @@ void guard_op_sent(struct guard_op *op, struct slice ticket, double now)
 		                    guard_until(op, op->keys[i].lease_ms));
 }
 
-/* Returns the facts about key `i` for the scripts. */
-static struct guarded_key key_terms(const struct guard_op *op, size_t i)
+/* Returns the command of a call that a script gets now, with all keys of the operation. */
+static struct guarded_command begin_call(struct guard_op *op, const struct rewrite_opts *opts)
 {
-	const struct guard_op_key *k = &op->keys[i];
-	const struct read_set_entry *e = k->entry;
-	bool lost = e->lost && e->read;
-
-	return (struct guarded_key){
-		.key = read_set_entry_key(e),
-		.token = e->token,
-		.lease_ms = k->lease_ms,
-		.lost = lost,
-		.held = k->must_own || e->read || op->acquired,
-		.writes = k->writes,
-		.acquires = k->acquires,
-		.releases = k->releases,
-		.checked = e->checked,
-	};
-}
-
-/* The keys of one call of a script. */
-struct call_keys {
-	struct guarded_key *v;
-	struct guarded_key one; /* `v` points here if the operation has one key, as most do */
-};
-
-static struct guarded_command begin_call(const struct guard_op *op, struct call_keys *keys,
-                                         const struct rewrite_opts *opts)
-{
-	keys->v = op->n > 1 ? xcalloc(op->n, sizeof(*keys->v)) : &keys->one;
+	for (size_t i = 0; i < op->n; i++) {
+		struct guarded_key *k = &op->keys[i];
+		k->held = k->must_own || k->entry->read || op->acquired;
+		k->lost = k->entry->lost && k->entry->read;
+	}
 	return (struct guarded_command){
-		.keys = keys->v,
+		.keys = op->keys,
+		.n = op->n,
 		.wait_ms = opts->wait_max_ms < op->wait_ms ? opts->wait_max_ms : op->wait_ms,
 	};
-}
-
-static void end_call(struct call_keys *keys)
-{
-	if (keys->v != &keys->one)
-		free(keys->v);
 }
 
 static enum key_naming guard_op_naming(const struct guard_op *op)
@@ -291,28 +261,24 @@ static enum key_naming guard_op_naming(const struct guard_op *op)
 
 void guard_op_write_try(struct guard_op *op, struct buf *out, const struct resp_view *req)
 {
-	const struct read_set_entry *e = op->keys[0].entry;
+	const struct guarded_key *k = op->keys;
 
 	HASP_ASSERT(op->n == 1);
 	op->due = OPTIMISTIC_PREFIX;
-	rewrite_guard_optimistic(out, req, read_set_entry_key(e), e->token,
-	                         op->keys[0].lease_ms, guard_op_naming(op));
+	rewrite_guard_optimistic(out, req, k->key, k->token, k->lease_ms, guard_op_naming(op));
 }
 
 void guard_op_write_script(struct guard_op *op, struct buf *out, const struct resp_view *req,
                            struct command_keys all, const struct rewrite_opts *opts)
 {
 	struct rewrite_opts placeless;
-	struct call_keys keys;
-	struct guarded_command g = begin_call(op, &keys, opts);
+	struct guarded_command g = begin_call(op, opts);
 
 	g.req = req;
 	g.apart = op->script == GUARD_OP_READ_APART;
 	g.all = all;
-	for (size_t i = 0; i < op->n; i++)
-		keys.v[g.n++] = key_terms(op, i);
 	/* With several keys, hasp does not know to which key's queue opts->place belongs. */
-	if (op->n > 1) {
+	if (op->n > 1 && opts->place != GUARD_READ_IN_RESP3) {
 		placeless = *opts;
 		placeless.place = 0;
 		opts = &placeless;
@@ -321,47 +287,42 @@ void guard_op_write_script(struct guard_op *op, struct buf *out, const struct re
 		rewrite_guard_write(out, &g, opts);
 	else
 		rewrite_guard_read(out, &g, opts);
-	end_call(&keys);
 }
 
 /* Writes a WATCH of the guards; if strategy = check, of the guarded keys. */
 static void write_watch(const struct guard_op *op, struct buf *out, enum key_naming naming)
 {
-	struct buf name = BUF_INIT;
-
 	resp_write_array(out, 1 + op->n);
 	resp_write_bulk_str(out, "WATCH");
 	for (size_t i = 0; i < op->n; i++) {
-		const struct read_set_entry *e = op->keys[i].entry;
-		buf_clear(&name);
-		if (e->checked)
-			buf_append(&name, read_set_entry_key(e));
+		if (op->keys[i].checked)
+			resp_write_bulk(out, op->keys[i].key);
 		else
-			key_names_write(&name, naming, KEY_NAME_GUARD, read_set_entry_key(e));
-		resp_write_bulk(out, buf_slice(&name));
+			key_names_write_bulk(out, naming, KEY_NAME_GUARD, op->keys[i].key);
 	}
-	buf_release(&name);
 }
 
 unsigned guard_op_write_next(struct guard_op *op, struct buf *out,
                              const struct rewrite_opts *opts)
 {
-	bool acquire = op->phase == GUARD_OP_ACQUIRE;
-	struct call_keys keys;
-	struct guarded_command g = begin_call(op, &keys, opts);
+	struct guarded_command g = begin_call(op, opts);
+	struct guarded_key *first;
 
 	g.apart = true;
-	for (size_t i = 0; i < op->n; i++)
-		if (!acquire || guard_op_acquires_first(op, i))
-			keys.v[g.n++] = key_terms(op, i);
-	if (acquire) {
-		rewrite_guard_read(out, &g, opts);
-	} else {
+	if (op->phase != GUARD_OP_ACQUIRE) {
 		write_watch(op, out, opts->naming);
 		rewrite_guard_write(out, &g, opts);
+		return 1;
 	}
-	end_call(&keys);
-	return acquire ? 0 : 1;
+	first = xcalloc(op->n, sizeof(*first));
+	g.keys = first;
+	g.n = 0;
+	for (size_t i = 0; i < op->n; i++)
+		if (guard_op_acquires_first(op, i))
+			first[g.n++] = op->keys[i];
+	rewrite_guard_read(out, &g, opts);
+	free(first);
+	return 0;
 }
 
 /* --- answers ------------------------------------------------------------------------------ */
@@ -393,11 +354,11 @@ void guard_op_granted(struct guard_op *op, struct slice line)
 
 void guard_op_refused(struct guard_op *op, struct slice line)
 {
-	struct guard_op_key *lost = NULL;
+	struct guarded_key *lost = NULL;
 
 	op->answered = slice_starts(line, SLICE_LIT("-WRONGTYPE "));
 	for (size_t i = 0; i < op->n; i++) {
-		if (!rewrite_guard_is_lost(line, read_set_entry_key(op->keys[i].entry)))
+		if (!rewrite_guard_is_lost(line, op->keys[i].key))
 			continue;
 		/* The error shortens long names. If two keys match, either may be lost. */
 		if (lost)
@@ -418,16 +379,16 @@ void guard_op_refused(struct guard_op *op, struct slice line)
 /* Returns the try for the guard of key `i`, with the guard's name in `name`. */
 static struct attempt guard_try(const struct guard_op *op, size_t i, struct buf *name)
 {
-	const struct read_set_entry *e = op->keys[i].entry;
+	const struct guarded_key *k = &op->keys[i];
 
 	buf_clear(name);
-	key_names_write(name, guard_op_naming(op), KEY_NAME_GUARD, read_set_entry_key(e));
+	key_names_write(name, guard_op_naming(op), KEY_NAME_GUARD, k->key);
 	return (struct attempt){
-		.id = { LOCK_KIND_GUARD, buf_slice(name), e->token },
-		.value = e->token,
+		.id = { LOCK_KIND_GUARD, buf_slice(name), k->token },
+		.value = k->token,
 		.ticket = slice_str(op->ticket),
 		.place = -1,
-		.lease_ms = op->keys[i].lease_ms,
+		.lease_ms = k->lease_ms,
 	};
 }
 
@@ -475,11 +436,11 @@ bool guard_op_queue(struct guard_op *op, struct slice line, struct buf *name, st
 
 struct slice guard_op_queued_key(const struct guard_op *op)
 {
-	return read_set_entry_key(op->keys[op->queued_at].entry);
+	return op->keys[op->queued_at].key;
 }
 
 /* Counts a read that has acquired its guard, or a write that has released it. */
-static void count_outcome(const struct guard_op *op, const struct guard_op_key *k,
+static void count_outcome(const struct guard_op *op, const struct guarded_key *k,
                           enum guard_op_result result)
 {
 	struct read_set_entry *e = k->entry;
@@ -497,7 +458,7 @@ static void count_outcome(const struct guard_op *op, const struct guard_op_key *
 
 /* True if the key counted as read without an entry, and must again count as read: the client
  * has got no -LOCKLOST for the key. */
-static bool counts_without_entry(const struct guard_op_key *k)
+static bool counts_without_entry(const struct guarded_key *k)
 {
 	return k->must_own && !k->told && !k->entry->read;
 }
@@ -512,7 +473,7 @@ void guard_op_withdraw(struct guard_op *op)
 void guard_op_complete(struct guard_op *op, enum guard_op_result result)
 {
 	for (size_t i = 0; i < op->n; i++) {
-		struct guard_op_key *k = &op->keys[i];
+		struct guarded_key *k = &op->keys[i];
 		count_outcome(op, k, result);
 		if (k->acquires && result == GUARD_OP_FAILED && !op->answered && !k->told)
 			read_set_entry_refused(k->entry);
@@ -548,8 +509,7 @@ void guard_op_undo(struct guard_op *op, bool keeps_read)
 		double until = guard_until(op, op->keys[i].lease_ms + op->wait_ms);
 		int db = read_set_entry_db(op->keys[i].entry);
 		struct job_call call;
-		if (db < 0 || op->keys[i].entry->checked ||
-		    (keeps_read && op->keys[i].entry->read))
+		if (db < 0 || op->keys[i].checked || (keeps_read && op->keys[i].entry->read))
 			continue;
 		call = script_jobs_call(read_sets_jobs(op->table), db);
 		call.script = rewrite_dequeue(&call.bytes, &t, true, &call.opts);
@@ -563,10 +523,9 @@ void guard_op_undo(struct guard_op *op, bool keeps_read)
 
 /* --- release --------------------------------------------------------------------------- */
 
-static bool is_released(const struct guard_op_key *k, enum guard_op_result result,
-                        bool acquired)
+static bool is_released(const struct guarded_key *k, enum guard_op_result result, bool acquired)
 {
-	if (k->entry->checked)
+	if (k->checked)
 		return false;
 	if (result == GUARD_OP_CARRIED_OUT && k->releases)
 		return true;

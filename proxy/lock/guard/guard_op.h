@@ -142,20 +142,11 @@ struct guard_op {
 	bool answered;
 	size_t queued_at; /* QUEUED: index of the key whose guard the operation waits for */
 	size_t n;
-	struct guard_op_key {
-		struct read_set_entry *entry;
-		int64_t lease_ms;
-		bool must_own; /* the connection may have read the key, so its owner must have
-		                * the guard */
-		bool writes; /* the command may write the key */
-		bool acquires; /* the last access to the key is a read */
-		bool told; /* the client got -LOCKLOST for a write: earlier reads have ended */
-		bool releases; /* the command releases the guard */
-	} keys[]; /* sorted by the bytes of the keys */
+	struct guarded_key keys[]; /* sorted by the bytes of the keys */
 };
 
 /* Size of an operation with one key: most have one. */
-#define GUARD_OP_SINGLE_SIZE (sizeof(struct guard_op) + sizeof(struct guard_op_key))
+#define GUARD_OP_SINGLE_SIZE (sizeof(struct guard_op) + sizeof(struct guarded_key))
 
 /* `freelist`: has blocks of GUARD_OP_SINGLE_SIZE bytes, and must outlive the operation; `now`:
  * clock_now(). */
@@ -173,7 +164,7 @@ size_t guard_op_nbytes(const struct guard_op *op); /* returns its memory in byte
  * key, so the connection must have the guard when the transaction has ended. */
 static inline bool guard_op_acquires_first(const struct guard_op *op, size_t i)
 {
-	const struct guard_op_key *k = &op->keys[i];
+	const struct guarded_key *k = &op->keys[i];
 
 	if (op->kind == GUARD_OP_BLOCK)
 		return !k->entry->read || (k->acquires && k->entry->lost);

@@ -24,6 +24,7 @@
 #include "config/types.h"
 #include "lock/rewrite/rewrite.h"
 
+struct read_set_entry;
 struct section_stats;
 
 /* A guarded key of a command. A key that the command names twice is here once. */
@@ -31,15 +32,19 @@ struct guarded_key {
 	struct slice key;
 	struct slice token; /* the token of the client */
 	struct section_stats *stats; /* counts the outcome; NULL: none */
+	struct read_set_entry *entry; /* lock/guard sets this; like the last two fields, it is
+	                               * not for the call */
 	int64_t lease_ms;
 	bool release; /* hasp releases the guard when the connection ends */
 	bool held; /* the connection has read the key under the guard, and not yet written it */
 	bool lost; /* another owner has had the guard since the read, so a write is refused */
 	bool writes; /* the command may change the key */
-	bool acquires; /* the command is a read that acquires the guard */
+	bool acquires; /* the last access to the key is a read, which acquires the guard */
 	bool releases; /* the command releases the guard of the read */
 	bool checked; /* strategy = check: the token is the digest of the value that this
 	               * connection has read, as check_write.lua expects it */
+	bool must_own; /* `held` at the decision: the owner must have the guard from then on */
+	bool told; /* the client got -LOCKLOST for a write: earlier reads have ended */
 };
 
 /* A command on guarded keys. Either all of them are `checked`, or none is. */
