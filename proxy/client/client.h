@@ -320,13 +320,9 @@ struct round {
 	size_t home; /* number of the worker that began the round */
 };
 
-/* Copies `event`, and logs it as event_log() does. If a worker knows a holder of the lock or
- * guard other than `token`, adds that holder. */
-void holders_log_event(struct client_env *env, const struct event_to_log *event,
-                       struct slice token, bool of_guard);
-
-/* holders_log_event() as holds_hooks.ask(); `arg`: the client_env. */
-void holders_ask(void *arg, const struct event_to_log *event, struct slice token);
+/* As holds_hooks.ask(), for a lock or a guard. `arg`: the client_env. If a worker knows a
+ * holder other than `token`, adds that holder. */
+void holders_log_event(void *arg, struct event_to_log *event, struct slice token);
 
 /* --- locks of a quorum -------------------------------------------------------------------- */
 

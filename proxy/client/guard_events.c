@@ -35,36 +35,25 @@ static void log_guard_event(struct client *c, const struct guarded_key *k, enum 
                             double waited)
 {
 	double now = clock_now();
-	struct event_to_log event = {
-		.stats = k->entry->stats, .event = e, .at = now, .facts = EVENT_FACTS_INIT
-	};
-	struct event_facts *facts = &event.facts;
-	struct buf by = BUF_INIT, holder = BUF_INIT;
+	int db = read_set_entry_db(k->entry);
+	struct event_to_log event;
 	const struct read_set_entry *other;
 
-	if (!event_is_logged(k->entry->stats, e, now, &event.suppressed))
+	if (!event_begin(&event, k->entry->stats, e, db, k->key, now))
 		return;
-	client_describe(c, &by);
-	facts->db = read_set_entry_db(k->entry);
-	facts->key = read_set_entry_key(k->entry);
-	facts->by = buf_slice(&by);
-	facts->waited = waited;
-	other = read_sets_holder(k->entry->table, facts->db, facts->key, k->entry->token, true,
-	                         now);
+	client_describe(c, &event.by);
+	event.waited = waited;
+	other = read_sets_holder(k->entry->table, db, k->key, k->token, true, now);
 	if (other) {
-		client_describe(client_of_reader(other->read_set), &holder);
-		facts->holder = buf_slice(&holder);
-		facts->held = now - other->since;
+		client_describe(client_of_reader(other->read_set), &event.holder);
+		event.held = now - other->since;
 	}
 	/* hasp does not ask the workers if it knows the holder, if the client itself holds the
 	 * guard now, or if the key is only checked and has no holder. */
-	if (other || e == LOCK_EVENT_WAITED_LONG || k->entry->checked) {
-		event_log(event.stats, e, facts, event.suppressed);
-	} else {
-		holders_log_event(c->env, &event, k->entry->token, true);
-	}
-	buf_release(&by);
-	buf_release(&holder);
+	if (other || e == LOCK_EVENT_WAITED_LONG || k->checked)
+		event_log(&event);
+	else
+		holders_log_event(c->env, &event, k->token);
 }
 
 /* Counts a command that another owner's guard refused. */

@@ -176,8 +176,7 @@ static void holder_query_fini(struct holder_query *q)
 
 struct event_ask {
 	struct holder_query query;
-	struct event_to_log event; /* the event; `by` and `query` own its texts */
-	struct buf by;
+	struct event_to_log event; /* without the key and `holder`, which `query` has */
 };
 
 static void event_end(struct round *r, bool home)
@@ -186,42 +185,34 @@ static void event_end(struct round *r, bool home)
 	struct holder_query *q = &a->query;
 
 	(void)home;
-	a->event.facts.key = buf_slice(&q->key);
-	a->event.facts.by = buf_slice(&a->by);
-	a->event.facts.holder = buf_slice(&q->holder.described);
+	a->event.key = buf_slice(&q->key);
+	a->event.holder = q->holder.described;
+	q->holder.described = BUF_INIT;
 	if (q->holder.learnt_at > 0)
-		a->event.facts.held = q->at - q->holder.since;
-	event_log(a->event.stats, a->event.event, &a->event.facts, a->event.suppressed);
-	buf_release(&a->by);
+		a->event.held = q->at - q->holder.since;
+	event_log(&a->event);
 	holder_query_fini(q);
 	free(a);
 }
 
-void holders_log_event(struct client_env *env, const struct event_to_log *event,
-                       struct slice token, bool of_guard)
+void holders_log_event(void *arg, struct event_to_log *event, struct slice token)
 {
-	const struct event_facts *facts = &event->facts;
+	struct client_env *env = arg;
 	struct event_ask *a;
 
-	if (env->is_alone || facts->key.n + facts->by.n + token.n > EVENT_NBYTES_MAX) {
-		event_log(event->stats, event->event, facts, event->suppressed);
+	if (env->is_alone || event->key.n + buf_len(&event->by) + token.n > EVENT_NBYTES_MAX) {
+		event_log(event);
 		return;
 	}
 	a = xcalloc(1, sizeof(*a));
-	holder_query_init(&a->query, facts->key, token, event_end);
-	a->query.of_guard = of_guard;
+	holder_query_init(&a->query, event->key, token, event_end);
+	a->query.of_guard = event->stats->kind == STATS_GUARD;
 	a->query.other = true;
 	a->query.at = event->at;
-	a->query.db = facts->db;
+	a->query.db = event->db;
+	a->query.holder.described = event->holder;
 	a->event = *event;
-	buf_append(&a->by, facts->by);
-	buf_append(&a->query.holder.described, facts->holder);
 	env->begin_round(env->arg, &a->query.round);
-}
-
-void holders_ask(void *arg, const struct event_to_log *event, struct slice token)
-{
-	holders_log_event(arg, event, token, false);
 }
 
 /* --- LOCK.INFO ---------------------------------------------------------------------------- */

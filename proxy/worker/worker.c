@@ -286,7 +286,7 @@ struct worker *worker_new(int number, struct config *config,
 	w->clients.policy.holds = holds_new(&w->timers.timers, w->script_jobs);
 	holds_set_hooks(w->clients.policy.holds,
 	                &(struct holds_hooks){ client_describe_holder, client_lost_hold,
-	                                       holders_ask, has_rule, &w->clients });
+	                                       holders_log_event, has_rule, &w->clients });
 	holds_set_releases(w->clients.policy.holds, &shared->releases);
 	w->clients.replica_acks = replica_acks_new(&w->timers.timers, w->topology,
 	                                           w->script_jobs);

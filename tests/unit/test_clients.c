@@ -201,7 +201,10 @@ TEST(the_log_names_the_client_that_has_the_guard_and_not_one_that_has_read_anoth
 	struct event_to_log event = { .stats = stats_section(stats, STATS_GUARD, "s", 0),
 		                      .event = LOCK_EVENT_WRITE_REFUSED,
 		                      .at = 1000,
-		                      .facts = EVENT_FACTS_INIT };
+		                      .key = SLICE_LIT("b"),
+		                      .held = -1,
+		                      .waited = -1,
+		                      .read_ago = -1 };
 
 	f->env.begin_round = run_round;
 	f->env.arg = &f->env;
@@ -216,9 +219,8 @@ TEST(the_log_names_the_client_that_has_the_guard_and_not_one_that_has_read_anoth
 		                                 &context_locks_own(&c->locks, c)->read_set, 0,
 		                                 &key, 1003));
 	}
-	event.facts.key = SLICE_LIT("b");
 	log_fixture_open();
-	holders_log_event(&f->env, &event, SLICE_LIT("another"), true);
+	holders_log_event(&f->env, &event, SLICE_LIT("another"));
 	assert_logged(" second\" held_ms=2000 ");
 	log_fixture_close();
 	for (size_t i = 0; i < CLIENTS; i++) {

@@ -219,23 +219,23 @@ TEST(test_section_that_logs_nothing_logs_what_is_lost)
 
 TEST(test_line_has_what_is_known)
 {
-	struct event_facts facts = {
-		.key = SLICE_LIT("k"), .held = 0, .waited = -1, .read_ago = -1
-	};
+	struct event_to_log e;
 
 	log_fixture_open();
 	log_set_level(LOG_SEV_INFO);
-	event_log(section(state, "a", 0), LOCK_EVENT_LOST, &facts, 3);
+	assert_true(
+		event_begin(&e, section(state, "a", 0), LOCK_EVENT_LOST, 0, SLICE_LIT("k"), 1));
+	e.held = 0;
+	e.suppressed = 3;
+	event_log(&e);
 	assert_logged("event=lock_lost mode=enforce lock=a key=\"k\" held_ms=0 suppressed=3\n");
-	facts = (struct event_facts){ .db = 2,
-		                      .key = facts.key,
-		                      .by = SLICE_LIT("h:1 b"),
-		                      .holder = SLICE_LIT("h:2"),
-		                      .held = -1,
-		                      .waited = 0.25,
-		                      .read_ago = -1,
-		                      .reason = "why" };
-	event_log(section(state, "a", 0), LOCK_EVENT_LOST, &facts, 0);
+	assert_true(
+		event_begin(&e, section(state, "a", 0), LOCK_EVENT_LOST, 2, SLICE_LIT("k"), 1));
+	buf_puts(&e.by, "h:1 b");
+	buf_puts(&e.holder, "h:2");
+	e.waited = 0.25;
+	e.reason = "why";
+	event_log(&e);
 	assert_logged(
 		"key=\"k\" db=2 by=\"h:1 b\" holder=\"h:2\" waited_ms=250 reason=\"why\"");
 	log_fixture_close();

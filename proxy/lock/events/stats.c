@@ -251,43 +251,59 @@ static struct slice host_of(struct slice called)
 	return slice_of(called.p, n);
 }
 
+bool event_begin(struct event_to_log *e, struct section_stats *s, enum lock_event event, int db,
+                 struct slice key, double now)
+{
+	*e = (struct event_to_log){ .stats = s,
+		                    .event = event,
+		                    .at = now,
+		                    .db = db,
+		                    .key = key,
+		                    .held = -1,
+		                    .waited = -1,
+		                    .read_ago = -1 };
+	return event_is_logged(s, event, now, &e->suppressed);
+}
+
 static bool are_of_one_host(struct slice a, struct slice b)
 {
 	return a.n && b.n && host_of(a).n && slice_eq(host_of(a), host_of(b));
 }
 
-const char *event_hint(enum lock_event e, const struct event_facts *facts)
+const char *event_hint(const struct event_to_log *e)
 {
-	if (e != LOCK_EVENT_DELETE_REFUSED)
+	if (e->event != LOCK_EVENT_DELETE_REFUSED)
 		return NULL;
-	if (are_of_one_host(facts->by, facts->holder))
+	if (are_of_one_host(buf_slice(&e->by), buf_slice(&e->holder)))
 		return "if both clients are one pool, see owner = address";
 	/* (The client read the key after the holder took it, so it read the holder's value.) */
-	if (facts->read_ago >= 0 && facts->read_ago < facts->held)
+	if (e->read_ago >= 0 && e->read_ago < e->held)
 		return "the client had read the value: see owner = value";
 	return NULL;
 }
 
-void event_log(const struct section_stats *s, enum lock_event e,
-               const struct event_facts *facts, uint32_t suppressed)
+void event_log(struct event_to_log *e)
 {
+	const struct section_stats *s = e->stats;
 	struct buf line = BUF_INIT;
 	struct quoted key = { "" };
-	const char *hint = event_hint(e, facts);
+	const char *hint = event_hint(e);
 
-	buf_printf(&line, "%s mode=enforce %s=%s key=%s", event_names[e],
-	           stats_kind_word(s->kind), s->name, quote(&key, facts->key, EVENT_KEY_MAX));
-	if (lock_db_shown(facts->db))
-		buf_printf(&line, " db=%d", facts->db);
-	print_text(&line, "by", facts->by);
-	print_text(&line, "holder", facts->holder);
-	print_ms(&line, "held_ms", facts->held);
-	print_ms(&line, "waited_ms", facts->waited);
-	if (facts->reason)
-		buf_printf(&line, " reason=\"%s\"", facts->reason);
+	buf_printf(&line, "%s mode=enforce %s=%s key=%s", event_names[e->event],
+	           stats_kind_word(s->kind), s->name, quote(&key, e->key, EVENT_KEY_MAX));
+	if (lock_db_shown(e->db))
+		buf_printf(&line, " db=%d", e->db);
+	print_text(&line, "by", buf_slice(&e->by));
+	print_text(&line, "holder", buf_slice(&e->holder));
+	print_ms(&line, "held_ms", e->held);
+	print_ms(&line, "waited_ms", e->waited);
+	if (e->reason)
+		buf_printf(&line, " reason=\"%s\"", e->reason);
 	if (hint)
 		buf_printf(&line, " hint=\"%s\"", hint);
-	buf_printf(&line, " suppressed=%u\n", suppressed);
-	log_lines(severity_of(e), buf_slice(&line));
+	buf_printf(&line, " suppressed=%u\n", e->suppressed);
+	log_lines(severity_of(e->event), buf_slice(&line));
 	buf_release(&line);
+	buf_release(&e->by);
+	buf_release(&e->holder);
 }

@@ -180,38 +180,34 @@ void stats_report(struct stats *s, struct buf *out);
 
 /* --- events ------------------------------------------------------------------------------ */
 
-struct event_facts {
-	int db; /* LOCK_DB_QUORUM: the line names no database */
-	struct slice key;
-	struct slice by, holder; /* clients: "127.0.0.1:4711 name"; empty: not known */
-	double held, waited; /* seconds; negative: not known */
-	double read_ago; /* seconds since `by` read the key; negative: not known */
-	const char *reason; /* why a lock was lost; NULL: none */
-};
-#define EVENT_FACTS_INIT                                                                       \
-	{                                                                                      \
-		.held = -1, .waited = -1, .read_ago = -1                                       \
-	}
-
-/* The arguments of event_log(), for a caller that logs later. */
+/* An event, and the facts for its line. */
 struct event_to_log {
 	const struct section_stats *stats;
 	enum lock_event event;
 	double at; /* time of the event, by clock_now() */
 	uint32_t suppressed; /* from event_is_logged() */
-	struct event_facts facts;
+	int db; /* LOCK_DB_QUORUM: the line names no database */
+	struct slice key;
+	struct buf by, holder; /* clients: "127.0.0.1:4711 name"; empty: not known */
+	double held, waited; /* seconds; negative: not known */
+	double read_ago; /* seconds since `by` read the key; negative: not known */
+	const char *reason; /* why a lock was lost; NULL: none */
 };
 
-/* True if hasp must log the event. Call it once for each event, before you gather its facts,
- * and pass *suppressed on to event_log(). `s` NULL: false. A lost lock is logged even if its
- * section logs nothing else. `now`: seconds, in all calls by the same clock. */
+/* True if hasp must log the event. Call it once for each event. `s` NULL: false. A lost lock is
+ * logged even if its section logs nothing else. `now`: seconds, in all calls by the same
+ * clock. */
 bool event_is_logged(struct section_stats *s, enum lock_event e, double now,
                      uint32_t *suppressed);
-void event_log(const struct section_stats *s, enum lock_event e,
-               const struct event_facts *facts, uint32_t suppressed);
+/* As event_is_logged(). If true, sets *e, with no more facts than `db` and `key`. The caller
+ * adds the others, and then calls event_log(), maybe later. */
+bool event_begin(struct event_to_log *e, struct section_stats *s, enum lock_event event, int db,
+                 struct slice key, double now);
+/* Logs the event, and frees its texts. */
+void event_log(struct event_to_log *e);
 
 /* Returns the hint about the configuration in the event's line; NULL: there is none. */
-const char *event_hint(enum lock_event e, const struct event_facts *facts);
+const char *event_hint(const struct event_to_log *e);
 
 /* True if `seconds` is long enough to be logged. `limit_ms` 0: never. */
 static inline bool event_is_long(double seconds, int64_t limit_ms)

@@ -351,21 +351,16 @@ bool read_set_only_checks(const struct read_set *r)
 /* Logs a guard that is released at the end of its connection. */
 static void log_release(const struct read_set_entry *e, double now)
 {
-	struct event_facts facts = EVENT_FACTS_INIT;
-	struct buf holder = BUF_INIT;
-	uint32_t suppressed;
+	struct event_to_log event;
 
 	stats_add(e->stats, STAT_RELEASED_AT_DISCONNECT);
-	if (!event_is_logged(e->stats, LOCK_EVENT_RELEASED_AT_DISCONNECT, now, &suppressed))
+	if (!event_begin(&event, e->stats, LOCK_EVENT_RELEASED_AT_DISCONNECT,
+	                 read_set_entry_db(e), read_set_entry_key(e), now))
 		return;
 	if (e->table->describe)
-		e->table->describe(e->read_set, &holder);
-	facts.db = read_set_entry_db(e);
-	facts.key = read_set_entry_key(e);
-	facts.holder = buf_slice(&holder);
-	facts.held = now - e->since;
-	event_log(e->stats, LOCK_EVENT_RELEASED_AT_DISCONNECT, &facts, suppressed);
-	buf_release(&holder);
+		e->table->describe(e->read_set, &event.holder);
+	event.held = now - e->since;
+	event_log(&event);
 }
 
 void read_set_end(struct read_set *r, double now, bool keeps_read)

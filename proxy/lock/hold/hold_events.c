@@ -17,22 +17,17 @@ void hold_events_describe(const struct holds *h, const struct hold_owner *o, str
 
 static void log_hold(const struct hold *hold, enum lock_event e, const char *reason)
 {
-	struct event_facts facts = EVENT_FACTS_INIT;
+	struct slice id = hold->by_id.key;
 	double now = timers_now(hold_table(hold)->timers);
 	double until = now < hold->good_until ? now : hold->good_until;
-	struct buf holder = BUF_INIT;
-	uint32_t suppressed;
+	struct event_to_log event;
 
-	if (!event_is_logged(hold->stats, e, now, &suppressed))
+	if (!event_begin(&event, hold->stats, e, lock_id_db(id), lock_id_key(id), now))
 		return;
-	hold_events_describe(hold_table(hold), hold->owner, &holder);
-	facts.db = lock_id_db(hold->by_id.key);
-	facts.key = lock_id_key(hold->by_id.key);
-	facts.holder = buf_slice(&holder);
-	facts.held = until - hold->since;
-	facts.reason = reason;
-	event_log(hold->stats, e, &facts, suppressed);
-	buf_release(&holder);
+	hold_events_describe(hold_table(hold), hold->owner, &event.holder);
+	event.held = until - hold->since;
+	event.reason = reason;
+	event_log(&event);
 }
 
 void hold_events_released(const struct hold *hold)

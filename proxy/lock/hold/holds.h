@@ -61,8 +61,8 @@ struct holds_hooks {
 	 * Without `lost`, on_lost = close only logs. */
 	void (*lost)(struct hold_owner *o);
 	/* Asks the other workers for the lock's holder, an owner other than `token` that this
-	 * table does not know. Then logs the event. Copies the facts. */
-	void (*ask)(void *arg, const struct event_to_log *event, struct slice token);
+	 * table does not know. Then logs the event. Copies the key, and takes the texts. */
+	void (*ask)(void *arg, struct event_to_log *event, struct slice token);
 	/* Returns true if a rule is enforced on the key now. If not, because a reload has
 	 * removed the rule, hasp does not see that a client releases the lock, and so does
 	 * not report the lock as lost. */

@@ -56,7 +56,7 @@ static void watch_reads(struct holds *h, const struct lock_request *p,
                         const struct event_to_log *event)
 {
 	if (event->event != LOCK_EVENT_DELETE_REFUSED || layout_of(p->kind)->by_value ||
-	    p->stats->watches_reads || event_hint(event->event, &event->facts))
+	    p->stats->watches_reads || event_hint(event))
 		return;
 	p->stats->watches_reads = true;
 	h->begins_watching = true;
@@ -74,35 +74,26 @@ static void log_refusal(struct holds *h, const struct hold_owner *o,
                         double waited)
 {
 	double now = timers_now(h->timers);
-	struct event_to_log event = {
-		.stats = p->stats, .event = r->event, .at = now, .facts = EVENT_FACTS_INIT
-	};
-	struct buf by = BUF_INIT, holder = BUF_INIT;
+	struct event_to_log event;
 
-	if (!event_is_logged(p->stats, r->event, now, &event.suppressed))
+	if (!event_begin(&event, p->stats, r->event, db, r->key, now))
 		return;
-	hold_events_describe(h, o, &by);
+	hold_events_describe(h, o, &event.by);
 	if (r->hold) {
-		hold_events_describe(h, r->hold->owner, &holder);
-		event.facts.held = now - r->hold->since;
+		hold_events_describe(h, r->hold->owner, &event.holder);
+		event.held = now - r->hold->since;
 	} else if (p->state == LOCK_REQUEST_REFUSED) {
-		owner_describe_token(&holder, buf_slice(&p->answer));
+		owner_describe_token(&event.holder, buf_slice(&p->answer));
 	}
-	event.facts.db = db;
-	event.facts.key = r->key;
-	event.facts.by = buf_slice(&by);
-	event.facts.holder = buf_slice(&holder);
-	event.facts.waited = waited;
-	event.facts.read_ago = read_ago(o, db, r->key, now);
+	event.waited = waited;
+	event.read_ago = read_ago(o, db, r->key, now);
 	watch_reads(h, p, &event);
 	/* Do not ask the other workers about a long wait: the client itself has the lock
 	 * now. */
 	if (r->hold || !h->hooks.ask || r->event == LOCK_EVENT_WAITED_LONG)
-		event_log(event.stats, event.event, &event.facts, event.suppressed);
+		event_log(&event);
 	else
 		h->hooks.ask(h->hooks.arg, &event, token_slice(p->token));
-	buf_release(&by);
-	buf_release(&holder);
 }
 
 /* Returns true, and writes *out, if another owner's lock was in the way. */
