@@ -21,6 +21,7 @@
 --          In place of the ms: -1: held for ever; -2: free; 0: poll again, because one call did not
 --          remove all waiters that are gone
 -- layout   any; see hand_off.lua
+-- include begin_lease
 -- include find_entry
 -- include granted_fence
 -- include hand_off
@@ -28,8 +29,6 @@
 -- include places_left
 -- include read_left
 -- include recorded_fence
--- include set_lease_rw
--- include set_place
 local lock, record, queue, counter, side = unpack(KEYS)
 local ticket, place, kind, token, value, lease = unpack(ARGV, 2)
 local _, more
@@ -58,32 +57,20 @@ local fence = granted_fence(lock, record, side, kind, ticket, token, value, true
 if not fence then
 	return { 'gone', held_ms, 0 }
 end
+if lease ~= '' then
+	-- (add_hold() explains the 60 s.)
+	local side_ms = kind == 'h' and 60000 or kind == 'r' and 0
+	local refused = begin_lease(lock, record, side, token, kind == 'l' and 'zset' or kind, lease,
+		true, side_ms)
+	if refused then
+		return refused
+	end
+end
 if kind == 'l' then
-	if lease ~= '' then
-		set_place(lock, record, token, lease, true)
-	end
-	return { 'granted', places_left(lock, token), fence }
+	held_ms = places_left(lock, token)
+elseif kind == 'm' then
+	held_ms = read_left(lock, token, redis.call('HGET', lock, token))
+else
+	held_ms = redis.call('PTTL', lock)
 end
-if kind == 'm' or kind == 'x' then
-	if lease ~= '' then
-		set_lease_rw(lock, record, side, token, kind, lease, true)
-	end
-	if kind == 'm' then
-		held_ms = read_left(lock, token, redis.call('HGET', lock, token))
-	else
-		held_ms = redis.call('PTTL', lock)
-	end
-	return { 'granted', held_ms, fence }
-end
-if lease == '' then
-	return { 'granted', held_ms, fence }
-end
-if held_ms < tonumber(lease) then
-	redis.call('PEXPIRE', lock, lease)
-	redis.call('PEXPIRE', record, lease)
-	if kind == 'r' or kind == 'h' then
-		-- (add_hold() explains the 60 s.)
-		redis.call('PEXPIRE', side, string.format('%.0f', lease + (kind == 'h' and 60000 or 0)))
-	end
-end
-return { 'granted', redis.call('PTTL', lock), fence }
+return { 'granted', held_ms, fence }

@@ -11,12 +11,11 @@
 --          again since; -1: Redis refused
 -- layout   Redisson's RLock or go-zero's RedisLock, a semaphore (see count_places()), or a
 --          read-write lock (see rw.lua)
+-- include begin_lease
 -- include count_holds
 -- include read_left
 -- include recorded_fence
 -- include rw_field
--- include set_lease_rw
--- include set_place
 local function renew_side(lock, record, side, lease, token, fence, kind)
 	local field = rw_field(token, kind)
 	local holds = redis.pcall('HGET', lock, field)
@@ -29,7 +28,7 @@ local function renew_side(lock, record, side, lease, token, fence, kind)
 		or kind == 'm' and read_left(lock, token, holds, 0) < 0 then
 		return redis.call('EXISTS', lock) == 1 and -2 or 0
 	end
-	return set_lease_rw(lock, record, side, token, kind, lease, true) and -1 or 1
+	return begin_lease(lock, record, side, token, kind, lease, true, false) and -1 or 1
 end
 
 local function renew(i)
@@ -52,18 +51,9 @@ local function renew(i)
 	if holds == 0 or recorded and recorded > tonumber(fence) then
 		return redis.call('EXISTS', lock) == 1 and -2 or 0
 	end
-	if found == 'zset' then
-		return set_place(lock, record, token, lease, true) and -1 or 1
-	end
-	if redis.call('PTTL', lock) < tonumber(lease) then
-		redis.call('PEXPIRE', lock, lease)
-		redis.call('PEXPIRE', record, lease)
-		if holds > 1 then
-			-- (add_hold() explains the 60 s.)
-			redis.call('PEXPIRE', side, string.format('%.0f', lease + 60000))
-		end
-	end
-	return 1
+	-- (add_hold() explains the 60 s.)
+	local side_ms = holds > 1 and 60000
+	return begin_lease(lock, record, side, token, found, lease, true, side_ms) and -1 or 1
 end
 
 local replies = {}

@@ -192,6 +192,31 @@ local function add_hold(side, fence, ticket, lease)
 	redis.call('PEXPIRE', side, string.format('%.0f', lease + 60000))
 end
 
+-- Begins the lease of a lock again. `layout`: as count_holds() returns it, or a kind of a lock with
+-- one owner (see hand_off.lua). `longest`: does not shorten the lease. `side_ms`: for how many ms
+-- longer the sidecar lasts; false: there is none. Returns Redis' error if Redis refuses.
+-- include set_lease_rw
+-- include set_place
+local function begin_lease(lock, record, side, token, layout, lease, longest, side_ms)
+	if layout == 'zset' then
+		return set_place(lock, record, token, lease, longest)
+	end
+	if layout == 'm' or layout == 'x' then
+		return set_lease_rw(lock, record, side, token, layout, lease, longest)
+	end
+	if longest and redis.call('PTTL', lock) >= tonumber(lease) then
+		return nil
+	end
+	local reply = redis.pcall('PEXPIRE', lock, lease)
+	if type(reply) == 'table' then
+		return reply
+	end
+	redis.call('PEXPIRE', record, lease)
+	if side_ms then
+		redis.call('PEXPIRE', side, string.format('%.0f', lease + side_ms))
+	end
+end
+
 -- Forgets the try `ticket`, whose owner gives one of several holds back. So hasp cannot give the
 -- hold back twice: that could end a hold of another connection of the same owner. If no hold is
 -- known to be of that try, forgets the owner's oldest try. `field`: the owner's field in the record
