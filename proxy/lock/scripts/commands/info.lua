@@ -16,11 +16,9 @@
 --          lock, `owner` is the writer, or any of the readers
 -- include count_places
 -- include get_string
--- include holder_of
--- include live_reads
+-- include owners_of
 -- include parse_side
 -- include places_left
--- include readers_of
 -- include recorded_fence
 local lock, record, queue, side = unpack(KEYS)
 local resp, kind = unpack(ARGV)
@@ -35,13 +33,7 @@ if mode ~= 'read' and mode ~= 'write' then
 end
 if mode then
 	local field
-	if mode == 'write' then
-		field, holds, owner = holder_of(lock)
-		readers = owner and live_reads(lock, owner, redis.call('HGET', lock, owner)) > 0 and 1 or 0
-	else
-		readers, owner, holds = readers_of(lock)
-		field = owner
-	end
+	readers, field, holds, owner = owners_of(lock)
 	if mode == 'read' and readers == 0 then
 		-- (The time of all readers is over: the next client that asks for the lock gets it.)
 		return false

@@ -33,9 +33,9 @@
 -- include forget_try
 -- include hand_off
 -- include hand_off_places
--- include holder_of
 -- include left_rw
 -- include notify_redisson
+-- include owners_of
 -- include raised_error
 -- include rw_field
 -- include write_when_full
@@ -119,7 +119,7 @@ if holds == 0 then
 		local fields = redis.pcall('HSCAN', lock, 0, 'COUNT', 1)
 		owner = not fields.err and fields[2][1]
 	elseif tell and layout == 'm' then
-		owner = select(3, holder_of(lock))
+		owner = select(4, owners_of(lock))
 	end
 	return owner and redis.status_reply('REFUSED 0 1 ' .. (owner:gsub('%c', '?'))) or 0
 end

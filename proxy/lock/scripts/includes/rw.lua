@@ -311,41 +311,23 @@ local function left_rw(lock, record, queue, side, counter, kind)
 	notify_rw(lock, queue, kind == 'x' and '1' or '0', counter)
 end
 
--- Returns the field, the number of holds and the token of one owner of a read-write lock: the
--- writer if there is one, else any reader whose time is not over. nil: the lock has no owner.
+-- Returns how many readers a read-write lock has; and the field, the number of holds and the token
+-- of one of its owners: the writer if there is one, else any reader. One call looks at some 64
+-- owners; the others count as readers, though the time of some may be over.
 -- include read_left
-local function holder_of(lock)
-	-- (COUNT 16: if Redis keeps the hash as a table, a scan for one field may find `mode` alone. A
-	-- writer's lock has three fields at most.)
-	local fields = redis.call('HSCAN', lock, 0, 'COUNT', 16)[2]
-	local field, holds
-	for i = 1, #fields, 2 do
-		local writes = fields[i]:sub(-6) == ':write'
-		if writes or fields[i] ~= 'mode' and not field
-			and read_left(lock, fields[i], fields[i + 1], 0) >= 0 then
-			field, holds = fields[i], tonumber(fields[i + 1]) or 0
-		end
-	end
-	if not field then
-		return nil
-	end
-	local token = field:gsub(':write$', '')
-	return field, holds, token
-end
-
--- Returns how many owners have a lock in mode `read`, and the token and the number of holds of one
--- of them. One call looks at some 64 owners; the others count, though the time of some may be over.
--- include read_left
-local function readers_of(lock)
-	local cursor, n, holds, token, looked = '0', 0, 0, nil, 0
+local function owners_of(lock)
+	local cursor, n, looked, field, holds = '0', 0, 0, nil, nil
 	repeat
 		local page = redis.call('HSCAN', lock, cursor, 'COUNT', 64)
 		local fields = page[2]
 		for i = 1, #fields, 2 do
-			looked = looked + (fields[i] == 'mode' and 0 or 1)
-			if fields[i] ~= 'mode' and read_left(lock, fields[i], fields[i + 1], 0) >= 0 then
-				n = n + 1
-				holds, token = tonumber(fields[i + 1]) or 0, fields[i]
+			local writes = fields[i]:sub(-6) == ':write'
+			local reads = fields[i] ~= 'mode' and not writes
+			looked = looked + (reads and 1 or 0)
+			reads = reads and read_left(lock, fields[i], fields[i + 1], 0) >= 0
+			n = n + (reads and 1 or 0)
+			if writes or reads and not field then
+				field, holds = fields[i], tonumber(fields[i + 1]) or 0
 			end
 		end
 		cursor = page[1]
@@ -353,7 +335,7 @@ local function readers_of(lock)
 	if cursor ~= '0' then
 		n = n + math.max(0, redis.call('HLEN', lock) - 1 - looked)
 	end
-	return n, token, holds
+	return n, field, holds, field and (field:gsub(':write$', ''))
 end
 
 -- Returns how many holds `token` has of a read-write lock, and the side that it would give back
