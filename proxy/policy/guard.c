@@ -428,13 +428,10 @@ static struct checked_read *find_checked(const struct context *x)
 		if (use == GUARD_IGNORED ||
 		    (use == GUARD_WRITTEN && (!session_in_multi(s) || command_runs_script(c))))
 			continue;
-		if (!read && use == GUARD_READ)
-			read = checked_read_new(x->env->read_sets,
-			                        &context_own_locks(x)->read_set, s->db,
-			                        c->facts.value == VALUE_EACH);
-		else if (!read)
-			read = checked_read_new_write(x->env->read_sets,
-			                              &context_own_locks(x)->read_set);
+		if (!read)
+			read = checked_read_new(
+				x->env->read_sets, &context_own_locks(x)->read_set, s->db,
+				c->facts.value == VALUE_EACH, use == GUARD_WRITTEN);
 		checked_read_add(read, i, context_key(x, i),
 		                 x->env->guard_stats[g->section.index]);
 	}

@@ -39,7 +39,7 @@ static void begin(void *arg)
 {
 	struct run *r = arg;
 
-	r->read = checked_read_new(r->f->table, &r->f->set, DB, r->each);
+	r->read = checked_read_new(r->f->table, &r->f->set, DB, r->each, false);
 	r->fed = 0;
 	for (size_t i = 0; i < strlen(r->keys); i++)
 		if (r->keys[i] != '.')
@@ -200,7 +200,8 @@ TEST(a_write_in_a_transaction_ends_the_read)
 	struct resp_reply ok = reply_of_type('+'), error = reply_of_type('-');
 
 	for (int failed = 1; failed >= 0; failed--) {
-		struct checked_read *write = checked_read_new_write(f->table, &f->set);
+		struct checked_read *write = checked_read_new(f->table, &f->set, DB, false,
+		                                              true);
 		checked_read_add(write, 0, SLICE_LIT("a"), NULL);
 		(void)read_set_checked(f->table, &f->set, DB, SLICE_LIT("a"), NULL,
 		                       SLICE_LIT(HELLO));

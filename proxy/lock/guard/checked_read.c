@@ -24,7 +24,7 @@ struct checked_read {
 	struct read_sets *table;
 	struct read_set *read_set;
 	int db;
-	bool writes; /* made by checked_read_new_write() */
+	bool writes; /* the command writes the keys: see checked_read_new() */
 	bool each;
 	bool completed;
 	uint64_t left; /* bytes of the current value and its line end that are still to come */
@@ -40,7 +40,7 @@ struct checked_read {
 };
 
 struct checked_read *checked_read_new(struct read_sets *table, struct read_set *r, int db,
-                                      bool each)
+                                      bool each, bool writes)
 {
 	struct checked_read *c = xcalloc(1, sizeof(*c));
 
@@ -48,14 +48,7 @@ struct checked_read *checked_read_new(struct read_sets *table, struct read_set *
 	c->read_set = r;
 	c->db = db;
 	c->each = each;
-	return c;
-}
-
-struct checked_read *checked_read_new_write(struct read_sets *table, struct read_set *r)
-{
-	struct checked_read *c = checked_read_new(table, r, -1, false);
-
-	c->writes = true;
+	c->writes = writes;
 	return c;
 }
 

@@ -27,12 +27,10 @@
 struct checked_read;
 
 /* `db`: the database in which the read is sent. `table` and `r` must outlive the read. `each`:
- * the reply is an array with one value for each of the command's keys. */
+ * the reply is an array with one value for each of the command's keys. `writes`: the command is
+ * a write that a transaction queues: when Redis has run it, earlier reads of its keys end. */
 struct checked_read *checked_read_new(struct read_sets *table, struct read_set *r, int db,
-                                      bool each);
-/* Makes a checked_read for a write that a transaction queues: when Redis has run the write,
- * earlier reads of its keys end. */
-struct checked_read *checked_read_new_write(struct read_sets *table, struct read_set *r);
+                                      bool each, bool writes);
 /* Adds `key` (copied), which has index `i` among the command's keys. Each call needs a greater
  * `i`. */
 void checked_read_add(struct checked_read *c, size_t i, struct slice key,
