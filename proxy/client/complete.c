@@ -10,7 +10,7 @@
 #include "lock/guard/checked_read.h"
 #include "lock/hold/holds.h"
 #include "lock/queue/waiters.h"
-#include "policy/policy.h"
+#include "policy/policy_env.h"
 #include "watch/command_sample.h"
 
 struct carried_out {

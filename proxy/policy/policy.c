@@ -1,5 +1,9 @@
-/* SPDX-License-Identifier: BSD-3-Clause */
-#include "policy/policy.h"
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * policy: makes, changes and frees the facts by which hasp decides about the commands of a
+ * worker's clients.
+ */
+#include "policy/policy_env.h"
 
 #include <stdlib.h>
 

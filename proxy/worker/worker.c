@@ -16,7 +16,7 @@
 #include "lock/ack/replica_acks.h"
 #include "lock/deadlock/deadlock.h"
 #include "lock/hold/holds.h"
-#include "policy/policy.h"
+#include "policy/policy_env.h"
 #include "quorum/quorum.h"
 #include "quorum/quorum_servers.h"
 #include "worker/worker_internal.h"

@@ -18,7 +18,7 @@
 #include "lock/queue/waiters.h"
 #include "lock/scripts/script_call.h"
 #include "lock/scripts/script_commands.h"
-#include "policy/policy.h"
+#include "policy/policy_env.h"
 #include "resp/write.h"
 #include "upstream/cluster_topology.h"
 #include "upstream/watcher.h"

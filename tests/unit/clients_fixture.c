@@ -5,7 +5,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "policy/policy.h"
+#include "policy/policy_env.h"
 #include "tests/unit/inifile.h"
 #include "tests/unit/testing.h"
 

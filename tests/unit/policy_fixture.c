@@ -7,7 +7,7 @@
 #include "base/fatal.h"
 #include "config/config.h"
 #include "lock/events/stats.h"
-#include "policy/policy.h"
+#include "policy/policy_env.h"
 #include "resp/write.h"
 #include "tests/unit/fake_jobs.h"
 #include "tests/unit/hold_fixture.h"

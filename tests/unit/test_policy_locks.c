@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "policy/lock.h"
-#include "policy/policy.h"
+#include "policy/policy_env.h"
 #include "tests/unit/inifile.h"
 #include "tests/unit/log_fixture.h"
 #include "tests/unit/policy_fixture.h"
