@@ -49,7 +49,6 @@
 #include "lock/deadlock/deadlock.h"
 #include "lock/model/owner.h"
 #include "policy/dispatch.h"
-#include "policy/quorum_rule.h"
 #include "quorum/quorum.h"
 #include "session/session.h"
 

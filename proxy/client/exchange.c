@@ -14,7 +14,6 @@
 
 #include "client/op.h"
 #include "lock/model/key_names.h"
-#include "policy/lock.h"
 #include "resp/write.h"
 
 static void on_acked(void *arg, bool enough);

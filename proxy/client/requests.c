@@ -18,7 +18,6 @@
 #include "config/match.h"
 #include "policy/classifier.h"
 #include "policy/context.h"
-#include "policy/watched.h"
 
 /* --- requests that have only to be passed ------------------------------------------------- */
 

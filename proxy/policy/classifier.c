@@ -7,7 +7,7 @@
 #include "commands/learn.h"
 #include "config/match.h"
 #include "policy/policy_env.h"
-#include "policy/watched.h"
+#include "policy/policy_internal.h"
 
 void classifier_reset(struct classifier *classifier)
 {

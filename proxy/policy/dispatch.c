@@ -4,10 +4,7 @@
 #include "commands/args.h"
 #include "commands/learn.h"
 #include "policy/classifier.h"
-#include "policy/lock.h"
 #include "policy/policy_internal.h"
-#include "policy/quorum_rule.h"
-#include "policy/watched.h"
 
 /* --- writes in another database -------------------------------------------------------- */
 

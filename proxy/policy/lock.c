@@ -1,5 +1,8 @@
-/* SPDX-License-Identifier: BSD-3-Clause */
-#include "policy/lock.h"
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * lock: decides about the verbs, and about writes on keys with a rule in mode ENFORCE.
+ */
+#include "policy/dispatch.h"
 
 #include <strings.h>
 

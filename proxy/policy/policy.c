@@ -17,7 +17,7 @@
 #include "lock/guard/guard_op.h"
 #include "lock/hold/holds.h"
 #include "policy/classifier.h"
-#include "policy/lock.h"
+#include "policy/policy_internal.h"
 #include "session/pending.h"
 #include "watch/shared_tracker.h"
 

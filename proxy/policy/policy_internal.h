@@ -3,6 +3,8 @@
  * policy_internal: shared by the files of this folder.
  *
  *   dispatch.c    decides how hasp handles a command
+ *   quorum_rule.c, lock.c   locks of a quorum, and all others
+ *   watched.c     what the tracker learns of a command
  *   guard_txn.c   writes of guarded keys that no script can run, and transactions
  *   guard.c       the guarded keys of a command, and what hasp does about them
  *   policy.c      applies the configuration to struct policy_env
@@ -86,5 +88,65 @@ void guard_txn_keep(struct context *x, struct decision *d, bool may_be_guarded);
 /* Keeps the `n` commands in `bytes`; `nunguarded` of them name no guarded key. */
 void guard_txn_keep_bytes(const struct policy_env *env, struct transaction *t,
                           struct slice bytes, uint32_t n, uint32_t nunguarded);
+
+/* --- lock.c --- */
+
+/* Decides about LOCK, UNLOCK, LOCK.EXTEND, LOCK.INFO, LOCK.LIST, MLOCK and MUNLOCK, under their
+ * configured names. */
+struct decision lock_decide_verb(struct context *x);
+
+/* Returns the error that refuses a verb with valid arguments; NULL: hasp carries the verb out.
+ * `token`: the client's token; `keys`: the verb's locks. */
+const char *lock_verb_refusal(struct context *x, struct slice token,
+                              const struct lock_call *call, const struct slice *keys, size_t n);
+
+/* Decides to send a PING in place of a command that hasp answers itself. A request of kind
+ * `kind` awaits Redis' reply to the PING; then hasp answers. So the replies keep their order,
+ * and a client that must log in gets Redis' error. */
+struct decision lock_await_ping(struct context *x, enum pending_kind kind);
+
+/* Sets key->token and key->foreign of a lock whose rule has owner = value. */
+void lock_find_value(const struct context *x, struct lock_key *key);
+
+/* True if the rule requires that a DEL comes from a connection that knows the lock's value. */
+bool lock_value_matters(const struct rule *rule);
+/* True if hasp notes which connections read the rule's locks. */
+bool lock_reads_matter(const struct policy_env *env, const struct rule *rule);
+/* Records which locks of rules a passed request reads. */
+void lock_note_read(struct context *x, struct decision *d);
+
+/* Decides about a write. PASS: no rule concerns it. */
+struct decision lock_decide_write(struct context *x);
+
+/* True if a client of this worker waits for the lock of key `i`, or if the key's rule has
+ * `wait`, so that a client of another worker or hasp may wait. */
+bool lock_is_waited_for(const struct context *x, size_t i);
+
+/* Records that a passed script may release the locks of rules that it names. If exactly one of
+ * them has owner = value, hasp reads this lock before and after the script. */
+void lock_note_script(struct context *x, struct decision *d);
+
+/* --- quorum_rule.c --- */
+
+/* Decides about a command on keys whose rule names a quorum. Returns false if the command names
+ * no such key. */
+bool quorum_rule_decide(struct context *x, struct decision *d);
+
+/* Decides about a verb, as lock_decide_verb() does, if a quorum stores the verbs' locks. */
+struct decision quorum_verb_decide(struct context *x);
+
+/* --- watched.c --- */
+
+/* True for commands that discovery observes. */
+bool watched_concerns(const struct command *c);
+
+/* True if discovery needs to see the command only when watched_wants() is true. If it is false,
+ * the command takes and ends no lock, and nothing relevant has happened on its key. */
+bool watched_may_sample(const struct command *c);
+
+/* Lets the tracker see the reply to the request, which hasp passes as `d` says. is_observed or
+ * is_discovered must be true, and Redis must accept the number of arguments. If `is_whole` is
+ * false, `x->req` is the beginning of a request. */
+void watched_request(struct context *x, struct decision *d, bool is_whole);
 
 #endif

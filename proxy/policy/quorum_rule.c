@@ -1,10 +1,16 @@
-/* SPDX-License-Identifier: BSD-3-Clause */
-#include "policy/quorum_rule.h"
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * quorum_rule: commands on keys whose [lock] rule names a quorum, which stores the key at its
+ * own servers. The quorum carries out the verbs, and commands that take, free, prolong or read
+ * a lock; hasp refuses all other commands that name such a key. Redis gets a PING in place of
+ * the command, so that the command keeps its place among the client's commands, and Redis can
+ * refuse a client that is not logged in. hasp asks the quorum after the PING's answer.
+ */
+#include "policy/dispatch.h"
 
 #include "commands/args.h"
 #include "commands/command.h"
 #include "config/match.h"
-#include "policy/lock.h"
 #include "policy/policy_internal.h"
 
 /* The longest value of a lock, in bytes: hasp keeps it, and sends it to each server. */

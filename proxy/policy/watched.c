@@ -1,5 +1,23 @@
-/* SPDX-License-Identifier: BSD-3-Clause */
-#include "policy/watched.h"
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * watched: reports to the tracker (watch/tracker.h) what passing commands do to their keys,
+ * after Redis has answered them. hasp watches the keys of rules and guards in mode OBSERVE;
+ * with `hasp --discover` or a section [discover], it watches all keys. Nothing changes for the
+ * client.
+ *
+ *   request --passed as it came--> Redis --> reply --> the client
+ *       `--> command sample -------------------`--> tracker --> log, reports
+ *
+ * The tracker sees commands in the order of their answers. On one link, Redis ran the commands
+ * in this order; between links, hasp sees only when the answers arrive. hasp reports an answer
+ * before the client gets it, except EXEC's, and answers to commands on locks that clients wait
+ * for. No command waits for another because it is watched.
+ *
+ * The tracker does not see commands that block, commands without an answer (CLIENT REPLY),
+ * commands that an enforced rule rewrites, nor which keys a script writes. If a command is so
+ * long that hasp streams it, the tracker sees the command only if it writes one guarded key.
+ */
+#include "policy/dispatch.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "policy/lock.h"
+#include "policy/policy_internal.h"
 #include "policy/policy_env.h"
 #include "tests/unit/inifile.h"
 #include "tests/unit/log_fixture.h"

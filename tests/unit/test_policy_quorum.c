@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "policy/quorum_rule.h"
 #include "tests/unit/inifile.h"
 #include "tests/unit/policy_fixture.h"
 #include "tests/unit/testing.h"

@@ -3,7 +3,7 @@
  * Tests of the record of a command on watched keys until its reply.
  */
 
-#include "policy/watched.h"
+#include "policy/policy_internal.h"
 #include "tests/unit/inifile.h"
 #include "tests/unit/policy_fixture.h"
 #include "tests/unit/testing.h"

@@ -7,7 +7,8 @@
 #include <string.h>
 
 #include "base/fatal.h"
-#include "policy/watched.h"
+#include "policy/dispatch.h"
+#include "policy/policy_internal.h"
 #include "tests/unit/testing.h"
 #include "watch/tracker_internal.h"
 #include "watch/sampling.h"
