@@ -17,9 +17,8 @@ struct quorum_server {
 	struct quorum_servers *all;
 	size_t number;
 	struct link_env links;
-	struct own_conn conn; /* closed while `retry` waits */
+	struct own_conn conn; /* closed between two tries to connect */
 	struct loop_timer silence; /* ends a connection whose replies do not come in time */
-	struct retry retry;
 	struct list calls; /* calls in flight, oldest first */
 	bool up; /* the server has answered INFO */
 	struct log_state logged;
@@ -40,8 +39,9 @@ static void quorum_server_fail_calls(struct quorum_server *s)
 		quorum_on_answer(s->all->q, call, NULL);
 }
 
-static void quorum_server_ended(struct quorum_server *s, enum link_end end, const char *reason)
+static void quorum_server_on_down(void *owner, enum link_end end, const char *reason)
 {
+	struct quorum_server *s = owner;
 	uint32_t suppressed;
 
 	if (log_state_pass(&s->logged, s->links.clock(),
@@ -53,16 +53,9 @@ static void quorum_server_ended(struct quorum_server *s, enum link_end end, cons
 	loop_timer_stop(&s->silence);
 	quorum_on_down(s->all->q, s->number);
 	quorum_server_fail_calls(s);
-	retry_later(&s->retry, end);
 }
 
 /* --- the identity of a server ------------------------------------------------------------- */
-
-static void quorum_server_refused(struct quorum_server *s, const char *reason)
-{
-	own_conn_close(&s->conn);
-	quorum_server_ended(s, LINK_REFUSED, reason);
-}
 
 /* Lets the server be silent for connect_timeout, or for as long as a vote takes. */
 static void quorum_server_await_reply(struct quorum_server *s)
@@ -83,10 +76,8 @@ static void quorum_server_on_silence(void *arg)
 		quorum_server_await_reply(s);
 		return;
 	}
-	own_conn_close(&s->conn);
-	quorum_server_ended(s, LINK_UNREACHABLE,
-	                    s->up ? "it does not answer in time"
-	                          : "it does not answer INFO in time");
+	own_conn_fail(&s->conn, LINK_UNREACHABLE,
+	              s->up ? "it does not answer in time" : "it does not answer INFO in time");
 }
 
 static void quorum_server_on_info(struct quorum_server *s, const redisReply *r)
@@ -98,16 +89,16 @@ static void quorum_server_on_info(struct quorum_server *s, const redisReply *r)
 	double counts_in;
 
 	if (!id.n || !uptime.n) {
-		quorum_server_refused(
-			s, r->type == REDIS_REPLY_ERROR
-				   ? r->str
-				   : "the server's reply to INFO has no run_id and uptime");
+		own_conn_fail(&s->conn, LINK_REFUSED,
+		              r->type == REDIS_REPLY_ERROR
+		                      ? r->str
+		                      : "the server's reply to INFO has no run_id and uptime");
 		return;
 	}
 	snprintf(run_id, sizeof(run_id), "%.*s", (int)id.n, id.p);
 	s->up = true;
 	loop_timer_stop(&s->silence);
-	retry_worked(&s->retry);
+	own_conn_worked(&s->conn);
 	counts_in = quorum_on_up(s->all->q, s->number, run_id, strtoll(uptime.p, NULL, 10));
 	if (log_state_pass(&s->logged, s->links.clock(), LOG_STATE_UP, true, &suppressed))
 		log_info("quorum_server_up quorum=%s address=%s votes_after_ms=%.0f",
@@ -132,26 +123,25 @@ static void quorum_server_on_reply(void *owner, void *tag, redisReply **reply)
 	} else if (*reply) {
 		quorum_server_on_info(s, *reply);
 	} else {
-		quorum_server_refused(s, "hasp does not understand the server's reply to INFO");
+		own_conn_fail(&s->conn, LINK_REFUSED,
+		              "hasp does not understand the server's reply to INFO");
 	}
 }
-
-static void quorum_server_on_down(void *owner, enum link_end end, const char *reason)
-{
-	quorum_server_ended(owner, end, reason);
-}
-
-static const struct own_conn_ops quorum_server_conn_ops = { quorum_server_on_reply,
-	                                                    quorum_server_on_down };
 
 static void quorum_server_connect(void *arg)
 {
 	struct quorum_server *s = arg;
 
-	own_conn_open(&s->conn, &s->links, &s->all->login);
+	own_conn_open(&s->conn, &s->all->login);
 	quorum_server_await_reply(s);
 	own_conn_send_words(&s->conn, (const char *[]){ "INFO", "server" }, 2, NULL);
 }
+
+static const struct own_conn_ops quorum_server_conn_ops = {
+	.on_reply = quorum_server_on_reply,
+	.on_down = quorum_server_on_down,
+	.connect = quorum_server_connect,
+};
 
 void quorum_servers_send(void *arg, size_t server, struct slice request,
                          struct quorum_call *call)
@@ -198,11 +188,10 @@ void quorum_servers_start(struct quorum_servers *all, struct quorum *q,
 		links_init(&s->links);
 		s->links.address = address_of(all->opts->addresses[i]);
 		s->links.name = xstrdup(all->opts->addresses[i]);
-		own_conn_init(&s->conn, &quorum_server_conn_ops, s);
+		own_conn_init(&s->conn, &s->links, RETRY_SECONDS, &quorum_server_conn_ops, s);
 		loop_timer_init(&s->silence, links->dialer.loop, quorum_server_on_silence, s);
 		list_init(&s->calls);
-		retry_init(&s->retry, &s->links, RETRY_SECONDS, quorum_server_connect, s);
-		retry_restart(&s->retry);
+		own_conn_reconnect(&s->conn, NULL);
 	}
 }
 
@@ -229,7 +218,6 @@ void quorum_servers_stop(struct quorum_servers *all)
 	for (size_t i = 0; i < all->opts->nservers; i++) {
 		struct quorum_server *s = &all->v[i];
 
-		retry_stop(&s->retry);
 		loop_timer_stop(&s->silence);
 		own_conn_close(&s->conn);
 		s->up = false;

@@ -32,7 +32,6 @@ struct control_request {
 struct control {
 	struct control_opts opts;
 	struct own_conn conn; /* hasp's connection; closed between two tries to connect */
-	struct retry retry;
 	struct list requests; /* requests in flight, oldest first */
 	struct list held; /* requests that wait until Redis has selected their database */
 	bool selecting; /* SELECT for the first of `held` is in flight */
@@ -287,15 +286,6 @@ static void control_forget_error(struct control *c)
 	c->login_failed = false;
 }
 
-static void control_lost(struct control *c, enum link_end end)
-{
-	loop_timer_stop(&c->silence);
-	c->up = c->checking = false;
-	control_forget_error(c);
-	control_calls_fail(c);
-	retry_later(&c->retry, end);
-}
-
 static void control_on_down(void *owner, enum link_end end, const char *reason)
 {
 	struct control *c = owner;
@@ -305,15 +295,17 @@ static void control_on_down(void *owner, enum link_end end, const char *reason)
 	uint32_t suppressed;
 
 	/* A server that has reached its limit of clients sends an error before it closes the
-	 * connection: c->error. If there is no server, the watcher logs its absence. */
-	if (control_set_state(c, CONTROL_AWAY, state, &suppressed) &&
+	 * connection: c->error. If there is no server, the watcher logs its absence.
+	 * control_on_command() logs that the server refuses a command. */
+	if (end != LINK_REFUSED && control_set_state(c, CONTROL_AWAY, state, &suppressed) &&
 	    !c->opts.env->no_server_reason)
 		log_warning("upstream_down address=%s reason=%s suppressed=%" PRIu32,
 		            c->address, QUOTE_STR(c->error ? c->error : reason), suppressed);
-	control_lost(c, end);
+	loop_timer_stop(&c->silence);
+	c->up = c->checking = false;
+	control_forget_error(c);
+	control_calls_fail(c);
 }
-
-static const struct own_conn_ops control_conn_ops = { control_on_reply, control_on_down };
 
 /* Records the connection's first error: later errors are its consequences. */
 static void control_note_error(struct control *c, const redisReply *reply)
@@ -454,7 +446,7 @@ static void control_worked(struct control *c, const redisReply *reply)
 			log_info("upstream_up address=%s commands=%zu role=%s", c->address,
 			         ncommands, role_name(c->role));
 	}
-	retry_worked(&c->retry);
+	own_conn_worked(&c->conn);
 	if (c->opts.on_up)
 		c->opts.on_up(c->opts.arg);
 }
@@ -483,8 +475,7 @@ static void control_on_command(void *arg, const redisReply *reply)
 			c, "upstream_refused", error,
 			"locks are neither renewed nor released until this is fixed",
 			suppressed);
-	own_conn_close(&c->conn);
-	control_lost(c, LINK_REFUSED);
+	own_conn_fail(&c->conn, LINK_REFUSED, error);
 }
 
 /* Sends the introduction: the commands with which every connection begins, logged in or not.
@@ -561,52 +552,47 @@ static void control_connect(void *arg)
 		c->latency = (struct metrics_histogram){ 0 };
 	free(c->address);
 	c->address = xstrdup(env->name);
-	own_conn_open(&c->conn, env, NULL);
+	own_conn_open(&c->conn, NULL);
 	c->introduced = false;
 	control_ask(c, (const char *[]){ "PING" }, 1, control_on_ping, c);
 	if (!env->password)
 		control_introduce(c);
 }
 
+static const struct own_conn_ops control_conn_ops = {
+	.on_reply = control_on_reply,
+	.on_down = control_on_down,
+	.connect = control_connect,
+};
+
 struct control *control_new(const struct control_opts *opts)
 {
 	struct control *c = xcalloc(1, sizeof(*c));
 
 	c->opts = *opts;
-	own_conn_init(&c->conn, &control_conn_ops, c);
+	own_conn_init(&c->conn, opts->env, CONTROL_RETRY_SECONDS, &control_conn_ops, c);
 	list_init(&c->requests);
 	list_init(&c->held);
 	c->asked_at = opts->env->clock();
-	retry_init(&c->retry, opts->env, CONTROL_RETRY_SECONDS, control_connect, c);
 	loop_timer_init(&c->check, opts->env->dialer.loop, control_on_check, c);
 	loop_timer_init(&c->silence, opts->env->dialer.loop, control_on_silence, c);
-	retry_restart(&c->retry);
+	own_conn_reconnect(&c->conn, NULL);
 	return c;
 }
 
 void control_reconnect(struct control *c, const char *reason)
 {
-	if (c->conn.user.link) {
-		own_conn_close(&c->conn);
-		control_on_down(c, LINK_BROKEN, reason);
-	}
+	own_conn_reconnect(&c->conn, reason);
 	/* Forget the health, so that hasp logs a failure of the new address, too. */
 	c->health = CONTROL_CONNECTING;
 	c->logged = (struct log_state){ 0 };
 	c->asked_at = c->opts.env->clock();
 	c->role = ROLE_UNKNOWN;
 	*c->evicts = '\0';
-	retry_restart(&c->retry);
-}
-
-void control_retry_now(struct control *c)
-{
-	retry_now(&c->retry);
 }
 
 void control_free(struct control *c)
 {
-	retry_stop(&c->retry);
 	loop_timer_stop(&c->check);
 	loop_timer_stop(&c->silence);
 	own_conn_close(&c->conn);

@@ -56,8 +56,6 @@ struct control *control_new(const struct control_opts *opts);
 /* Closes the connection and connects again, because the address or the login has changed;
  * `reason` is for the log. Calls in flight get NULL. */
 void control_reconnect(struct control *c, const char *reason);
-/* Call this when Redis is reachable: retries at once if the last try could not reach Redis. */
-void control_retry_now(struct control *c);
 /* Closes and frees the control. Calls in flight get NULL. */
 void control_free(struct control *c);
 

@@ -41,6 +41,7 @@ void link_set_state(struct link *l, enum link_state state)
 void links_init(struct link_env *env)
 {
 	list_init(&env->open);
+	list_init(&env->own_conns);
 	list_init(&env->dead);
 	env->tls_resume = (struct tls_resume){ 0 };
 	env->dialer.resume = &env->tls_resume;

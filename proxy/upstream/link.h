@@ -166,6 +166,7 @@ struct link_env {
 	char *scratch; /* buffer into which replies are read */
 	size_t scratch_size;
 	struct list open; /* the open links */
+	struct list own_conns; /* hasp's own connections that connect again: own_conn.c */
 	size_t nopen[LINK_KINDS]; /* number of open links, by enum link_kind */
 	size_t max; /* limit of open links, not counting hasp's own; 0: no limit */
 	struct metrics_counter *errors; /* ends of links, by enum link_end; may be NULL */
@@ -183,7 +184,7 @@ struct link_env {
 	                               const struct link_login *accepted);
 	void *inproc_peer; /* the peers' owner, which connect() uses */
 	/* Called when a link has connected, so Redis is reachable. May be NULL. */
-	void (*on_connected)(void *arg);
+	void (*on_connected)(struct link_env *env);
 	/* Called, any number of times, when the server may be the wrong one. May be NULL. */
 	void (*on_alarm)(void *arg, enum link_alarm alarm);
 	void *arg;

@@ -178,7 +178,7 @@ static void link_on_dialled(void *arg, int fd, struct tls *tls, const char *reas
 		link_end_opening(l);
 	stream_attach(&l->stream, fd, tls);
 	if (l->env->on_connected)
-		l->env->on_connected(l->env->arg);
+		l->env->on_connected(l->env);
 	if (stream_pending(&l->stream) == 0)
 		link_notify_drained(l);
 }

@@ -76,7 +76,10 @@ static void writes_on_down(void *owner, enum link_end end, const char *reason)
 	writes_passed(owner);
 }
 
-static const struct own_conn_ops writes_ops = { writes_on_reply, writes_on_down };
+static const struct own_conn_ops writes_ops = {
+	.on_reply = writes_on_reply,
+	.on_down = writes_on_down,
+};
 
 /* Begins a write check. The request is a script, which Redis pauses like a write, and which
  * MONITOR does not show. */
@@ -89,7 +92,7 @@ static void ask_for_writes(struct liveness *v)
 	};
 
 	v->writes = WRITE_CHECK_ASKED;
-	own_conn_open(&v->writes_conn, v->env, &login);
+	own_conn_open(&v->writes_conn, &login);
 	link_send(v->writes_conn.user.link,
 	          SLICE_LIT("*3\r\n$4\r\nEVAL\r\n$8\r\nreturn 0\r\n$1\r\n0\r\n"));
 	link_expect(&v->writes_conn.user, LINK_NOTIFY | LINK_DISCARD | LINK_PATIENT, NULL);
@@ -188,7 +191,7 @@ struct liveness *liveness_new(struct link_env *env, const struct control *contro
 
 	v->env = env;
 	v->control = control;
-	own_conn_init(&v->writes_conn, &writes_ops, v);
+	own_conn_init(&v->writes_conn, env, 0, &writes_ops, v);
 	loop_timer_init(&v->timer, env->dialer.loop, liveness_on_timer, v);
 	return v;
 }

@@ -7,6 +7,7 @@
 
 #include "base/fatal.h"
 #include "upstream/decode.h"
+#include "upstream/own_conn.h"
 
 static size_t node_on_commands(void *arg, const redisReply *reply)
 {
@@ -66,12 +67,6 @@ static void node_on_control_up(void *arg)
 	n->ops->on_up(n->arg, n);
 }
 
-/* Called when a link has connected: hasp's own connections need not wait for their next try. */
-static void node_on_connected(void *arg)
-{
-	node_retry_now(arg);
-}
-
 /* Handles an alarm of a link. Since a script can return READONLY, hasp then asks the server for
  * its role: node_on_role() gets the answer if the role has changed. */
 static void node_on_alarm(void *arg, enum link_alarm alarm)
@@ -110,7 +105,7 @@ struct node *node_new(const struct link_env *links, const struct node_ops *ops, 
 	struct node *n = xcalloc(1, sizeof(*n));
 
 	n->links = *links;
-	n->links.on_connected = node_on_connected;
+	n->links.on_connected = own_conns_retry_now;
 	n->links.on_alarm = node_on_alarm;
 	n->links.arg = n;
 	links_init(&n->links);
@@ -268,13 +263,4 @@ enum node_health node_health(const struct node *n)
 void node_look_up(struct node *n)
 {
 	name_watch_ask(n->name);
-}
-
-void node_retry_now(struct node *n)
-{
-	control_retry_now(n->control);
-	if (n->acks)
-		control_retry_now(n->acks);
-	if (n->subscriber)
-		subscriber_retry_now(n->subscriber);
 }

@@ -120,8 +120,4 @@ enum node_health node_health(const struct node *n);
 /* Resolves the host name of the node's address at once. */
 void node_look_up(struct node *n);
 
-/* Call this when the server is reachable: hasp's own connections that could not reach it retry
- * at once. */
-void node_retry_now(struct node *n);
-
 #endif

@@ -18,8 +18,10 @@
 
 static void own_conn_on_bytes(void *owner, struct slice bytes)
 {
-	(void)owner;
-	(void)bytes;
+	struct own_conn *c = owner;
+
+	if (c->ops->on_bytes)
+		c->ops->on_bytes(c->owner, bytes);
 }
 
 static void own_conn_on_reply(void *owner, void *tag, const struct resp_reply *r,
@@ -34,12 +36,33 @@ static void own_conn_on_reply(void *owner, void *tag, const struct resp_reply *r
 		freeReplyObject(reply);
 }
 
+/* Schedules the next connect(). `end`: how the connection ended, or the try to make it. */
+static void own_conn_retry(struct own_conn *c, enum link_end end)
+{
+	double max = end == LINK_REFUSED ? REFUSED_MAX_SECONDS : MAX_SECONDS;
+	/* Wait if the server accepts each connection and soon closes it. */
+	bool lasted = c->worked_at > 0 && c->env->clock() - c->worked_at >= c->min_seconds;
+
+	c->unreachable = end == LINK_UNREACHABLE;
+	c->worked_at = 0;
+	if (lasted) {
+		loop_timer_start(&c->retry, 0);
+		return;
+	}
+	if (c->seconds > max)
+		c->seconds = max;
+	loop_timer_start(&c->retry, c->seconds);
+	c->seconds *= 2;
+}
+
 static void own_conn_on_down(void *owner, enum link_end end, const char *reason,
                              size_t inflight)
 {
 	struct own_conn *c = owner;
 
 	(void)inflight;
+	if (c->min_seconds > 0)
+		own_conn_retry(c, end);
 	c->ops->on_down(c->owner, end, reason);
 }
 
@@ -49,20 +72,60 @@ static const struct link_ops own_conn_link_ops = {
 	.on_down = own_conn_on_down,
 };
 
-void own_conn_init(struct own_conn *c, const struct own_conn_ops *ops, void *owner)
+void own_conn_init(struct own_conn *c, struct link_env *env, double min_seconds,
+                   const struct own_conn_ops *ops, void *owner)
 {
-	*c = (struct own_conn){ .ops = ops, .owner = owner };
+	*c = (struct own_conn){
+		.env = env,
+		.ops = ops,
+		.owner = owner,
+		.min_seconds = min_seconds,
+		.seconds = min_seconds,
+	};
 	link_user_init(&c->user, &own_conn_link_ops, c);
+	loop_timer_init(&c->retry, env->dialer.loop, ops->connect, owner);
+	list_init(&c->node);
+	if (min_seconds > 0)
+		list_append(&env->own_conns, &c->node);
 }
 
-void own_conn_open(struct own_conn *c, struct link_env *env, const struct link_login *login)
+void own_conn_open(struct own_conn *c, const struct link_login *login)
 {
-	link_join(link_new_own(env, false, login), &c->user);
+	link_join(link_new_own(c->env, false, login), &c->user);
 }
 
 void own_conn_close(struct own_conn *c)
 {
+	list_remove(&c->node);
+	loop_timer_stop(&c->retry);
 	link_close(c->user.link);
+}
+
+void own_conn_fail(struct own_conn *c, enum link_end end, const char *reason)
+{
+	link_close(c->user.link);
+	own_conn_on_down(c, end, reason, 0);
+}
+
+void own_conn_reconnect(struct own_conn *c, const char *reason)
+{
+	if (c->user.link)
+		own_conn_fail(c, LINK_BROKEN, reason);
+	c->seconds = c->min_seconds;
+	loop_timer_start(&c->retry, 0);
+}
+
+void own_conn_worked(struct own_conn *c)
+{
+	c->seconds = c->min_seconds;
+	c->worked_at = c->env->clock();
+}
+
+void own_conns_retry_now(struct link_env *env)
+{
+	list_each (struct own_conn, c, &env->own_conns, node)
+		if (c->unreachable && loop_timer_is_running(&c->retry))
+			loop_timer_start(&c->retry, 0);
 }
 
 bool own_conn_is_made(const struct own_conn *c)
@@ -84,60 +147,6 @@ void own_conn_send_words(struct own_conn *c, const char *const *words, size_t n,
 	resp_write_words(&out, words, n);
 	own_conn_send(c, buf_slice(&out), 1, tag);
 	buf_release(&out);
-}
-
-/* --- retry -------------------------------------------------------------------------------- */
-
-void retry_init(struct retry *r, const struct link_env *env, double min_seconds,
-                void (*fn)(void *arg), void *arg)
-{
-	*r = (struct retry){
-		.env = env,
-		.min_seconds = min_seconds,
-		.seconds = min_seconds,
-	};
-	loop_timer_init(&r->timer, env->dialer.loop, fn, arg);
-}
-
-void retry_stop(struct retry *r)
-{
-	loop_timer_stop(&r->timer);
-}
-
-void retry_restart(struct retry *r)
-{
-	r->seconds = r->min_seconds;
-	loop_timer_start(&r->timer, 0);
-}
-
-void retry_later(struct retry *r, enum link_end end)
-{
-	double max = end == LINK_REFUSED ? REFUSED_MAX_SECONDS : MAX_SECONDS;
-	/* Delay the retry if the server accepts each connection and soon closes it. */
-	bool lasted = r->worked_at > 0 && r->env->clock() - r->worked_at >= r->min_seconds;
-
-	r->unreachable = end == LINK_UNREACHABLE;
-	r->worked_at = 0;
-	if (lasted) {
-		loop_timer_start(&r->timer, 0);
-		return;
-	}
-	if (r->seconds > max)
-		r->seconds = max;
-	loop_timer_start(&r->timer, r->seconds);
-	r->seconds *= 2;
-}
-
-void retry_worked(struct retry *r)
-{
-	r->seconds = r->min_seconds;
-	r->worked_at = r->env->clock();
-}
-
-void retry_now(struct retry *r)
-{
-	if (r->unreachable && loop_timer_is_running(&r->timer))
-		loop_timer_start(&r->timer, 0);
 }
 
 /* --- queries ------------------------------------------------------------------------------ */
@@ -188,7 +197,10 @@ static void query_on_down(void *owner, enum link_end end, const char *reason)
 	query_end(q, reason);
 }
 
-static const struct own_conn_ops query_conn_ops = { query_on_reply, query_on_down };
+static const struct own_conn_ops query_conn_ops = {
+	.on_reply = query_on_reply,
+	.on_down = query_on_down,
+};
 
 static void query_on_timer(void *arg)
 {
@@ -198,8 +210,8 @@ static void query_on_timer(void *arg)
 void query_init(struct query *q, struct link_env *env,
                 void (*done)(void *arg, redisReply *const *replies, const char *why), void *arg)
 {
-	*q = (struct query){ .env = env, .done = done, .arg = arg };
-	own_conn_init(&q->conn, &query_conn_ops, q);
+	*q = (struct query){ .done = done, .arg = arg };
+	own_conn_init(&q->conn, env, 0, &query_conn_ops, q);
 	loop_timer_init(&q->timer, env->dialer.loop, query_on_timer, q);
 }
 
@@ -212,9 +224,9 @@ void query_start(struct query *q, const struct address *address, const char *use
 	q->replies = xcalloc(n, sizeof(redisReply *));
 	*q->refusal = '\0';
 	q->said = NULL;
-	q->env->address = *address;
-	q->env->dialer.timeout_ms = timeout_ms;
-	own_conn_open(&q->conn, q->env, q->login);
+	q->conn.env->address = *address;
+	q->conn.env->dialer.timeout_ms = timeout_ms;
+	own_conn_open(&q->conn, q->login);
 	if (password)
 		own_conn_send_words(&q->conn, (const char *[]){ "AUTH", user, password }, 3,
 		                    NULL);

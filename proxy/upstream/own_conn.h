@@ -2,10 +2,14 @@
  *
  * own_conn: a connection on which hasp itself asks a server. An own_conn is the only user of
  * its link. It decodes each reply, and gives the reply to its owner with the tag of the
- * request. When the connection ends, the owner opens it again: struct retry says when.
+ * request. It may connect again whenever the connection ends.
  *
  *   own_conn_open() --> own_conn_send(tag) --> on_reply(tag), in the order of the requests
- *                                        '--> on_down()
+ *      ^                                 '--> on_down()
+ *      '-- connect() <-- after a delay ---------'
+ *
+ * If the connection had worked for a while, or Redis is known to be up again, there is no
+ * delay. Otherwise the delay doubles with each failure, up to a limit.
  */
 #ifndef HASP_UPSTREAM_OWN_CONN_H
 #define HASP_UPSTREAM_OWN_CONN_H
@@ -24,23 +28,50 @@ struct own_conn_ops {
 	/* Gets a reply; NULL: hiredis does not understand it. The reply is freed after the
 	 * call, unless the callee sets `*reply` to NULL. */
 	void (*on_reply)(void *owner, void *tag, redisReply **reply);
-	/* Called when the connection broke, or could not be made. */
+	/* Called when the connection broke, or could not be made; and by own_conn_fail(). */
 	void (*on_down)(void *owner, enum link_end end, const char *reason);
+	/* Calls own_conn_open(), and sends the first requests. */
+	void (*connect)(void *owner);
+	/* Gets the bytes that the server sends, if the owner has made the link opaque. */
+	void (*on_bytes)(void *owner, struct slice bytes);
 };
 
 /* One connection of hasp's own; embedded in the struct that uses it. */
 struct own_conn {
 	struct link_user user; /* the user of the link; on no link while closed */
+	struct link_env *env;
 	const struct own_conn_ops *ops;
 	void *owner;
+
+	/* The schedule of connect(). */
+	struct list node; /* in env->own_conns */
+	struct loop_timer retry; /* runs until the next try */
+	double min_seconds; /* the first delay; 0: the connection is not made again */
+	double seconds; /* the next delay */
+	double worked_at; /* env->clock() when the connection began to work; 0: not yet */
+	bool unreachable; /* the last try could not reach the server */
 };
 
-void own_conn_init(struct own_conn *c, const struct own_conn_ops *ops, void *owner);
+/* `min_seconds`: the first delay before own_conn connects again; 0: it never does so, and needs
+ * no connect(). */
+void own_conn_init(struct own_conn *c, struct link_env *env, double min_seconds,
+                   const struct own_conn_ops *ops, void *owner);
 
 /* Connects to the address of `env`. If Redis refuses `login` (NULL: none), the link ends. */
-void own_conn_open(struct own_conn *c, struct link_env *env, const struct link_login *login);
-/* Closes the connection, if it is open. Requests in flight get no callback. */
+void own_conn_open(struct own_conn *c, const struct link_login *login);
+/* Closes the connection, if it is open, and does not connect again. Requests in flight get no
+ * callback. */
 void own_conn_close(struct own_conn *c);
+/* Closes the connection, if it is open, as if it had ended like this. */
+void own_conn_fail(struct own_conn *c, enum link_end end, const char *reason);
+/* Calls connect() as soon as the loop runs, and resets the delay. If the connection is open,
+ * first calls own_conn_fail() with `reason`. */
+void own_conn_reconnect(struct own_conn *c, const char *reason);
+/* Call this when the connection works: resets the delay. */
+void own_conn_worked(struct own_conn *c);
+/* Redis is reachable: the connections whose last try could not reach it connect as soon as the
+ * loop runs. For those that Redis refused or closed, the delay continues. */
+void own_conns_retry_now(struct link_env *env);
 
 /* True if the connection, with its TLS handshake, has been made. */
 bool own_conn_is_made(const struct own_conn *c);
@@ -49,38 +80,6 @@ bool own_conn_is_made(const struct own_conn *c);
 void own_conn_send(struct own_conn *c, struct slice requests, size_t n, void *tag);
 /* As own_conn_send(), for one request made of those words that are not NULL. */
 void own_conn_send_words(struct own_conn *c, const char *const *words, size_t n, void *tag);
-
-/* --- retry --- */
-
-/* Decides when hasp opens one of its own connections again. If the connection had worked for a
- * while, or Redis is known to be up again, hasp opens it at once; otherwise after a delay that
- * doubles with each failure, up to a limit. The environment's clock gives the time. */
-
-/* The schedule of the tries; embedded in the struct that uses it. */
-struct retry {
-	const struct link_env *env; /* has the loop and the clock */
-	struct loop_timer timer; /* runs until the next try */
-	double min_seconds; /* the first delay after the connection worked */
-	double seconds; /* the next delay; doubles with each failure */
-	double worked_at; /* env->clock() when the connection began to work; 0: not yet */
-	bool unreachable; /* the last try could not reach the server */
-};
-
-/* `fn` makes a try. It runs on the loop after retry_restart(), retry_later() or retry_now();
- * each of these calls replaces a try that is still due. */
-void retry_init(struct retry *r, const struct link_env *env, double min_seconds,
-                void (*fn)(void *arg), void *arg);
-void retry_stop(struct retry *r);
-
-/* Tries as soon as the loop runs, and resets the delay. */
-void retry_restart(struct retry *r);
-/* Schedules a try, because a try failed or the connection ended; `end`: how it ended. */
-void retry_later(struct retry *r, enum link_end end);
-/* Call this when the connection works: resets the delay. */
-void retry_worked(struct retry *r);
-/* Call this when Redis is reachable: if the last try could not reach it, tries as soon as the
- * loop runs. If Redis refused or closed the connection, the delay continues. */
-void retry_now(struct retry *r);
 
 /* --- queries --- */
 
@@ -93,7 +92,6 @@ void retry_now(struct retry *r);
 
 /* Runs one query at a time; embedded in the struct that uses it. */
 struct query {
-	struct link_env *env;
 	struct own_conn conn; /* closed between queries */
 	const struct link_login *login; /* for own_conn_open(); only query_start() uses it */
 	struct loop_timer timer;

@@ -20,10 +20,9 @@
 
 struct subscriber {
 	struct subscriber_opts opts;
-	struct link_user user; /* the user of the link; on no link between two tries */
+	struct own_conn conn; /* closed between two tries to connect; its link is opaque */
 	struct reply_scan scan; /* scans the message that is being received */
 	struct buf message; /* bytes of the message so far */
-	struct retry retry;
 	struct loop_timer check; /* sends PING; stopped if the delay is 0 */
 	double timeout; /* seconds for which the connection may be silent; 0: for ever */
 	unsigned nunheard; /* checks in a row during which nothing was received */
@@ -34,13 +33,11 @@ struct subscriber {
 	struct log_state logged;
 };
 
-static void subscriber_on_down(void *owner, enum link_end end, const char *reason,
-                               size_t inflight)
+static void subscriber_on_down(void *owner, enum link_end end, const char *reason)
 {
 	struct subscriber *s = owner;
 	uint32_t suppressed;
 
-	(void)inflight;
 	if (log_state_pass(&s->logged, s->opts.env->clock(),
 	                   link_log_state(end, reason, s->logged.logged), false, &suppressed) &&
 	    !s->opts.env->no_server_reason)
@@ -50,19 +47,12 @@ static void subscriber_on_down(void *owner, enum link_end end, const char *reaso
 	s->nunheard = 0;
 	s->scan = (struct reply_scan){ 0 };
 	buf_release(&s->message);
-	retry_later(&s->retry, end);
 	if (end == LINK_REFUSED) {
 		free(s->refusal);
 		s->refusal = xstrdup(reason);
 	}
 	if (s->opts.on_failed && (end == LINK_REFUSED || end == LINK_UNREACHABLE))
 		s->opts.on_failed(s->opts.arg);
-}
-
-static void subscriber_disconnect(struct subscriber *s, enum link_end end, const char *reason)
-{
-	link_close(s->user.link);
-	subscriber_on_down(s, end, reason, 0);
 }
 
 static const char not_resp2[] = "it sent bytes that are not a RESP2 reply";
@@ -84,7 +74,7 @@ static void subscriber_on_subscribe(struct subscriber *s, struct slice channel)
 	if (log_state_pass(&s->logged, s->opts.env->clock(), LOG_STATE_UP, true, &suppressed))
 		log_info("subscriber_up address=%s", s->address);
 	s->up = true;
-	retry_worked(&s->retry);
+	own_conn_worked(&s->conn);
 	free(s->refusal);
 	s->refusal = NULL;
 	s->opts.on_up(s->opts.arg);
@@ -98,11 +88,10 @@ static void subscriber_on_reply(struct subscriber *s, const redisReply *r)
 		/* Ignore an error for a channel of subscriber_call(): an ACL forbids the
 		 * channel, Redis 6.2 has no shard channels, or the slot has moved. */
 		if (!s->up)
-			subscriber_disconnect(s,
-			                      reply_error_is_temporary(r->str)
-			                              ? LINK_UNREACHABLE
-			                              : LINK_REFUSED,
-			                      r->str);
+			own_conn_fail(&s->conn,
+			              reply_error_is_temporary(r->str) ? LINK_UNREACHABLE
+			                                               : LINK_REFUSED,
+			              r->str);
 		return;
 	}
 	if (r->type != REDIS_REPLY_ARRAY || r->elements < 3)
@@ -121,7 +110,7 @@ static void take_message(struct subscriber *s, struct slice frame)
 	redisReply *reply = reply_decode(frame);
 
 	if (!reply) {
-		subscriber_disconnect(s, LINK_BROKEN, not_resp2);
+		own_conn_fail(&s->conn, LINK_BROKEN, not_resp2);
 		return;
 	}
 	subscriber_on_reply(s, reply);
@@ -133,19 +122,18 @@ static void take_message(struct subscriber *s, struct slice frame)
 static void subscriber_on_bytes(void *owner, struct slice bytes)
 {
 	struct subscriber *s = owner;
-	const struct link *l = s->user.link;
+	const struct link *l = s->conn.user.link;
 
 	s->nunheard = 0;
 	/* take_message() and the callbacks may close the connection. */
-	while (bytes.n && s->user.link == l) {
+	while (bytes.n && s->conn.user.link == l) {
 		struct buf message;
 		size_t used = 0;
 		enum resp_result r = reply_scan(&s->scan, bytes.p, bytes.n, &used);
 
 		if (r == RESP_BAD || buf_len(&s->message) + used > MESSAGE_MAX) {
-			subscriber_disconnect(s, LINK_BROKEN,
-			                      r == RESP_BAD ? not_resp2
-			                                    : "a message is too long");
+			own_conn_fail(&s->conn, LINK_BROKEN,
+			              r == RESP_BAD ? not_resp2 : "a message is too long");
 			return;
 		}
 		buf_append(&s->message, slice_take(&bytes, used));
@@ -158,18 +146,13 @@ static void subscriber_on_bytes(void *owner, struct slice bytes)
 	}
 }
 
-static const struct link_ops subscriber_link_ops = {
-	.on_bytes = subscriber_on_bytes,
-	.on_down = subscriber_on_down,
-};
-
 static void subscriber_send(struct subscriber *s, const char *command, struct slice channel)
 {
 	struct buf out = BUF_INIT;
 	struct slice argv[] = { slice_str(command), channel };
 
 	resp_write_request(&out, argv, 2);
-	link_send(s->user.link, buf_slice(&out));
+	link_send(s->conn.user.link, buf_slice(&out));
 	buf_release(&out);
 }
 
@@ -187,8 +170,8 @@ static void subscriber_connect(void *arg)
 		snprintf(name, sizeof(name), "%s-subscriber", env->own_name);
 		login.name = name;
 	}
-	link_join(link_new_own(env, false, must_log_in ? &login : NULL), &s->user);
-	link_make_opaque(s->user.link);
+	own_conn_open(&s->conn, must_log_in ? &login : NULL);
+	link_make_opaque(s->conn.user.link);
 	subscriber_send(s, "SUBSCRIBE", slice_str(s->opts.channel));
 }
 
@@ -198,33 +181,37 @@ static void subscriber_on_check(void *arg)
 	char reason[64];
 
 	/* Until the link is connected, connect_timeout applies. */
-	if (!s->user.link || !stream_is_open(&s->user.link->stream))
+	if (!own_conn_is_made(&s->conn))
 		return;
 	if (s->timeout > 0 && s->nunheard * s->check.watcher.repeat >= s->timeout) {
 		snprintf(reason, sizeof(reason), "PING was not answered for %g s", s->timeout);
-		subscriber_disconnect(s, LINK_BROKEN, reason);
+		own_conn_fail(&s->conn, LINK_BROKEN, reason);
 		return;
 	}
 	s->nunheard++;
-	link_send(s->user.link, SLICE_LIT("PING\r\n"));
+	link_send(s->conn.user.link, SLICE_LIT("PING\r\n"));
 }
+
+static const struct own_conn_ops subscriber_conn_ops = {
+	.on_down = subscriber_on_down,
+	.connect = subscriber_connect,
+	.on_bytes = subscriber_on_bytes,
+};
 
 struct subscriber *subscriber_new(const struct subscriber_opts *opts)
 {
 	struct subscriber *s = xcalloc(1, sizeof(*s));
 
 	s->opts = *opts;
-	link_user_init(&s->user, &subscriber_link_ops, s);
-	retry_init(&s->retry, opts->env, SUBSCRIBER_RETRY_SECONDS, subscriber_connect, s);
+	own_conn_init(&s->conn, opts->env, SUBSCRIBER_RETRY_SECONDS, &subscriber_conn_ops, s);
 	loop_timer_init(&s->check, opts->env->dialer.loop, subscriber_on_check, s);
 	return s;
 }
 
 void subscriber_free(struct subscriber *s)
 {
-	retry_stop(&s->retry);
 	loop_timer_stop(&s->check);
-	link_close(s->user.link);
+	own_conn_close(&s->conn);
 	buf_release(&s->message);
 	free(s->refusal);
 	free(s->address);
@@ -235,16 +222,9 @@ void subscriber_reconnect(struct subscriber *s, const char *reason)
 {
 	if (!s->open)
 		return;
-	if (s->user.link)
-		subscriber_disconnect(s, LINK_BROKEN, reason);
+	own_conn_reconnect(&s->conn, reason);
 	/* Log a failure of the new address, too. */
 	s->logged = (struct log_state){ 0 };
-	retry_restart(&s->retry);
-}
-
-void subscriber_retry_now(struct subscriber *s)
-{
-	retry_now(&s->retry);
 }
 
 void subscriber_open(struct subscriber *s)
@@ -252,7 +232,7 @@ void subscriber_open(struct subscriber *s)
 	if (s->open)
 		return;
 	s->open = true;
-	retry_restart(&s->retry);
+	own_conn_reconnect(&s->conn, NULL);
 }
 
 void subscriber_set_check(struct subscriber *s, int64_t delay_ms, int64_t timeout_ms)

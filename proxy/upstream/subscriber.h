@@ -36,9 +36,6 @@ void subscriber_free(struct subscriber *s);
  * `reason`: for the log. */
 void subscriber_reconnect(struct subscriber *s, const char *reason);
 
-/* Call this when Redis is reachable: if the last try could not reach it, retries at once. */
-void subscriber_retry_now(struct subscriber *s);
-
 /* Makes the subscriber send a PING every `delay_ms` (0: never), and connect again if nothing
  * has come for `timeout_ms` (0: never), because a dead connection would lose messages. */
 void subscriber_set_check(struct subscriber *s, int64_t delay_ms, int64_t timeout_ms);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/fatal.h"
+#include "upstream/own_conn.h"
 #include "worker/worker_internal.h"
 
 /* Seconds between two checks: are all requests answered, or is Redis back? */
@@ -81,7 +82,7 @@ static void pause_ask_all(struct worker *w)
 		}
 		w->pause.unready = true;
 		if (again)
-			node_retry_now(n);
+			own_conns_retry_now(&n->links);
 	}
 }
 

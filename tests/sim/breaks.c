@@ -191,7 +191,6 @@ RETURN("forget_place", 0, int64_t, waiter_place, (const struct waiter *w), (w))
 SKIP("keep_lost_place", waiter_check, (struct waiter * w), (w))
 SKIP("leave_paused", link_resume, (struct link * l), (l))
 SKIP("leave_throttled", client_steer_reading, (struct client * c), (c))
-SKIP("never_retry", retry_later, (struct retry * r, enum link_end end), (r, end))
 RETURN("one_owner", SLICE_LIT("connection:10.0.0.1:1/0/0"), struct slice, context_token,
        (const struct context *x, enum owner_kind kind), (x, kind))
 SKIP("trust_swallowed", read_set_entry_refused, (struct read_set_entry * e), (e))
@@ -199,6 +198,18 @@ SKIP("trust_unchecked", read_set_check_failed,
      (struct read_sets * table, struct read_set *r, int db, struct slice key,
       struct section_stats *stats),
      (table, r, db, key, stats))
+
+void __real_own_conn_init(struct own_conn *c, struct link_env *env, double min_seconds,
+                          const struct own_conn_ops *ops, void *owner);
+void __wrap_own_conn_init(struct own_conn *c, struct link_env *env, double min_seconds,
+                          const struct own_conn_ops *ops, void *owner);
+void __wrap_own_conn_init(struct own_conn *c, struct link_env *env, double min_seconds,
+                          const struct own_conn_ops *ops, void *owner)
+{
+	__real_own_conn_init(c, env, min_seconds, ops, owner);
+	if (break_is("never_retry"))
+		c->min_seconds = 0;
+}
 
 RETURN("endless_votes", INFINITY, double, quorum_good_until, (double began, int64_t lease_ms),
        (began, lease_ms))

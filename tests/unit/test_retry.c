@@ -18,7 +18,7 @@ static void pass(double seconds)
 
 struct fixture {
 	struct link_env env;
-	struct retry retry;
+	struct own_conn conn;
 	int ntries;
 };
 
@@ -29,16 +29,26 @@ static void on_try(void *arg)
 	f->ntries++;
 }
 
+static void on_down(void *arg, enum link_end end, const char *reason)
+{
+	(void)arg;
+	(void)end;
+	(void)reason;
+}
+
+static const struct own_conn_ops ops = { .on_down = on_down, .connect = on_try };
+
 static void setup(struct fixture *f)
 {
+	links_init(&f->env);
 	f->env.dialer.loop = ev_loop_new(EVFLAG_AUTO);
 	use_test_clock(&f->env);
-	retry_init(&f->retry, &f->env, SOON, on_try, f);
+	own_conn_init(&f->conn, &f->env, SOON, &ops, f);
 }
 
 static void teardown(struct fixture *f)
 {
-	retry_stop(&f->retry);
+	own_conn_close(&f->conn);
 	ev_loop_destroy(f->env.dialer.loop);
 }
 
@@ -46,30 +56,30 @@ STRUCT_FIXTURE(setup, teardown);
 
 static void assert_next_in(struct fixture *f, double seconds)
 {
-	double left = ev_timer_remaining(f->env.dialer.loop, &f->retry.timer.watcher);
+	double left = ev_timer_remaining(f->env.dialer.loop, &f->conn.retry.watcher);
 
-	assert_true(loop_timer_is_running(&f->retry.timer));
+	assert_true(loop_timer_is_running(&f->conn.retry));
 	assert_int_equal((int)(left * 1000 + 0.5), (int)(seconds * 1000 + 0.5));
 }
 
 static void assert_again_in(struct fixture *f, enum link_end end, double seconds)
 {
-	retry_later(&f->retry, end);
+	own_conn_fail(&f->conn, end, "");
 	assert_next_in(f, seconds);
 }
 
 TEST(what_had_worked_for_a_while_is_tried_at_once)
 {
-	retry_worked(&f->retry);
+	own_conn_worked(&f->conn);
 	pass(2 * SOON);
 	assert_again_in(f, LINK_BROKEN, 0);
 }
 
 TEST(what_fails_again_at_once_waits)
 {
-	retry_worked(&f->retry);
+	own_conn_worked(&f->conn);
 	pass(2 * SOON);
-	retry_later(&f->retry, LINK_BROKEN);
+	own_conn_fail(&f->conn, LINK_BROKEN, "");
 	assert_again_in(f, LINK_UNREACHABLE, SOON);
 	assert_again_in(f, LINK_UNREACHABLE, 2 * SOON);
 }
@@ -77,7 +87,7 @@ TEST(what_fails_again_at_once_waits)
 TEST(a_server_that_closes_each_time_is_not_tried_without_a_pause)
 {
 	for (int i = 0; i < 3; i++) {
-		retry_worked(&f->retry);
+		own_conn_worked(&f->conn);
 		pass(SOON / 2);
 		assert_again_in(f, LINK_BROKEN, SOON);
 	}
@@ -92,7 +102,7 @@ TEST(what_never_worked_waits)
 TEST(a_server_that_is_away_is_tried_every_second)
 {
 	for (int i = 0; i < 20; i++)
-		retry_later(&f->retry, LINK_UNREACHABLE);
+		own_conn_fail(&f->conn, LINK_UNREACHABLE, "");
 	assert_again_in(f, LINK_UNREACHABLE, 1);
 	assert_again_in(f, LINK_BROKEN, 1);
 }
@@ -100,33 +110,33 @@ TEST(a_server_that_is_away_is_tried_every_second)
 TEST(a_server_that_refuses_is_tried_every_five_seconds)
 {
 	for (int i = 0; i < 20; i++)
-		retry_later(&f->retry, LINK_REFUSED);
+		own_conn_fail(&f->conn, LINK_REFUSED, "");
 	assert_again_in(f, LINK_REFUSED, 5);
 }
 
 TEST(another_address_is_tried_at_once_and_soon_again)
 {
 	for (int i = 0; i < 20; i++)
-		retry_later(&f->retry, LINK_UNREACHABLE);
-	retry_restart(&f->retry);
+		own_conn_fail(&f->conn, LINK_UNREACHABLE, "");
+	own_conn_reconnect(&f->conn, NULL);
 	assert_next_in(f, 0);
 	assert_again_in(f, LINK_UNREACHABLE, SOON);
 }
 
 TEST(only_a_server_that_was_away_is_tried_at_once_when_it_is_there)
 {
-	retry_later(&f->retry, LINK_REFUSED);
-	retry_now(&f->retry);
+	own_conn_fail(&f->conn, LINK_REFUSED, "");
+	own_conns_retry_now(&f->env);
 	assert_next_in(f, SOON);
-	retry_later(&f->retry, LINK_UNREACHABLE);
-	retry_now(&f->retry);
+	own_conn_fail(&f->conn, LINK_UNREACHABLE, "");
+	own_conns_retry_now(&f->env);
 	assert_next_in(f, 0);
 }
 
 TEST(a_try_that_is_due_is_made_once)
 {
-	retry_restart(&f->retry);
-	retry_restart(&f->retry);
+	own_conn_reconnect(&f->conn, NULL);
+	own_conn_reconnect(&f->conn, NULL);
 	assert_int_equal(f->ntries, 0);
 	for (int i = 0; i < 3; i++)
 		ev_run(f->env.dialer.loop, EVRUN_NOWAIT);
@@ -135,10 +145,10 @@ TEST(a_try_that_is_due_is_made_once)
 
 TEST(a_try_that_was_stopped_is_not_made)
 {
-	retry_later(&f->retry, LINK_UNREACHABLE);
-	retry_stop(&f->retry);
-	assert_false(loop_timer_is_running(&f->retry.timer));
+	own_conn_fail(&f->conn, LINK_UNREACHABLE, "");
+	own_conn_close(&f->conn);
+	assert_false(loop_timer_is_running(&f->conn.retry));
 	/* The news that the server is back does not start it either. */
-	retry_now(&f->retry);
-	assert_false(loop_timer_is_running(&f->retry.timer));
+	own_conns_retry_now(&f->env);
+	assert_false(loop_timer_is_running(&f->conn.retry));
 }
