@@ -117,14 +117,9 @@ static void merging_widen(struct merging *m, struct candidate *c)
 	struct buf pattern = BUF_INIT;
 	struct slice part;
 
-	for (size_t i = 0; i < MERGED_PARTS && parts_part_of(c->group->node.key, i, &part);
-	     i++) {
-		if (!parts_may_widen(c->group->node.key, i))
-			continue;
-		buf_clear(&pattern);
-		parts_put_widened(&pattern, c->group->node.key, i);
-		widening_add(m, buf_slice(&pattern), c);
-	}
+	for (size_t i = 0; i < MERGED_PARTS && parts_part_of(c->group->node.key, i, &part); i++)
+		if (parts_put_widened(&pattern, c->group->node.key, i))
+			widening_add(m, buf_slice(&pattern), c);
 	buf_release(&pattern);
 }
 
@@ -263,20 +258,17 @@ static bool goes_with(const struct merging *m, const struct candidate *c,
 	       differ_in_part(first->group->node.key, c->group->node.key, i);
 }
 
-/* Returns the widening that replaces part `i` of `first` by `*`; NULL: too few shapes differ in
- * this part, or the pattern would match shapes that are used differently. */
-static const struct widening *widens(const struct merging *m, const struct candidate *first,
-                                     size_t i, struct buf *pattern)
+/* Returns true if `first` and the others in `w` become one finding, with `pattern`, in which part
+ * `i` is `*`. Returns false if too few of them differ in this part, or if the pattern would match
+ * shapes that are used differently. */
+static bool become_one(const struct merging *m, const struct widening *w,
+                       const struct candidate *first, size_t i, struct slice pattern)
 {
-	const struct widening *w;
 	size_t words = 0;
 	bool star = false, is_first;
 	struct slice key = first->group->node.key, part = SLICE_NONE;
 
 	is_first = parts_part_of(key, i, &part) && part.p == key.p;
-	buf_clear(pattern);
-	parts_put_widened(pattern, key, i);
-	w = widening_get(m, buf_slice(pattern));
 	for (size_t j = 0; j < w->n; j++) {
 		if (!goes_with(m, w->v[j], first, i) ||
 		    !parts_part_of(w->v[j]->group->node.key, i, &part))
@@ -285,11 +277,8 @@ static const struct widening *widens(const struct merging *m, const struct candi
 		star |= is_first ? slice_is(part, "*") : has_star(part);
 	}
 	if (words < 2 || (words < (is_first ? FIRST_WORDS_MANY : WORDS_MANY) && !star))
-		return NULL;
-	return caught_by(m, buf_slice(pattern), first) ||
-	                       may_catch(m, buf_slice(pattern), first)
-	               ? NULL
-	               : w;
+		return false;
+	return !caught_by(m, pattern, first) && !may_catch(m, pattern, first);
 }
 
 static void add_locks(struct lock_sums *to, const struct lock_sums *from)
@@ -373,17 +362,12 @@ static void fit_line(struct buf *pattern)
 	*pattern = cut;
 }
 
-/* True if clients let similar locks expire: locks that they use like `first`, and whose names
- * differ from `first` in part `i` only. */
-static bool are_likes_left(const struct merging *m, const struct candidate *first, size_t i)
+/* True if clients let similar locks expire: locks in `w` that they use like `first`. */
+static bool are_likes_left(const struct widening *w, const struct candidate *first)
 {
 	const struct lock_sums *l = first->group->lock;
-	struct buf pattern = BUF_INIT;
-	const struct widening *w;
 	bool left = false;
 
-	parts_put_widened(&pattern, first->group->node.key, i);
-	w = widening_get(m, buf_slice(&pattern));
 	for (size_t j = 0; j < w->n; j++) {
 		const struct lock_sums *other = w->v[j]->group->lock;
 		left |= w->v[j]->lock.is_left && are_used_alike(first, w->v[j]) &&
@@ -391,7 +375,6 @@ static bool are_likes_left(const struct merging *m, const struct candidate *firs
 		        !other->n[SEEN_CHECKED] == !l->n[SEEN_CHECKED] &&
 		        verdict_has_values(other) == verdict_has_values(l);
 	}
-	buf_release(&pattern);
 	return left;
 }
 
@@ -405,10 +388,12 @@ static void merge_one(const struct merging *m, struct candidate *first, struct f
 	/* The first part comes last. */
 	for (size_t n = 1; n <= MERGED_PARTS && !w; n++) {
 		i = n % MERGED_PARTS;
-		if (!parts_may_widen(s->node.key, i))
+		if (!parts_put_widened(&f->pattern, s->node.key, i))
 			continue;
-		w = widens(m, first, i, &f->pattern);
-		f->lock.likes_left |= m->kind == FINDING_LOCK && are_likes_left(m, first, i);
+		w = widening_get(m, buf_slice(&f->pattern));
+		f->lock.likes_left |= m->kind == FINDING_LOCK && are_likes_left(w, first);
+		if (!become_one(m, w, first, i, buf_slice(&f->pattern)))
+			w = NULL;
 	}
 	if (!w) {
 		buf_clear(&f->pattern);

@@ -72,26 +72,21 @@ bool parts_part_of(struct slice key_pattern, size_t i, struct slice *part)
 	return false;
 }
 
-bool parts_may_widen(struct slice key_pattern, size_t i)
+bool parts_put_widened(struct buf *out, struct slice key_pattern, size_t i)
 {
-	struct slice part;
+	struct slice rest = key_pattern, before, part;
 
 	if (!parts_part_of(key_pattern, i, &part))
 		return false;
-	return part.p != key_pattern.p ||
-	       key_pattern_has_name(slice_of(part.p + part.n, key_pattern.n - part.n));
-}
-
-void parts_put_widened(struct buf *out, struct slice key_pattern, size_t i)
-{
-	struct slice part = SLICE_NONE;
-
-	if (!parts_part_of(key_pattern, i, &part))
-		return;
-	buf_append(out, slice_of(key_pattern.p, (size_t)(part.p - key_pattern.p)));
+	before = slice_take(&rest, (size_t)(part.p - key_pattern.p));
+	(void)slice_take(&rest, part.n);
+	if (before.n == 0 && !key_pattern_has_name(rest))
+		return false;
+	buf_clear(out);
+	buf_append(out, before);
 	buf_puts(out, "*");
-	buf_append(out, slice_of(part.p + part.n,
-	                         key_pattern.n - (size_t)(part.p + part.n - key_pattern.p)));
+	buf_append(out, rest);
+	return true;
 }
 
 /* --- keys of two patterns ----------------------------------------------------------------- */
@@ -207,10 +202,8 @@ bool parts_widen(const struct tracker *d, struct buf *key_pattern)
 	for (size_t i = 0; i < PARTS_MAX && parts_part_of(buf_slice(key_pattern), i, &part);
 	     i++) {
 		const struct place *p;
-		if (!parts_may_widen(buf_slice(key_pattern), i))
+		if (!parts_put_widened(&wide, buf_slice(key_pattern), i))
 			continue;
-		buf_clear(&wide);
-		parts_put_widened(&wide, buf_slice(key_pattern), i);
 		p = place_get(d, buf_slice(&wide));
 		if (!p || p->nwords < WORDS_APART ||
 		    slice_eq(buf_slice(&wide), buf_slice(key_pattern)))
@@ -228,13 +221,9 @@ void parts_count_words(struct tracker *d, struct slice key_pattern)
 	struct buf wide = BUF_INIT;
 	struct slice part;
 
-	for (size_t i = 0; i < PARTS_MAX && parts_part_of(key_pattern, i, &part); i++) {
-		if (!parts_may_widen(key_pattern, i))
-			continue;
-		buf_clear(&wide);
-		parts_put_widened(&wide, key_pattern, i);
-		place_count(d, buf_slice(&wide));
-	}
+	for (size_t i = 0; i < PARTS_MAX && parts_part_of(key_pattern, i, &part); i++)
+		if (parts_put_widened(&wide, key_pattern, i))
+			place_count(d, buf_slice(&wide));
 	buf_release(&wide);
 }
 

@@ -462,11 +462,9 @@ void key_harm_free(struct tracker *d, struct key_harm *harm); /* NULL is allowed
 /* Finds part number `i` of a shape, counted from 0. Returns false if the shape has fewer
  * parts. */
 bool parts_part_of(struct slice key_pattern, size_t i, struct slice *part);
-/* True if the shape has a part `i` that may become `*`. The first part may do so only
- * if a name follows it. */
-bool parts_may_widen(struct slice key_pattern, size_t i);
-/* Writes the shape with a `*` in place of part `i`. */
-void parts_put_widened(struct buf *out, struct slice key_pattern, size_t i);
+/* Writes the shape with a `*` in place of part `i` to `out`. Returns false if the shape has no
+ * such part, or it may not become `*`: the first part may only if a name follows it. */
+bool parts_put_widened(struct buf *out, struct slice key_pattern, size_t i);
 /* Puts a `*` into each place with too many words. Returns false if there is no such place. */
 bool parts_widen(const struct tracker *d, struct buf *key_pattern);
 /* Counts the words of a key's shape at their places. Call it once for each shape. */
