@@ -44,21 +44,15 @@ static void sentinels_move(struct sentinels *s, size_t from, size_t to)
 
 void sentinels_init(struct sentinels *s, char *const *names, size_t n)
 {
-	*s = (struct sentinels){ .epoch = -1, .nconfigured = n };
-	s->configured = xcalloc(n + 1, sizeof(*s->configured));
-	for (size_t i = 0; i < n; i++) {
-		s->configured[i] = xstrdup(names[i]);
+	*s = (struct sentinels){ .epoch = -1, .configured = names, .nconfigured = n };
+	for (size_t i = 0; i < n; i++)
 		sentinels_add(s, names[i]);
-	}
 }
 
 void sentinels_fini(struct sentinels *s)
 {
 	while (s->n)
 		free(s->names[--s->n]);
-	for (size_t i = 0; i < s->nconfigured; i++)
-		free(s->configured[i]);
-	free(s->configured);
 }
 
 void sentinels_prefer(struct sentinels *s, const char *name)

@@ -49,7 +49,7 @@ struct sentinels {
 	uint32_t named_by[SENTINELS_MAX]; /* a bit for each configured sentinel that has
 	                                   * reported names[i] */
 	size_t n; /* length of `names` and `named_by` */
-	char **configured; /* the sentinels' addresses in the configuration */
+	char *const *configured; /* the sentinels' addresses in the configuration */
 	size_t nconfigured;
 	int64_t epoch; /* epoch of the last answer that counted; -1: no answer has counted */
 
@@ -62,7 +62,7 @@ struct sentinels {
 	                   * confirmed that */
 };
 
-/* Initializes the struct with copies of `names`, the addresses in the configuration. */
+/* `names`: the addresses in the configuration, which must outlive the struct. */
 void sentinels_init(struct sentinels *s, char *const *names, size_t n);
 void sentinels_fini(struct sentinels *s);
 

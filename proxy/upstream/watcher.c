@@ -374,8 +374,9 @@ void watcher_on_replies(void *arg, redisReply *const *replies, const char *why)
 
 /* --- rounds ------------------------------------------------------------------------------- */
 
-void watcher_begin(struct watcher *w)
+void watcher_begin(void *arg)
 {
+	struct watcher *w = arg;
 	unsigned alarms;
 
 	if (query_is_running(&w->query))

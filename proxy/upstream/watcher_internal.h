@@ -11,7 +11,6 @@
 #include <stdatomic.h>
 
 #include "net/mailbox.h"
-#include "net/resolve.h"
 #include "upstream/link.h"
 #include "upstream/own_conn.h"
 #include "upstream/sentinels.h"
@@ -68,9 +67,8 @@ struct watcher {
 	struct ev_loop *loop;
 	struct mailbox mailbox;
 	struct stream_flusher flusher;
-	struct resolver *resolver;
-	char *scratch;
-	struct link_env links; /* for the link of `query` */
+	struct link_env
+		links; /* for the link of `query`; has the resolver and the scratch buffer */
 	struct ev_check check;
 	struct loop_timer timer; /* starts the next round */
 	struct query query;
@@ -109,11 +107,11 @@ void watcher_report(struct watcher *w, bool anew);
 bool watcher_set_why(struct watcher *w, const char *who, const char *why);
 
 /* Begin a round, at once or as soon as allowed. Do nothing during a round. */
-void watcher_begin(struct watcher *w);
+void watcher_begin(void *arg);
 void watcher_begin_soon(struct watcher *w);
 
 void watcher_stop_listening(struct watcher *w);
-/* The callbacks of w->query and w->overdue. */
+/* The callbacks of w->query and w->overdue; that of w->timer is watcher_begin(). */
 void watcher_on_replies(void *arg, redisReply *const *replies, const char *why);
 void watcher_on_overdue(void *arg);
 

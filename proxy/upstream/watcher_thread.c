@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/fatal.h"
+#include "net/resolve.h"
 #include "net/watch.h"
 #include "upstream/watcher_internal.h"
 
@@ -128,11 +129,6 @@ void watcher_use(struct watcher *w, const struct watcher_settings *s)
 
 /* --- the thread --------------------------------------------------------------------------- */
 
-static void watcher_on_timer(void *arg)
-{
-	watcher_begin(arg);
-}
-
 static void watcher_on_check(struct ev_loop *loop, struct ev_check *c, int revents)
 {
 	struct watcher *w = c->data;
@@ -159,35 +155,27 @@ static void *watcher_main(void *arg)
 	return NULL;
 }
 
-static void watcher_init_links(struct watcher *w, struct link_env *links)
-{
-	*links = (struct link_env){
-		.flusher = &w->flusher,
-		.dialer = { .loop = w->loop,
-		            .resolver = w->resolver,
-		            .timeout_ms = ANSWER_MS_MAX },
-		.clock = clock_now,
-		.scratch = w->scratch,
-		.scratch_size = WATCHER_SCRATCH,
-	};
-	links_init(links);
-}
-
 static void watcher_init(struct watcher *w)
 {
 	w->loop = watch_loop_new(EVFLAG_AUTO);
 	HASP_ASSERT(w->loop);
 	mailbox_init(&w->mailbox, w->loop);
 	stream_flusher_init(&w->flusher, w->loop);
-	w->resolver = resolver_new(&w->mailbox);
-	w->scratch = xmalloc(WATCHER_SCRATCH);
-	watcher_init_links(w, &w->links);
-	watcher_init_links(w, &w->events.links);
+	w->links = w->events.links = (struct link_env){
+		.flusher = &w->flusher,
+		.dialer = { .loop = w->loop,
+		            .resolver = resolver_new(&w->mailbox),
+		            .timeout_ms = ANSWER_MS_MAX },
+		.clock = clock_now,
+		.scratch = xmalloc(WATCHER_SCRATCH),
+		.scratch_size = WATCHER_SCRATCH,
+	};
+	links_init(&w->links);
 	list_init(&w->events.subs);
 	query_init(&w->query, &w->links, watcher_on_replies, w);
 	sentinels_init(&w->sentinels, NULL, 0);
 	watcher_forget(w);
-	loop_timer_init(&w->timer, w->loop, watcher_on_timer, w);
+	loop_timer_init(&w->timer, w->loop, watcher_begin, w);
 	loop_timer_init(&w->overdue, w->loop, watcher_on_overdue, w);
 	ev_check_init(&w->check, watcher_on_check);
 	w->check.data = w;
@@ -223,7 +211,7 @@ void watcher_free(struct watcher *w)
 	links_reap(&w->links);
 	loop_timer_stop(&w->timer);
 	ev_check_stop(w->loop, &w->check);
-	resolver_free(w->resolver);
+	resolver_free(w->links.dialer.resolver);
 	mailbox_fini(&w->mailbox);
 	stream_flusher_fini(&w->flusher);
 	watch_loop_free(w->loop);
@@ -232,6 +220,6 @@ void watcher_free(struct watcher *w)
 	settings_release(&w->settings);
 	buf_release(&w->why);
 	free(w->primary);
-	free(w->scratch);
+	free(w->links.scratch);
 	free(w);
 }

@@ -16,7 +16,7 @@
 
 static int set_up(void **state)
 {
-	char *names[] = { "a:1", "b:2", "c:3" };
+	static char *names[] = { "a:1", "b:2", "c:3" };
 	struct sentinels *s = malloc(sizeof(*s));
 
 	sentinels_init(s, names, 3);
