@@ -44,7 +44,7 @@ static void open_own(struct client *c, enum route route)
 	if (bare)
 		login = (struct link_login){ .proto = 2 };
 	login.await_first_reply = env->failover_wait > 0 && !env->connect;
-	link_join(link_new(env, false, &login), &c->user);
+	link_join(link_new(env, LINK_KIND_PRIVATE, &login), &c->user);
 	c->shared = false;
 	session_set_admission(&c->session, LOGIN_UNKNOWN);
 	c->bare = bare;

@@ -514,7 +514,7 @@ void node_conn_open(struct node_conn *l)
 	} else if (answer == POOL_NEVER) {
 		/* Open a private link: the session does not share, or the pool is full. */
 		l->own = true;
-		link_join(link_new(&l->node->links, false, login), &l->user);
+		link_join(link_new(&l->node->links, LINK_KIND_PRIVATE, login), &l->user);
 	}
 }
 

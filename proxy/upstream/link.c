@@ -66,7 +66,7 @@ void link_user_init(struct link_user *u, const struct link_ops *ops, void *owner
 void link_join(struct link *l, struct link_user *u)
 {
 	HASP_ASSERT(!u->link && l->state != LINK_CLOSED);
-	HASP_ASSERT(l->shared || list_empty(&l->users));
+	HASP_ASSERT(link_is_shared(l) || list_empty(&l->users));
 	u->link = l;
 	u->inflight = u->discarded = 0;
 	u->await_idle = false;
@@ -112,7 +112,7 @@ void link_leave(struct link_user *u)
 		link_resume(l);
 	detach_user(u);
 	/* A shared link to a peer serves one user, which has left: see link_new_accepted(). */
-	if (l->stream.peer && l->shared && l->nusers == 0)
+	if (l->stream.peer && link_is_shared(l) && l->nusers == 0)
 		link_close(l);
 }
 
@@ -214,7 +214,7 @@ void link_close(struct link *l)
 	l->dial = NULL;
 	link_end_opening(l);
 	stream_close(&l->stream);
-	l->env->nopen[link_kind(l)]--;
+	l->env->nopen[l->kind]--;
 	list_shift_each (struct link_user, u, &l->users, node)
 		detach_user(u);
 	list_move(&l->env->dead, &l->node);
@@ -248,7 +248,7 @@ size_t link_user_nbytes(const struct link_user *u)
 	nbytes = l->reply.to == u ? buf_cap(&l->reply.captured) : 0;
 	if (l->stream.peer)
 		nbytes += l->stream.peer->ops->nbytes(l->stream.peer);
-	if (!l->shared)
+	if (!link_is_shared(l))
 		nbytes += buf_cap(&l->stream.out) + buf_cap(&l->held_back) +
 		          l->fifo.cap * sizeof(*l->fifo.runs);
 	return nbytes;
@@ -271,10 +271,10 @@ bool link_is_idle(const struct link *l)
 
 void link_make_private(struct link *l)
 {
-	HASP_ASSERT(l->shared && l->nusers == 1 && link_is_idle(l));
-	l->env->nopen[link_kind(l)]--;
-	l->shared = false;
-	l->env->nopen[link_kind(l)]++;
+	HASP_ASSERT(link_is_shared(l) && l->nusers == 1 && link_is_idle(l));
+	l->env->nopen[l->kind]--;
+	l->kind = LINK_KIND_PRIVATE;
+	l->env->nopen[l->kind]++;
 }
 
 void link_set_outdated(struct link *l, bool outdated)
@@ -442,7 +442,7 @@ void link_drop_head(struct link *l)
 
 void link_watch(struct link *l, bool on)
 {
-	HASP_ASSERT(!l->shared);
+	HASP_ASSERT(!link_is_shared(l));
 	l->watched = on;
 }
 
@@ -487,7 +487,7 @@ void link_claim(struct link_user *u)
 {
 	struct link *l = u->link;
 
-	HASP_ASSERT(l->shared);
+	HASP_ASSERT(link_is_shared(l));
 	/* A peer is a cluster session, which stops reading by itself. */
 	if (u->claimed || l->stream.peer)
 		return;

@@ -146,7 +146,7 @@ enum link_alarm {
 enum link_kind {
 	LINK_KIND_SHARED, /* a link for several users */
 	LINK_KIND_PRIVATE, /* a link for one user */
-	LINK_KIND_OWN, /* a link for hasp itself */
+	LINK_KIND_OWN, /* a link for hasp itself, with one user */
 };
 #define LINK_KINDS (LINK_KIND_OWN + 1)
 
@@ -219,10 +219,10 @@ unsigned link_write_setinfo(struct buf *out, const struct link_login *login);
 /* Begins to connect. The caller may send requests at once; they wait for the connection.
  * `login`: NULL: none. If env->max links are open, the link ends as LINK_UNREACHABLE. If there
  * is no server, or the connection breaks before the login, the link retries for
- * env->failover_wait. */
-struct link *link_new(struct link_env *env, bool shared, const struct link_login *login);
-/* Makes a link of hasp's own: env->max does not apply, and the link does not retry. */
-struct link *link_new_own(struct link_env *env, bool shared, const struct link_login *login);
+ * env->failover_wait. For LINK_KIND_OWN, env->max does not apply, and the link does not
+ * retry. */
+struct link *link_new(struct link_env *env, enum link_kind kind,
+                      const struct link_login *login);
 
 /* The next six functions are for links to a peer in this process: env->connect. */
 

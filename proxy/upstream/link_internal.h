@@ -164,6 +164,7 @@ struct link_reply {
 struct link {
 	struct link_env *env;
 	struct list node; /* in env->open or env->dead */
+	enum link_kind kind;
 	enum link_state state;
 	struct list users;
 	size_t nusers;
@@ -174,8 +175,6 @@ struct link {
 	struct reply_alike alike;
 	struct link_reply reply;
 	struct fifo fifo;
-	bool own; /* for hasp itself: links_max does not apply */
-	bool shared; /* any number of users; false: one user at most */
 	bool outdated; /* leads to a former address: see link_set_outdated() */
 	bool watched; /* on_frame() is called for every frame: see link_watch() */
 	bool was_full; /* link_is_full() returned true: a user waits for on_drained() */
@@ -215,11 +214,9 @@ void link_try_opaque(struct link *l);
 /* Changes TURNING_OPAQUE to OPAQUE, and forgets the requests in flight. */
 void link_turn_opaque(struct link *l);
 
-static inline enum link_kind link_kind(const struct link *l)
+static inline bool link_is_shared(const struct link *l)
 {
-	if (l->own)
-		return LINK_KIND_OWN;
-	return l->shared ? LINK_KIND_SHARED : LINK_KIND_PRIVATE;
+	return l->kind == LINK_KIND_SHARED;
 }
 
 /* True while the link queues its users' requests until Redis accepts the login. */
@@ -237,7 +234,7 @@ static inline bool link_scans_replies(const struct link *l)
 /* Returns the only user of a private link; NULL: the link is shared, or has no user. */
 static inline struct link_user *link_sole_user(const struct link *l)
 {
-	if (l->shared || list_empty(&l->users))
+	if (link_is_shared(l) || list_empty(&l->users))
 		return NULL;
 	return container_of(l->users.next, struct link_user, node);
 }

@@ -198,7 +198,7 @@ static void link_try(struct link *l)
 		opening_wait(l, opening_left(l));
 	if (env->no_server_reason)
 		return;
-	dialer.use = uses[link_kind(l)];
+	dialer.use = uses[l->kind];
 	l->dial = dial_start(&dialer, &env->address, link_on_dialled, l);
 }
 
@@ -279,16 +279,15 @@ void link_set_patience(struct link *l, double seconds)
 
 /* --- a new link --------------------------------------------------------------------------- */
 
-static struct link *link_alloc(struct link_env *env, bool own, bool shared)
+static struct link *link_alloc(struct link_env *env, enum link_kind kind)
 {
 	struct link *l = xcalloc(1, sizeof(*l));
 
 	l->env = env;
-	l->own = own;
-	l->shared = shared;
+	l->kind = kind;
 	list_init(&l->node);
 	list_append(&env->open, &l->node);
-	env->nopen[link_kind(l)]++;
+	env->nopen[kind]++;
 	list_init(&l->users);
 	stream_init(&l->stream, env->flusher, &link_stream_ops);
 	return l;
@@ -298,7 +297,7 @@ static bool is_over_max(const struct link *l)
 {
 	const struct link_env *env = l->env;
 
-	return !l->own && env->max &&
+	return l->kind != LINK_KIND_OWN && env->max &&
 	       env->nopen[LINK_KIND_SHARED] + env->nopen[LINK_KIND_PRIVATE] > env->max;
 }
 
@@ -311,6 +310,7 @@ bool links_are_at_max(const struct link_env *env)
 static void link_connect(struct link *l)
 {
 	struct link_env *env = l->env;
+	double wait = l->kind == LINK_KIND_OWN ? 0 : env->failover_wait;
 
 	if (is_over_max(l)) {
 		if (env->over_max)
@@ -319,8 +319,8 @@ static void link_connect(struct link *l)
 		                      link_on_dialled, l);
 		return;
 	}
-	if (env->no_server_reason || (!l->own && env->failover_wait > 0))
-		begin_opening(l, l->own ? 0 : env->failover_wait);
+	if (env->no_server_reason || wait > 0)
+		begin_opening(l, wait);
 	link_try(l);
 }
 
@@ -336,10 +336,9 @@ static void link_begin(struct link *l, const struct link_login *accepted)
 		link_connect(l);
 }
 
-static struct link *open_link(struct link_env *env, bool own, bool shared,
-                              const struct link_login *login)
+struct link *link_new(struct link_env *env, enum link_kind kind, const struct link_login *login)
 {
-	struct link *l = link_alloc(env, own, shared);
+	struct link *l = link_alloc(env, kind);
 	struct login_script script = { .bytes = BUF_INIT };
 
 	if (login)
@@ -353,19 +352,9 @@ static struct link *open_link(struct link_env *env, bool own, bool shared,
 	return l;
 }
 
-struct link *link_new(struct link_env *env, bool shared, const struct link_login *login)
-{
-	return open_link(env, false, shared, login);
-}
-
-struct link *link_new_own(struct link_env *env, bool shared, const struct link_login *login)
-{
-	return open_link(env, true, shared, login);
-}
-
 struct link *link_new_accepted(struct link_env *env, const struct link_login *login)
 {
-	struct link *l = link_alloc(env, false, true);
+	struct link *l = link_alloc(env, LINK_KIND_SHARED);
 
 	link_begin(l, login);
 	return l;

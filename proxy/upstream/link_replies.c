@@ -63,7 +63,7 @@ static bool is_out_of_band(struct link *l)
 	struct link_user *u = link_sole_user(l);
 
 	/* Drop pushes on a shared link: no user can have asked for them. */
-	if (l->shared)
+	if (link_is_shared(l))
 		return push;
 	if (!u || !u->ops->on_frame || (!l->watched && !push))
 		return false;

@@ -91,7 +91,7 @@ void own_conn_init(struct own_conn *c, struct link_env *env, double min_seconds,
 
 void own_conn_open(struct own_conn *c, const struct link_login *login)
 {
-	link_join(link_new_own(c->env, false, login), &c->user);
+	link_join(link_new(c->env, LINK_KIND_OWN, login), &c->user);
 }
 
 void own_conn_close(struct own_conn *c)

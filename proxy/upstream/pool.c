@@ -178,7 +178,7 @@ static struct pool_link *pool_link_new(struct pool *p, struct pool_group *g,
 	proving.probe_noauth = !login->password;
 	if (proving.probe_noauth)
 		l->asked_at = p->env->clock();
-	l->link = g ? link_new(p->env, true, &proving) : link_new_own(p->env, true, &proving);
+	l->link = link_new(p->env, g ? LINK_KIND_SHARED : LINK_KIND_OWN, &proving);
 	link_join(l->link, &l->pool_user);
 	if (g)
 		list_append(&g->links, &l->node);

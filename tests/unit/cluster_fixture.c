@@ -343,7 +343,7 @@ int cluster_set_up(void **state)
 {
 	struct cluster_fixture *f = *state = fixture_new();
 
-	f->link = link_new(&f->virtual, false, NULL);
+	f->link = link_new(&f->virtual, LINK_KIND_PRIVATE, NULL);
 	link_user_init(&f->user, &client_ops, f);
 	link_join(f->link, &f->user);
 	return 0;

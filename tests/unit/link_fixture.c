@@ -180,7 +180,7 @@ static const struct link_ops guest_ops = {
 void begin(struct link_fixture *f, const struct link_login *login)
 {
 	link_user_init(&f->user, &ops, f);
-	f->link = link_new(&f->at.env, false, login);
+	f->link = link_new(&f->at.env, LINK_KIND_PRIVATE, login);
 	link_join(f->link, &f->user);
 }
 
@@ -230,7 +230,7 @@ void invite(struct link_fixture *f, const struct link_login *login)
 {
 	see_guests_off(f);
 	hang_up(f);
-	f->link = link_new(&f->at.env, true, login);
+	f->link = link_new(&f->at.env, LINK_KIND_SHARED, login);
 	for (size_t i = 0; i < NGUESTS; i++) {
 		link_user_init(&f->guest[i].user, &guest_ops, &f->guest[i]);
 		link_join(f->link, &f->guest[i].user);

@@ -178,7 +178,7 @@ TEST(hasp_s_own_do_not_wait)
 	begin(f, NULL);
 	link_leave(&f->user);
 	free_link(f);
-	f->link = link_new_own(&f->at.env, false, NULL);
+	f->link = link_new(&f->at.env, LINK_KIND_OWN, NULL);
 	link_join(f->link, &f->user);
 	until_down(f);
 	assert_string_equal(f->reason, "nobody knows");

@@ -46,7 +46,7 @@ TEST(link_counts_by_whose_it_is)
 
 	invite(f, NULL);
 	assert_int_equal(n[LINK_KIND_SHARED], 1);
-	own = link_new_own(&f->at.env, false, NULL);
+	own = link_new(&f->at.env, LINK_KIND_OWN, NULL);
 	assert_int_equal(n[LINK_KIND_OWN], 1);
 	for (size_t i = 1; i < NGUESTS; i++)
 		link_leave(&f->guest[i].user);

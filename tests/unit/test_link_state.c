@@ -87,7 +87,7 @@ static const struct link_login two_commands = { .proto = 2, .password = "pw", .d
 static void begin(struct fixture *f, const struct link_login *login)
 {
 	link_user_init(&f->user, &ops, f);
-	f->link = link_new(&f->at.env, false, login);
+	f->link = link_new(&f->at.env, LINK_KIND_PRIVATE, login);
 	link_join(f->link, &f->user);
 }
 

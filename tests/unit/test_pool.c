@@ -562,7 +562,7 @@ TEST(a_name_for_which_there_is_room_a_moment_later_joins_without)
 /* Returns the user's own link. */
 static struct link *own(struct fixture *f, size_t i, struct link_login login)
 {
-	struct link *l = link_new(&f->at.env, false, &login);
+	struct link *l = link_new(&f->at.env, LINK_KIND_PRIVATE, &login);
 
 	link_join(l, &f->users[i]);
 	serve(f, "+OK\r\n+OK\r\n+OK\r\n");
