@@ -169,6 +169,7 @@ struct link_env {
 	struct list own_conns; /* hasp's own connections that connect again: own_conn.c */
 	size_t nopen[LINK_KINDS]; /* number of open links, by enum link_kind */
 	size_t max; /* limit of open links, not counting hasp's own; 0: no limit */
+	int64_t links_per_login; /* limit of each login's shared links in the pool; 0: one */
 	struct metrics_counter *errors; /* ends of links, by enum link_end; may be NULL */
 	struct metrics_counter *over_max; /* counts links that `max` refused; may be NULL */
 	struct list dead; /* closed links, which links_reap() frees */

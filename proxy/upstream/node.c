@@ -139,7 +139,7 @@ void node_use(struct node *n, const struct node_settings *s)
 	n->links.dialer.user_timeout_ms = s->user_timeout_ms;
 	n->links.dialer.tls = s->tls;
 	n->links.max = (size_t)s->links_max;
-	pool_set_size(n->pool, s->links_per_login);
+	n->links.links_per_login = s->links_per_login;
 	control_set_check_delay(n->control, s->check_delay_ms);
 	liveness_set_timeout(n->liveness, s->server_timeout_ms);
 	if (n->links.name && n->settings.dns_max_ttl_ms != s->dns_max_ttl_ms)

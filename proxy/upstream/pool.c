@@ -319,7 +319,8 @@ enum pool_answer pool_ask(struct pool *p, const struct link_login *login, bool e
 	if (w->since <= 0)
 		w->since = p->env->clock();
 	/* A new link also asks whether it needs a login. */
-	if (n == 0 || (!is_checked && n < p->links_per_login && !links_are_at_max(p->env)))
+	if (n == 0 ||
+	    (!is_checked && n < p->env->links_per_login && !links_are_at_max(p->env)))
 		make_link(p, g, &found, w);
 	else if (!is_checked && least_used(g)) {
 		pool_ask_login(p);
@@ -349,7 +350,7 @@ void pool_join(struct pool *p, const struct link_login *login, struct link_user 
 		link_join(link_new_accepted(p->env, &found), u);
 		return;
 	}
-	if (count_links(g) < p->links_per_login && !links_are_at_max(p->env))
+	if (count_links(g) < p->env->links_per_login && !links_are_at_max(p->env))
 		(void)pool_link_new(p, g, &found);
 	l->unused = false;
 	list_move(&p->groups_by_use, &g->order);
@@ -516,7 +517,6 @@ struct pool *pool_new(struct ev_loop *loop, struct link_env *env)
 	struct pool *p = xcalloc(1, sizeof(*p));
 
 	p->env = env;
-	p->links_per_login = 1;
 	map_init(&p->groups);
 	list_init(&p->groups_by_use);
 	list_init(&p->spares);
@@ -539,9 +539,4 @@ void pool_free(struct pool *p)
 		pool_group_free(p, container_of(node, struct pool_group, node));
 	map_fini(&p->groups);
 	free(p);
-}
-
-void pool_set_size(struct pool *p, int64_t links_per_login)
-{
-	p->links_per_login = links_per_login;
 }

@@ -44,9 +44,6 @@ void pool_sweep(struct pool *p);
 /* As pool_sweep(), for links that have a name; runs more often. */
 void pool_sweep_named(struct pool *p);
 
-/* Sets how many links each login may have; >= 1. */
-void pool_set_size(struct pool *p, int64_t links_per_login);
-
 /* Call this when the environment's address is about to change: forgets whether clients need a
  * login, because the new server decides that. */
 void pool_follow_address(struct pool *p);
@@ -86,7 +83,7 @@ enum pool_answer pool_ask(struct pool *p, const struct link_login *login, bool e
                           struct pool_waiter *w) __attribute__((warn_unused_result));
 
 /* Call this after POOL_READY: puts `u` on the ready link with the fewest users. Makes one more
- * link if the login has fewer than pool_set_size() allows. */
+ * link if the login has fewer than env->links_per_login. */
 void pool_join(struct pool *p, const struct link_login *login, struct link_user *u);
 
 /* Makes the shared link of `u` private, if `u` is its only user and the link is in the state

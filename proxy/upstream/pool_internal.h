@@ -48,7 +48,6 @@ struct pool {
 	const struct pool_ops *ops; /* the waiters' callbacks; NULL: no client waits */
 	struct pool_link *check; /* pool_check_login()'s link; NULL: there is none */
 	bool lacks_reset; /* Redis has no RESET, so each check makes a link */
-	int64_t links_per_login; /* limit of each login's shared links; >= 1 */
 	double names_since; /* env->clock when the present second of NAMES_PER_SECOND began */
 	unsigned names_made; /* number of groups with a name made in that second */
 };

@@ -186,7 +186,7 @@ TEST(another_address_has_links_of_its_own)
 
 TEST(a_user_comes_to_the_link_with_the_fewest)
 {
-	pool_set_size(f->pool, 2);
+	f->at.env.links_per_login = 2;
 	assert_ptr_not_equal(join(f, 0, plain), join(f, 1, plain));
 	join(f, 2, plain);
 	join(f, 3, plain);
