@@ -33,9 +33,8 @@ struct cluster_topology {
 	void *arg; /* argument of `ops` and `node_ops` */
 	struct link_env links; /* settings of all nodes' links */
 	struct slot_map map;
-	struct node **gone; /* nodes that have left the map, and are not freed yet */
-	size_t ngone;
-	size_t nstopped; /* the first `nstopped` nodes in `gone` were stopped */
+	struct list gone; /* nodes that have left the map, and are not stopped yet */
+	struct list stopped; /* nodes that cluster_on_look() frees */
 	uint32_t reported_version; /* version of the map at the last on_changed() */
 
 	/* State of the search for a node with a valid map. */
@@ -94,6 +93,7 @@ static struct node *cluster_on_node(void *arg, const char *address)
 	struct node *n = node_new(&c->links, c->node_ops, c->arg);
 
 	log_info("cluster_node_added address=%s", address);
+	list_append(&c->base.nodes, &n->in_topology);
 	use_settings(c, n);
 	node_move(n, address, NULL);
 	c->ops->on_node(c->arg, n);
@@ -106,32 +106,25 @@ static void cluster_on_gone(void *arg, struct node *n)
 
 	log_info("cluster_node_gone address=%s", n->links.name);
 	c->ops->on_gone(c->arg, n);
-	c->gone = xrealloc(c->gone, (c->ngone + 1) * sizeof(struct node *));
-	c->gone[c->ngone++] = n;
+	list_move(&c->gone, &n->in_topology);
 }
 
 /* Stops the nodes that have left the map. */
 static void stop_gone(struct cluster_topology *c)
 {
-	for (; c->nstopped < c->ngone; c->nstopped++) {
-		c->ops->on_stop(c->arg, c->gone[c->nstopped]);
-		node_stop(c->gone[c->nstopped]);
+	list_shift_each (struct node, n, &c->gone, in_topology) {
+		c->ops->on_stop(c->arg, n);
+		node_stop(n);
+		list_append(&c->stopped, &n->in_topology);
 	}
 }
 
 /* Frees stopped nodes. Runs in a later loop iteration than stop_gone(), because callers may
  * still use a node in the iteration in which it was stopped. */
-static void free_gone(struct cluster_topology *c)
+static void free_stopped(struct cluster_topology *c)
 {
-	size_t n = 0;
-
-	for (size_t i = 0; i < c->ngone; i++)
-		if (i < c->nstopped)
-			node_free(c->gone[i]);
-		else
-			c->gone[n++] = c->gone[i];
-	c->nstopped = 0;
-	c->ngone = n;
+	list_shift_each (struct node, n, &c->stopped, in_topology)
+		node_free(n);
 }
 
 static const struct slot_map_ops cluster_map_ops = { cluster_on_node, cluster_on_gone };
@@ -487,7 +480,7 @@ static void cluster_on_look(void *arg)
 		if (n->naway >= AWAY_LOOKS)
 			n->importing = false;
 	}
-	free_gone(c);
+	free_stopped(c);
 }
 
 /* --- as a topology ------------------------------------------------------------------------ */
@@ -497,16 +490,6 @@ static struct node *cluster_node(const struct topology *t, struct slice key)
 	const struct cluster_topology *c = container_of(t, const struct cluster_topology, base);
 
 	return slot_map_node(&c->map, slot_of_key(key));
-}
-
-static struct node *cluster_next(const struct topology *t, const struct node *n)
-{
-	const struct cluster_topology *c = container_of(t, const struct cluster_topology, base);
-	size_t i = 0;
-
-	while (n && i < c->map.nnodes && c->map.nodes[i++].node != n)
-		;
-	return i < c->map.nnodes ? c->map.nodes[i].node : NULL;
 }
 
 static struct node *cluster_redirected(struct topology *t, struct node *asked, struct slice key,
@@ -578,10 +561,10 @@ static void cluster_stop(struct topology *t)
 	loop_timer_stop(&c->timer);
 	loop_timer_stop(&c->look);
 	end_questions(c);
-	for (size_t i = 0; i < c->map.nnodes; i++)
-		node_stop(c->map.nodes[i].node);
-	for (; c->nstopped < c->ngone; c->nstopped++)
-		node_stop(c->gone[c->nstopped]);
+	list_shift_each (struct node, n, &c->gone, in_topology) {
+		node_stop(n);
+		list_append(&c->stopped, &n->in_topology);
+	}
 }
 
 static void cluster_topology_reap(struct topology *t)
@@ -590,10 +573,10 @@ static void cluster_topology_reap(struct topology *t)
 
 	list_drain (struct map_question, q, &c->ended, node)
 		map_question_free(q);
-	for (size_t i = 0; i < c->map.nnodes; i++)
-		links_reap(&c->map.nodes[i].node->links);
-	for (size_t i = 0; i < c->ngone; i++)
-		links_reap(&c->gone[i]->links);
+	list_each (struct node, n, &c->gone, in_topology)
+		links_reap(&n->links);
+	list_each (struct node, n, &c->stopped, in_topology)
+		links_reap(&n->links);
 }
 
 static void cluster_topology_free(struct topology *t)
@@ -601,12 +584,8 @@ static void cluster_topology_free(struct topology *t)
 	struct cluster_topology *c = cluster_of(t);
 
 	cluster_topology_reap(t);
-	for (size_t i = 0; i < c->map.nnodes; i++)
-		node_free(c->map.nodes[i].node);
 	slot_map_fini(&c->map);
-	for (size_t i = 0; i < c->ngone; i++)
-		node_free(c->gone[i]);
-	free(c->gone);
+	free_stopped(c);
 	while (c->nfailing)
 		drop_failing(c, c->nfailing - 1);
 	free(c->failing);
@@ -615,7 +594,6 @@ static void cluster_topology_free(struct topology *t)
 
 static const struct topology_ops cluster_ops = {
 	.node = cluster_node,
-	.next = cluster_next,
 	.redirected = cluster_redirected,
 	.use = cluster_use,
 	.stop = cluster_stop,
@@ -639,6 +617,9 @@ struct topology *cluster_topology_new(const struct link_env *links,
 	c->node_ops = nodes;
 	c->arg = arg;
 	c->links = *links;
+	list_init(&c->base.nodes);
+	list_init(&c->gone);
+	list_init(&c->stopped);
 	list_init(&c->questions);
 	list_init(&c->ended);
 	slot_map_init(&c->map, &cluster_map_ops, c);

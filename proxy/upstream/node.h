@@ -61,6 +61,7 @@ struct node {
 	                                  * not known */
 	const struct node_ops *ops;
 	void *arg;
+	struct list in_topology; /* in a list of the topology */
 };
 
 struct node_ops {

@@ -10,26 +10,28 @@ struct topology *topology_new(const struct link_env *links, const struct node_op
 {
 	struct topology *t = xcalloc(1, sizeof(*t));
 
+	list_init(&t->nodes);
 	t->only = node_new(links, ops, arg);
+	list_append(&t->nodes, &t->only->in_topology);
 	return t;
 }
 
 void topology_stop(struct topology *t)
 {
-	if (t->only)
-		node_stop(t->only);
-	else
+	if (t->ops)
 		t->ops->stop(t);
+	list_each (struct node, n, &t->nodes, in_topology)
+		node_stop(n);
 }
 
 void topology_free(struct topology *t)
 {
-	if (!t->only) {
+	list_shift_each (struct node, n, &t->nodes, in_topology)
+		node_free(n);
+	if (t->ops)
 		t->ops->free(t);
-		return;
-	}
-	node_free(t->only);
-	free(t);
+	else
+		free(t);
 }
 
 bool topology_must_log_in(const struct topology_settings *old,

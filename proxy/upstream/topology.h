@@ -35,7 +35,6 @@ struct topology;
 /* The functions of a topology of several nodes. */
 struct topology_ops {
 	struct node *(*node)(const struct topology *t, struct slice key);
-	struct node *(*next)(const struct topology *t, const struct node *n);
 	struct node *(*redirected)(struct topology *t, struct node *asked, struct slice key,
 	                           const char *error, bool *asking);
 	void (*use)(struct topology *t, const struct topology_settings *s);
@@ -46,6 +45,7 @@ struct topology_ops {
 
 struct topology {
 	struct node *only; /* the only node; NULL: there are several, see `ops` */
+	struct list nodes; /* the nodes that have a place in the topology */
 	const struct topology_ops *ops; /* NULL: there is one node */
 	struct topology_settings settings; /* settings that the topology uses now */
 };
@@ -59,9 +59,9 @@ void topology_free(struct topology *t);
 /* Calls links_reap() for all nodes. Call it once per turn of the loop. */
 static inline void topology_reap(struct topology *t)
 {
-	if (t->only)
-		links_reap(&t->only->links);
-	else
+	list_each (struct node, n, &t->nodes, in_topology)
+		links_reap(&n->links);
+	if (t->ops)
 		t->ops->reap(t);
 }
 
@@ -96,9 +96,8 @@ static inline struct node *topology_redirected(struct topology *t, struct node *
 /* Iterates over the nodes: returns the first for NULL, and NULL after the last. */
 static inline struct node *topology_next(const struct topology *t, const struct node *n)
 {
-	if (!t->only)
-		return t->ops->next(t, n);
-	return n ? NULL : t->only;
+	return list_entry(n ? n->in_topology.next : t->nodes.next, &t->nodes, struct node,
+	                  in_topology);
 }
 
 #endif

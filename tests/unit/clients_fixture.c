@@ -44,6 +44,8 @@ int clients_set_up_with(void **state, const char *config)
 		.nclients = &f->nclients,
 	};
 	f->topology.only = &f->node;
+	list_init(&f->topology.nodes);
+	list_append(&f->topology.nodes, &f->node.in_topology);
 	loop_timers_init(&f->timers, f->at.loop);
 	policy_init(&env->policy);
 	env->policy.holds = holds_new(&f->timers.timers, NULL);

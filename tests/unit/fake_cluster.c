@@ -12,15 +12,6 @@ static struct node *fake_node(const struct topology *t, struct slice key)
 	return c->b_is_gone ? NULL : &c->b->node;
 }
 
-static struct node *fake_next(const struct topology *t, const struct node *n)
-{
-	struct fake_cluster *c = container_of(t, struct fake_cluster, topology);
-
-	if (!n)
-		return &c->a->node;
-	return n == &c->a->node ? &c->b->node : NULL;
-}
-
 static struct node *fake_redirected(struct topology *t, struct node *asked, struct slice key,
                                     const char *error, bool *asking)
 {
@@ -35,7 +26,6 @@ static struct node *fake_redirected(struct topology *t, struct node *asked, stru
 
 static const struct topology_ops fake_ops = {
 	.node = fake_node,
-	.next = fake_next,
 	.redirected = fake_redirected,
 };
 
@@ -44,6 +34,9 @@ void fake_cluster_init(struct fake_cluster *c, struct fake_redis *a)
 	*c = (struct fake_cluster){ .topology.ops = &fake_ops, .a = a };
 	c->b = malloc(sizeof(*c->b));
 	fake_redis_init(c->b);
+	list_init(&c->topology.nodes);
+	list_move(&c->topology.nodes, &a->node.in_topology);
+	list_move(&c->topology.nodes, &c->b->node.in_topology);
 	script_jobs_free(a->script_jobs);
 	a->script_jobs = script_jobs_new(&a->timers, &c->topology, &fake_redis_secret);
 }

@@ -62,6 +62,8 @@ void fake_redis_init(struct fake_redis *f)
 	list_init(&f->control->sent);
 	f->node.control = f->control;
 	f->topology.only = &f->node;
+	list_init(&f->topology.nodes);
+	list_append(&f->topology.nodes, &f->node.in_topology);
 	f->script_jobs = script_jobs_new(&f->timers, &f->topology, &fake_redis_secret);
 }
 
