@@ -319,8 +319,7 @@ enum pool_answer pool_ask(struct pool *p, const struct link_login *login, bool e
 	if (w->since <= 0)
 		w->since = p->env->clock();
 	/* A new link also asks whether it needs a login. */
-	if (n == 0 ||
-	    (!is_checked && n < p->env->links_per_login && !links_are_at_max(p->env)))
+	if (n == 0 || (!is_checked && n < p->env->links_per_login && !links_are_at_max(p->env)))
 		make_link(p, g, &found, w);
 	else if (!is_checked && least_used(g)) {
 		pool_ask_login(p);

@@ -258,9 +258,9 @@ static bool goes_with(const struct merging *m, const struct candidate *c,
 	       differ_in_part(first->group->node.key, c->group->node.key, i);
 }
 
-/* Returns true if `first` and the others in `w` become one finding, with `pattern`, in which part
- * `i` is `*`. Returns false if too few of them differ in this part, or if the pattern would match
- * shapes that are used differently. */
+/* Returns true if `first` and the others in `w` become one finding, with `pattern`, in which
+ * part `i` is `*`. Returns false if too few of them differ in this part, or if the pattern
+ * would match shapes that are used differently. */
 static bool become_one(const struct merging *m, const struct widening *w,
                        const struct candidate *first, size_t i, struct slice pattern)
 {
