@@ -23,6 +23,7 @@ struct rewrite {
 	const struct resp_view *req;
 	const struct lock_key *keys;
 	size_t nkeys;
+	const struct lock_key *first; /* the first key with a rule */
 	const struct rewrite_opts *opts;
 	struct lock_call *call;
 };
@@ -70,9 +71,8 @@ enum rewrite_result rewrite_unparsed(const struct rewrite *rw, enum parsed why);
 /* Handles a command that has more arguments than a script can pass on. */
 enum rewrite_result rewrite_too_long(const struct rewrite *rw);
 
-/* Return how many keys have a rule, and the first key with a rule. (There must be one.) */
+/* Returns how many keys have a rule. */
 size_t rewrite_count_locks(const struct rewrite *rw);
-const struct lock_key *rewrite_first_lock(const struct rewrite *rw);
 
 /* Appends the keys of the lock and of its sidecar (with owner = value: the lock's key twice).
  * With `nmore` 1, appends also the record's key; with 2, also the queue's. */

@@ -131,7 +131,7 @@ static void write_del_call(const struct rewrite *rw)
 			                  rw->keys[i].rule->wait_ms ? 2 : 1);
 	if (nwaiting)
 		key_names_write_bulk(rw->out, rw->opts->naming, KEY_NAME_COUNTER,
-		                     rw->req->argv[rewrite_first_lock(rw)->arg]);
+		                     rw->call->key);
 	rewrite_unruled_keys(rw);
 
 	resp_write_bulk(rw->out, rw->opts->secret);
@@ -185,7 +185,7 @@ static void takes(const struct rewrite *rw, enum lock_success success, struct sl
 {
 	struct lock_call *call = rw->call;
 
-	call->kind = rewrite_rule_kind(rewrite_first_lock(rw)->rule);
+	call->kind = rewrite_rule_kind(rw->first->rule);
 	call->effect = LOCK_EFFECT_TAKES;
 	call->ticket = rw->opts->ticket;
 	call->success = success;
@@ -434,12 +434,12 @@ static void take_all(const struct rewrite *rw, const struct expiry *e)
 	write_msetnx_call(rw);
 	rw->call->script = SCRIPT_MSETNX;
 	rw->call->only_if_free = true;
-	takes(rw, LOCK_IF_ONE, rw->req->argv[rewrite_first_lock(rw)->arg + 1], e);
+	takes(rw, LOCK_IF_ONE, rw->req->argv[rw->first->arg + 1], e);
 }
 
 static enum rewrite_result rewrite_msetnx(const struct rewrite *rw)
 {
-	struct expiry e = expiry_lease(rewrite_first_lock(rw)->rule);
+	struct expiry e = expiry_lease(rw->first->rule);
 
 	/* A value is missing. */
 	if (rw->req->argc % 2 == 0)
@@ -499,13 +499,16 @@ enum rewrite_result rewrite_lock(struct buf *out, const struct command *c,
                                  struct lock_call *call)
 {
 	/* cppcheck-suppress ctuuninitvar; sets *call below */
-	struct rewrite rw = { out, c, req, keys, nkeys, opts, call };
-	const struct lock_key *first;
+	struct rewrite rw = { out, c, req, keys, nkeys, keys, opts, call };
 
-	*call = (struct lock_call){ .effect = LOCK_EFFECT_NONE, .success = LOCK_IF_NO_ERROR };
-	first = rewrite_first_lock(&rw);
-	call->key = req->argv[first->arg];
-	call->owner = first->token;
+	while (!rw.first->rule)
+		rw.first++;
+	*call = (struct lock_call){
+		.effect = LOCK_EFFECT_NONE,
+		.success = LOCK_IF_NO_ERROR,
+		.key = req->argv[rw.first->arg],
+		.owner = rw.first->token,
+	};
 	switch (command_rule(c, req)) {
 	case RULE_PASS:
 		return REWRITE_PASS;

@@ -80,15 +80,6 @@ void rewrite_unruled_keys(const struct rewrite *rw)
 			resp_write_bulk(rw->out, rw->req->argv[rw->keys[i].arg]);
 }
 
-const struct lock_key *rewrite_first_lock(const struct rewrite *rw)
-{
-	size_t i = 0;
-
-	while (!rw->keys[i].rule)
-		i++;
-	return &rw->keys[i];
-}
-
 void rewrite_shared(const struct rewrite *rw, const struct rule *rule)
 {
 	resp_write_bulk_if(rw->out, rule->owner != OWNER_CONNECTION, "shared");
