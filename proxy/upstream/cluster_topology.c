@@ -567,12 +567,14 @@ static void cluster_stop(struct topology *t)
 	}
 }
 
-static void cluster_topology_reap(struct topology *t)
+void cluster_topology_reap(struct topology *t)
 {
 	struct cluster_topology *c = cluster_of(t);
 
 	list_drain (struct map_question, q, &c->ended, node)
 		map_question_free(q);
+	list_each (struct node, n, &t->nodes, in_topology)
+		links_reap(&n->links);
 	list_each (struct node, n, &c->gone, in_topology)
 		links_reap(&n->links);
 	list_each (struct node, n, &c->stopped, in_topology)
@@ -597,7 +599,6 @@ static const struct topology_ops cluster_ops = {
 	.redirected = cluster_redirected,
 	.use = cluster_use,
 	.stop = cluster_stop,
-	.reap = cluster_topology_reap,
 	.free = cluster_topology_free,
 };
 

@@ -41,6 +41,9 @@ struct topology *cluster_topology_new(const struct link_env *links,
                                       const struct node_ops *nodes,
                                       const struct cluster_topology_ops *ops, void *arg);
 
+/* Calls links_reap() for all nodes. Call it once per turn of the loop. */
+void cluster_topology_reap(struct topology *t);
+
 /* Returns the map of slots to nodes, with the primaries. */
 struct slot_map *cluster_topology_map(struct topology *t);
 

@@ -39,7 +39,6 @@ struct topology_ops {
 	                           const char *error, bool *asking);
 	void (*use)(struct topology *t, const struct topology_settings *s);
 	void (*stop)(struct topology *t);
-	void (*reap)(struct topology *t);
 	void (*free)(struct topology *t);
 };
 
@@ -56,14 +55,6 @@ struct topology *topology_new(const struct link_env *links, const struct node_op
 /* Call node_stop() and node_free() for all nodes. */
 void topology_stop(struct topology *t);
 void topology_free(struct topology *t);
-/* Calls links_reap() for all nodes. Call it once per turn of the loop. */
-static inline void topology_reap(struct topology *t)
-{
-	list_each (struct node, n, &t->nodes, in_topology)
-		links_reap(&n->links);
-	if (t->ops)
-		t->ops->reap(t);
-}
 
 /* Returns true if hasp's own connections must log in again when `s` replaces `old`. */
 bool topology_must_log_in(const struct topology_settings *old,

@@ -138,9 +138,9 @@ static void on_check(struct ev_loop *loop, struct ev_check *c, int revents)
 	(void)revents;
 	clients_shed(&w->clients);
 	clients_reap(&w->clients);
+	links_reap(&w->clients.node->links);
 	if (w->cluster)
 		worker_topology_reap_cluster(w);
-	topology_reap(w->topology);
 	if (w->quorum_servers)
 		quorum_servers_reap(w->quorum_servers);
 }

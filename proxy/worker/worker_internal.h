@@ -149,8 +149,8 @@ void admission_close(struct admission *a);
 void worker_topology_open(struct worker *w, const struct config *config);
 /* Applies the first configuration, or a changed one. */
 void worker_topology_use(struct worker *w, const struct config *config);
-/* Frees the closed sessions with a cluster, and the virtual links to them. Do not call it from
- * their callbacks. */
+/* Frees the closed sessions with a cluster, and the closed links to its nodes. Do not call it
+ * from their callbacks. */
 void worker_topology_reap_cluster(struct worker *w);
 /* True if a reply to a call of hasp's own is due from a node. */
 bool worker_topology_is_asked(const struct worker *w);

@@ -327,8 +327,8 @@ void worker_topology_open(struct worker *w, const struct config *config)
 
 void worker_topology_reap_cluster(struct worker *w)
 {
-	links_reap(&w->clients.node->links);
 	cluster_reap(w->cluster);
+	cluster_topology_reap(w->topology);
 }
 
 bool worker_topology_is_asked(const struct worker *w)
@@ -385,8 +385,8 @@ void worker_topology_stop(struct worker *w)
 void worker_topology_free(struct worker *w)
 {
 	if (w->cluster) {
+		links_reap(&w->clients.node->links);
 		worker_topology_reap_cluster(w);
-		topology_reap(w->topology);
 		cluster_free(w->cluster);
 		cluster_front_free(w->clients.node);
 	}

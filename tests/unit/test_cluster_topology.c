@@ -237,7 +237,7 @@ static void await(struct fixture *f, const volatile unsigned *n, unsigned before
 		for (size_t i = 0; i < NSERVERS; i++)
 			serve(&f->servers[i]);
 		ev_run(f->at.loop, EVRUN_ONCE);
-		topology_reap(f->topology);
+		cluster_topology_reap(f->topology);
 	}
 	ev_timer_stop(f->at.loop, &tick);
 }
