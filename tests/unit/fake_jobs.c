@@ -49,16 +49,6 @@ void fake_jobs_clear(void)
 	buf_release(&lines);
 }
 
-static struct proofs *the_proofs(void)
-{
-	static const struct proof_secret process = { "not very secret" };
-	static struct proofs proofs;
-
-	if (!proofs.process)
-		proofs_init(&proofs, &process);
-	return &proofs;
-}
-
 static void note_job(int db, bool repeats, struct slice call, double until)
 {
 	tried_until = until;
@@ -78,8 +68,12 @@ enum key_naming script_jobs_naming(const struct script_jobs *jobs)
 
 struct rewrite_opts script_jobs_opts(struct script_jobs *jobs, int db)
 {
+	static const struct proof_secret process = { "not very secret" };
+	static char secret[SHA1_HEX + 1];
+
 	(void)jobs;
-	return (struct rewrite_opts){ .secret = proofs_secret(the_proofs(), db) };
+	proof_secret_in(&process, db, secret);
+	return (struct rewrite_opts){ .secret = slice_of(secret, SHA1_HEX) };
 }
 
 bool script_jobs_are_up(const struct script_jobs *jobs, struct slice key)

@@ -13,29 +13,16 @@ void proof_secret_init(struct proof_secret *secret)
 	sha1_hex(secret->hex, &(struct slice){ random, sizeof(random) }, 1);
 }
 
-static void make_secret(struct proofs *p, int db)
+void proof_secret_in(const struct proof_secret *process, int db,
+                     char secret[static SHA1_HEX + 1])
 {
 	char number[16];
 	struct slice parts[] = {
-		slice_of(p->process->hex, SHA1_HEX),
+		slice_of(process->hex, SHA1_HEX),
 		slice_of(number, (size_t)snprintf(number, sizeof(number), "%d", db)),
 	};
 
-	sha1_hex(p->secret, parts, 2);
-	p->db = db;
-}
-
-void proofs_init(struct proofs *p, const struct proof_secret *process)
-{
-	p->process = process;
-	make_secret(p, 0);
-}
-
-struct slice proofs_secret(struct proofs *p, int db)
-{
-	if (db != p->db)
-		make_secret(p, db);
-	return slice_of(p->secret, SHA1_HEX);
+	sha1_hex(secret, parts, 2);
 }
 
 bool proof_covers_grant(struct slice secret, struct slice lock, struct slice text,

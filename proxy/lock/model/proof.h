@@ -26,20 +26,13 @@ struct proof_secret {
 };
 void proof_secret_init(struct proof_secret *secret);
 
-/* A worker's copy of the secret, for one database at a time. */
-struct proofs {
-	const struct proof_secret *process;
-	int db; /* the database of `secret` */
-	char secret[SHA1_HEX + 1];
-};
-void proofs_init(struct proofs *p, const struct proof_secret *process);
-
-/* Returns the secret for the scripts in database `db`, valid until the next call. `db` -1: the
- * database is not known, and the signatures prove nothing. */
-struct slice proofs_secret(struct proofs *p, int db);
+/* Writes the secret for the scripts in database `db`. -1: the database is not known, and the
+ * signatures prove nothing. */
+void proof_secret_in(const struct proof_secret *process, int db,
+                     char secret[static SHA1_HEX + 1]);
 
 /* True if `proof` shows that a script of this process granted `lock`, and published `text`.
- * `secret`: proofs_secret() of the lock's database. */
+ * `secret`: proof_secret_in() of the lock's database. */
 bool proof_covers_grant(struct slice secret, struct slice lock, struct slice text,
                         struct slice proof);
 

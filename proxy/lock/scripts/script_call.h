@@ -65,7 +65,7 @@ struct rewrite_opts {
 	 * for these owners. */
 	const struct slice *own;
 	size_t nown;
-	struct slice secret; /* proofs_secret() of the database that the call is made in */
+	struct slice secret; /* proof_secret_in() the database that the call is made in */
 };
 
 void script_call_begin(struct buf *out, enum script_id id, const struct rewrite_opts *opts,

@@ -39,7 +39,9 @@ struct job_queue {
 struct script_jobs {
 	struct timers *timers;
 	struct topology *topology;
-	struct proofs proofs;
+	const struct proof_secret *process;
+	int secret_db; /* the database of `secret` */
+	char secret[SHA1_HEX + 1]; /* proof_secret_in() the database of the latest call */
 	enum key_naming naming;
 	struct list queues;
 	struct list resting; /* repeated jobs, until it is time to run them again */
@@ -385,6 +387,12 @@ void script_jobs_forget(struct script_jobs *all, const struct node *n)
 	free(q);
 }
 
+static void make_secret(struct script_jobs *all, int db)
+{
+	proof_secret_in(all->process, db, all->secret);
+	all->secret_db = db;
+}
+
 struct script_jobs *script_jobs_new(struct timers *timers, struct topology *topology,
                                     const struct proof_secret *process)
 {
@@ -393,7 +401,8 @@ struct script_jobs *script_jobs_new(struct timers *timers, struct topology *topo
 	all->timers = timers;
 	all->topology = topology;
 	all->naming = topology->only ? KEY_NAMING_SERVER : KEY_NAMING_CLUSTER;
-	proofs_init(&all->proofs, process);
+	all->process = process;
+	make_secret(all, 0);
 	list_init(&all->queues);
 	list_init(&all->resting);
 	all->max_nbytes = SIZE_MAX;
@@ -446,9 +455,11 @@ enum key_naming script_jobs_naming(const struct script_jobs *all)
 
 struct rewrite_opts script_jobs_opts(struct script_jobs *all, int db)
 {
+	if (db != all->secret_db)
+		make_secret(all, db);
 	return (struct rewrite_opts){
 		.naming = all->naming,
-		.secret = proofs_secret(&all->proofs, db),
+		.secret = slice_of(all->secret, SHA1_HEX),
 	};
 }
 
