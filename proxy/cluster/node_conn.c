@@ -117,8 +117,7 @@ static void node_conn_break(struct node_conn *l, const char *why)
 
 bool node_conn_may_push(const struct node_conn *l)
 {
-	return subscriptions_any(&l->subscriptions) ||
-	       (l->session->tracks && l->state == NODE_CONN_READY);
+	return l->subscriptions.any || (l->session->tracks && l->state == NODE_CONN_READY);
 }
 
 /* Handles the end of the link. The client may see `why` if parts were in flight, else
@@ -231,7 +230,7 @@ static bool may_be_message(struct node_conn *l, char type)
 
 	if (type == '>' || l->session->proto == 3)
 		return type == '>';
-	return type == '*' && (subscriptions_any(&l->subscriptions) || (p && p->acks.of));
+	return type == '*' && (l->subscriptions.any || (p && p->acks.of));
 }
 
 static void node_conn_on_bytes(void *owner, struct slice bytes)
@@ -382,7 +381,7 @@ void node_conns_forget_subscriptions(struct cluster_session *s, const struct nod
 {
 	s->subscribed = s->everywhere = false;
 	list_each (struct node_conn, l, &s->node_conns, in_session) {
-		bool had = subscriptions_any(&l->subscriptions);
+		bool had = l->subscriptions.any;
 
 		l->subscriptions = (struct subscriptions){ 0 };
 		/* Close the link: messages may still be on their way. */

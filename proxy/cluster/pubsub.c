@@ -150,8 +150,7 @@ enum take pubsub_take(struct cluster_session *s, const struct command *c,
 		 * Redis accepts no UNWATCH of a subscriber: so send EXEC to a node that has
 		 * both. */
 		if (c->facts.session == SESSION_EXEC) {
-			if (s->block_node_conn &&
-			    subscriptions_any(&s->block_node_conn->subscriptions))
+			if (s->block_node_conn && s->block_node_conn->subscriptions.any)
 				l = s->block_node_conn;
 			block_exchange_unwatch(s, l);
 		}

@@ -10,7 +10,7 @@
 struct node_conn *pubsub_node_conn(const struct cluster_session *s)
 {
 	list_each (struct node_conn, l, &s->node_conns, in_session)
-		if (subscriptions_any(&l->subscriptions))
+		if (l->subscriptions.any)
 			return l;
 	return NULL;
 }

@@ -78,6 +78,7 @@ static void count(struct subscriptions *s, enum command_session of, long long to
 	else if (n == &s->patterns)
 		total -= s->channels;
 	*n = total > 0 ? (uint32_t)total : 0;
+	s->any = s->channels || s->patterns || s->shards;
 }
 
 /* Counts an acknowledgement. Returns true if it was the last one. */
@@ -152,11 +153,11 @@ bool subscriptions_frame(struct subscriptions *s, const struct reply_scan *frame
 	if (frame->reply.type != '>' && (frame->reply.type != '*' || resp3))
 		return false;
 	f = find_frame(reply_scan_first(frame));
-	if (f && f->of && (awaited || subscriptions_any(s))) {
+	if (f && f->of && (awaited || s->any)) {
 		if (awaited && head->of == f->of)
 			*ended = count_ack(s, head);
 		count(s, f->of, frame->reply.integer);
 		return true;
 	}
-	return frame->reply.type == '>' || (f && !f->of && subscriptions_any(s));
+	return frame->reply.type == '>' || (f && !f->of && s->any);
 }

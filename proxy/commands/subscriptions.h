@@ -21,12 +21,8 @@
 /* The numbers of subscriptions of each kind. */
 struct subscriptions {
 	uint32_t channels, patterns, shards;
+	bool any; /* one of the numbers is not 0 */
 };
-
-static inline bool subscriptions_any(const struct subscriptions *s)
-{
-	return s->channels || s->patterns || s->shards;
-}
 
 /* True if keyspace notifications come on this channel. */
 bool channel_has_key_events(struct slice channel);

@@ -169,7 +169,7 @@ const char *session_user(const struct session *s);
 
 static inline bool session_is_subscribed(const struct session *s)
 {
-	return subscriptions_any(&s->subscriptions);
+	return s->subscriptions.any;
 }
 
 /* True if the connection is subscribed in RESP2: Redis then refuses all commands except those

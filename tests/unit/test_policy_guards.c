@@ -325,7 +325,7 @@ TEST(guarded_commands_wait_until_nothing_is_awaited)
 TEST(on_a_subscribed_resp2_connection_redis_refuses_them)
 {
 	policy_use(f, GUARD);
-	f->session.subscriptions.channels = 1;
+	f->session.subscriptions = (struct subscriptions){ .channels = 1, .any = true };
 	assert_passed(f, "GET stock:1");
 	f->session.proto = 3;
 	assert_script(f, "GET stock:1", GUARD_OP_READ);

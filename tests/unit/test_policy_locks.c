@@ -538,7 +538,7 @@ TEST(a_script_is_not_followed_where_that_would_be_seen)
 	}
 	session_fini(&f->session);
 	session_init(&f->session);
-	f->session.subscriptions.channels = 1;
+	f->session.subscriptions = (struct subscriptions){ .channels = 1, .any = true };
 	assert_followed(f, "EVAL text 1 v:1 mine", false);
 	f->session.proto = 3;
 	assert_followed(f, "EVAL text 1 v:1 mine", true);
@@ -851,7 +851,7 @@ TEST(calls_wait_until_nothing_is_awaited)
 TEST(on_a_subscribed_resp2_connection_nothing_is_rewritten)
 {
 	policy_use(f, RULE "[verbs]\n");
-	f->session.subscriptions.channels = 1;
+	f->session.subscriptions = (struct subscriptions){ .channels = 1, .any = true };
 	assert_passed(f, "SETNX lock:a v");
 	assert_passed(f, "LOCK a");
 	(void)sent_command(f, "UNSUBSCRIBE");

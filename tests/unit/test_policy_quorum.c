@@ -264,7 +264,7 @@ TEST(such_a_command_waits_for_the_replies_that_may_matter)
 TEST(a_subscriber_s_command_passes)
 {
 	use(f, QUORUM RULE);
-	f->session.subscriptions.channels = 1;
+	f->session.subscriptions = (struct subscriptions){ .channels = 1, .any = true };
 	assert_int_equal(decide(f, "GET q:a")->verdict, DISPATCH_PASS);
 }
 

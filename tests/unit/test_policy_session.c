@@ -364,7 +364,7 @@ TEST(wait_of_a_subscriber_comes_after_nothing_of_hasps)
 	f->needs_wait_ping = true;
 	assert_int_equal(decide(f, "WAIT 1 0")->verdict, DISPATCH_DEFER);
 	session_complete(&f->session, r);
-	f->session.subscriptions.channels = 1;
+	f->session.subscriptions = (struct subscriptions){ .channels = 1, .any = true };
 	assert_passed(f, "WAIT 1 0");
 	assert_false(decide(f, "WAIT 1 0")->follows_ping);
 	assert_false(decide(f, "CLIENT REPLY OFF")->turns_opaque);

@@ -150,7 +150,7 @@ TEST(reset_makes_the_connection_new)
 	transaction_watch(&s->txn, s->db, SLICE_LIT("key"));
 	transaction_begin(&s->txn);
 	sent_select(s, 6);
-	s->subscriptions.patterns = 2;
+	s->subscriptions = (struct subscriptions){ .patterns = 2, .any = true };
 	ANSWER(s, sent_reset(s), "+RESET\r\n");
 	assert_int_equal(s->db, 0);
 	assert_int_equal(s->proto, 2);
@@ -221,7 +221,7 @@ TEST(after_an_exec_whose_reply_was_too_long_the_protocol_of_its_hello_is_unknown
 
 	transaction_begin(&s->txn);
 	sent_hello(s, 3, NULL, NULL);
-	s->subscriptions.channels = 1;
+	s->subscriptions = (struct subscriptions){ .channels = 1, .any = true };
 	assert_true(session_is_muted(s));
 	session_reply(s, sent_exec(s), &scan.reply, SLICE_NONE, NULL, NULL);
 	assert_int_equal(s->proto, 0);
@@ -431,7 +431,7 @@ TEST(what_hello_asks_for_comes_true_together)
 TEST(only_a_resp2_session_that_is_followed_is_muted_by_a_subscription)
 {
 	assert_false(session_is_muted(s));
-	s->subscriptions.shards = 1;
+	s->subscriptions = (struct subscriptions){ .shards = 1, .any = true };
 	assert_true(session_is_muted(s));
 	ANSWER(s, sent_hello(s, 3, NULL, NULL), "%0\r\n");
 	assert_false(session_is_muted(s));
