@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "tests/sim/breaks.h"
 
+#include <lauxlib.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/fatal.h"
-#include "base/sha1.h"
 #include "client/client_internal.h"
 #include "config/match.h"
 #include "lock/deadlock/deadlock.h"
@@ -72,14 +72,8 @@ void breaks_list(void)
 
 /* --- of Lua ------------------------------------------------------------------------------- */
 
-const struct script *__real_script_get(enum script_id id);
-const struct script *__wrap_script_get(enum script_id id);
-
-static struct broken {
-	struct script script;
-	char *text, *evalsha;
-	char sha[SHA1_HEX + 1];
-} scripts[SCRIPT_COUNT];
+int __real_luaL_loadbuffer(lua_State *lua, const char *p, size_t n, const char *name);
+int __wrap_luaL_loadbuffer(lua_State *lua, const char *p, size_t n, const char *name);
 
 /* Returns the script's text with the break, as embed.sh makes it. NULL: there is no such
  * break. */
@@ -104,30 +98,21 @@ static char *broken_text(const char *script)
 	return out;
 }
 
-const struct script *__wrap_script_get(enum script_id id)
+/* Redis compiles the broken text in place of a script of hasp's. */
+int __wrap_luaL_loadbuffer(lua_State *lua, const char *p, size_t n, const char *name)
 {
-	const struct script *whole = __real_script_get(id);
-	struct broken *b = &scripts[id];
+	static char *texts[SCRIPT_COUNT];
 
-	if (!is_lua)
-		return whole;
-	if (!b->text) {
-		struct slice text;
-		b->text = broken_text(whole->name);
-		HASP_ASSERT(b->text);
-		text = slice_str(b->text);
-		/* The shell's last newline is not embedded. */
-		if (text.n && text.p[text.n - 1] == '\n' &&
-		    whole->text.p[whole->text.n - 1] != '\n')
-			text.n--;
-		sha1_hex(b->sha, &text, 1);
-		b->evalsha = xmalloc(SCRIPT_EVALSHA_LEN + 1);
-		snprintf(b->evalsha, SCRIPT_EVALSHA_LEN + 1, "$7\r\nEVALSHA\r\n$40\r\n%s\r\n",
-		         b->sha);
-		b->script = (struct script){ whole->name, text, slice_of(b->sha, SHA1_HEX),
-			                     slice_of(b->evalsha, SCRIPT_EVALSHA_LEN) };
+	for (int i = 0; is_lua && i < SCRIPT_COUNT; i++) {
+		const struct script *script = script_get((enum script_id)i);
+		if (!slice_eq(script->text, slice_of(p, n)))
+			continue;
+		if (!texts[i])
+			texts[i] = broken_text(script->name);
+		HASP_ASSERT(texts[i]);
+		return __real_luaL_loadbuffer(lua, texts[i], strlen(texts[i]), name);
 	}
-	return &b->script;
+	return __real_luaL_loadbuffer(lua, p, n, name);
 }
 
 bool breaks_plant(const char *name)
@@ -138,7 +123,7 @@ bool breaks_plant(const char *name)
 	for (size_t i = 0; i < sizeof(in_c) / sizeof(in_c[0]); i++)
 		if (strcmp(in_c[i].name, name) == 0)
 			return true;
-	text = broken_text(__real_script_get(0)->name);
+	text = broken_text(script_get(0)->name);
 	is_lua = text;
 	free(text);
 	return is_lua;
