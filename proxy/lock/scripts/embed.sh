@@ -317,9 +317,7 @@ write_c() {
 		 */
 		#include "lock/scripts/script_call.h"
 
-		#include "base/fatal.h"
-
-		static const struct script scripts[SCRIPT_COUNT] = {
+		const struct script script_table[SCRIPT_COUNT] = {
 	END
 	scripts | while read -r id name; do
 		script=$(text "$name")
@@ -336,12 +334,6 @@ write_c() {
 	done
 	cat <<-'END'
 		};
-
-		const struct script *script_get(enum script_id id)
-		{
-			HASP_ASSERT((unsigned)id < SCRIPT_COUNT);
-			return &scripts[id];
-		}
 	END
 }
 

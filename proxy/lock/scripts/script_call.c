@@ -7,6 +7,12 @@
 #include "base/fatal.h"
 #include "resp/write.h"
 
+const struct script *script_get(enum script_id id)
+{
+	HASP_ASSERT((unsigned)id < SCRIPT_COUNT);
+	return &script_table[id];
+}
+
 static void write_eval(struct buf *out, const struct script *s)
 {
 	resp_write_bulk_str(out, "EVAL");

@@ -37,6 +37,7 @@ struct script {
 	struct slice evalsha; /* EVALSHA and `sha`, as two bulks */
 };
 
+extern const struct script script_table[SCRIPT_COUNT]; /* script.c */
 const struct script *script_get(enum script_id id);
 
 /* How hasp writes a call, and facts that the call needs besides the client's command. */
