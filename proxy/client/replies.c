@@ -167,7 +167,7 @@ static void begin_login(struct client *c, bool was_logged_in)
 	c->saw_success = c->in_error = false;
 }
 
-static void on_piece(void *owner, void *tag, struct slice bytes)
+static void on_piece(void *owner, void *tag, struct slice bytes, bool ended)
 {
 	const struct pending_request *r = tag;
 
@@ -175,7 +175,7 @@ static void on_piece(void *owner, void *tag, struct slice bytes)
 	if (r->checked_read)
 		checked_read_feed(r->checked_read, bytes);
 	else
-		followed_script_feed(r->lock_request, bytes);
+		followed_script_feed(r->lock_request, bytes, ended);
 }
 
 /* True if exchange.c answers the request step by step. */

@@ -97,8 +97,9 @@ struct link_ops {
 	 * captured. Must not change the link. May be NULL. */
 	void (*on_captured)(void *owner);
 	/* Gets the bytes of a reply with LINK_PIECES, in order, before they are forwarded.
-	 * Must not change the link. May be NULL without LINK_PIECES. */
-	void (*on_piece)(void *owner, void *tag, struct slice bytes);
+	 * `ended`: the reply ends with these bytes. Must not change the link. May be NULL
+	 * without LINK_PIECES. */
+	void (*on_piece)(void *owner, void *tag, struct slice bytes, bool ended);
 	/* For private links: returns true if the frame that ended answers no request (a push, a
 	 * message). Called for RESP3 pushes, and for all frames while link_watch() is on. NULL:
 	 * all frames are replies. */

@@ -311,7 +311,8 @@ static size_t scan_one(struct link *l, struct segment *g, const struct inflight 
 	if (at_start ? *p == '-' : l->nreadonly > 0)
 		match_readonly(l, p, used);
 	if ((l->reply.flags & LINK_PIECES) && l->reply.to)
-		l->reply.to->ops->on_piece(l->reply.to->owner, head->tag, slice_of(p, used));
+		l->reply.to->ops->on_piece(l->reply.to->owner, head->tag, slice_of(p, used),
+		                           r == RESP_OK);
 	if (!is_whole && !capture_bytes(&l->reply, l->scan.reply.type, slice_of(p, used))) {
 		link_go_down(l, LINK_BROKEN, "no memory for a reply, or it is too long");
 		return 0;

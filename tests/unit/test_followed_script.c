@@ -29,9 +29,26 @@ static struct lock_request *follow(const struct hold_fixture *f, const struct ru
 	return lock_request_follow(f->holds, SLICE_LIT("lock"), args, 3, &terms);
 }
 
-static void feed(struct lock_request *p, const char *bytes)
+/* Gives `p` the bytes as a link does, whose scan shows where a reply ends. */
+static void feed_piece(struct lock_request *p, struct reply_scan *scan, struct slice bytes)
 {
-	followed_script_feed(p, slice_str(bytes));
+	size_t used;
+
+	while (bytes.n) {
+		enum resp_result r = reply_scan(scan, bytes.p, bytes.n, &used);
+
+		assert_int_not_equal(r, RESP_BAD);
+		followed_script_feed(p, slice_take(&bytes, used), r == RESP_OK);
+	}
+}
+
+/* Gives `p` whole replies. */
+static void feed(struct lock_request *p, const char *replies)
+{
+	struct reply_scan scan = { 0 };
+
+	feed_piece(p, &scan, slice_str(replies));
+	assert_true(reply_scan_at_start(&scan));
 }
 
 /* The replies to GET, PTTL, the script, GET and PTTL, and the effect that they show. */
@@ -118,13 +135,15 @@ TEST(replies_may_come_in_any_pieces)
 
 		for (size_t at = 0; at <= n; at++) {
 			struct lock_request *p = follow(*state, &rule_by_value);
-			followed_script_feed(p, slice_of(all, at));
-			followed_script_feed(p, slice_of(all + at, n - at));
+			struct reply_scan scan = { 0 };
+			feed_piece(p, &scan, slice_of(all, at));
+			feed_piece(p, &scan, slice_of(all + at, n - at));
 			assert_end(p, &reads[i]);
 		}
 		struct lock_request *p = follow(*state, &rule_by_value);
+		struct reply_scan scan = { 0 };
 		for (size_t at = 0; at < n; at++)
-			followed_script_feed(p, slice_of(all + at, 1));
+			feed_piece(p, &scan, slice_of(all + at, 1));
 		assert_end(p, &reads[i]);
 	}
 }
@@ -159,6 +178,7 @@ TEST(of_long_replies_little_is_kept)
 	for (int is_longer = 0; is_longer < 2; is_longer++) {
 		struct slice reply = buf_slice(is_longer ? &longer : &longest);
 		struct resp_reply pttl = MS(9);
+		struct reply_scan scan = { 0 };
 		struct lock_request *p;
 		size_t before;
 
@@ -166,10 +186,10 @@ TEST(of_long_replies_little_is_kept)
 		p = lock_request_follow(f->holds, SLICE_LIT("lock"), &value, 1, &terms);
 		before = lock_request_nbytes(p);
 		feed(p, NIL ":-2\r\n");
-		feed(p, "*4\r\n");
+		feed_piece(p, &scan, SLICE_LIT("*4\r\n"));
 		for (int i = 0; i < 4; i++)
-			followed_script_feed(p, buf_slice(&longer));
-		followed_script_feed(p, reply);
+			feed_piece(p, &scan, buf_slice(&longer));
+		feed_piece(p, &scan, reply);
 		assert_true(lock_request_nbytes(p) < before + 8 * SEEN_VALUE_MAX);
 		followed_script_end(p, &pttl, PASSED_MS);
 		assert_int_equal(p->effect, is_longer ? LOCK_EFFECT_NONE : LOCK_EFFECT_TAKES);

@@ -40,7 +40,6 @@ enum { READ_BEFORE, PTTL_BEFORE, ANSWER, READ_AFTER, REPLIES };
 #define REPLY_KEPT (SEEN_VALUE_MAX + 32)
 
 struct followed_script {
-	struct reply_scan scan;
 	size_t nreplies; /* number of complete replies */
 	size_t nargs; /* where the arguments in `bytes` end */
 	size_t ends[REPLIES]; /* where each reply in `bytes` ends */
@@ -95,23 +94,15 @@ static size_t reply_start(const struct followed_script *f, size_t i)
 	return i ? f->ends[i - 1] : f->nargs;
 }
 
-void followed_script_feed(struct lock_request *p, struct slice bytes)
+void followed_script_feed(struct lock_request *p, struct slice bytes, bool ended)
 {
 	struct followed_script *f = p->followed;
+	size_t space = REPLY_KEPT - (buf_len(&f->bytes) - reply_start(f, f->nreplies));
 
-	while (bytes.n && f->nreplies < REPLIES) {
-		size_t kept = buf_len(&f->bytes) - reply_start(f, f->nreplies), used;
-		size_t space = REPLY_KEPT - kept;
-		enum resp_result r = reply_scan(&f->scan, bytes.p, bytes.n, &used);
-
-		/* (The link ends because of this reply.) */
-		if (r == RESP_BAD)
-			return;
-		buf_append(&f->bytes, slice_of(bytes.p, used < space ? used : space));
-		if (r == RESP_OK)
-			f->ends[f->nreplies++] = buf_len(&f->bytes);
-		bytes = slice_of(bytes.p + used, bytes.n - used);
-	}
+	HASP_ASSERT(f->nreplies < REPLIES);
+	buf_append(&f->bytes, slice_of(bytes.p, bytes.n < space ? bytes.n : space));
+	if (ended)
+		f->ends[f->nreplies++] = buf_len(&f->bytes);
 }
 
 static struct slice reply_of(const struct followed_script *f, size_t i)

@@ -251,9 +251,9 @@ struct lock_request *lock_request_follow(struct holds *h, struct slice key,
                                          const struct hold_terms *terms);
 /* Appends the client's request, with two reads before it and two after it. */
 void followed_script_write(const struct lock_request *p, struct slice request, struct buf *out);
-/* Reads the next bytes of the first four replies to followed_script_write(). hold_apply() gets
- * the fifth reply. */
-void followed_script_feed(struct lock_request *p, struct slice bytes);
+/* Reads the next bytes of the first four replies to followed_script_write(). `ended`: the reply
+ * ends with these bytes. hold_apply() gets the fifth reply. */
+void followed_script_feed(struct lock_request *p, struct slice bytes, bool ended);
 /* True if `p` is a followed script that Redis answered by an error. */
 bool followed_script_failed(const struct lock_request *p);
 
