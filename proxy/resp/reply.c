@@ -190,8 +190,9 @@ static size_t scan_status(const char *p, size_t n)
 	return cr && cr + 1 < p + n && cr[1] == '\n' ? (size_t)(cr - p) + 2 : 0;
 }
 
-/* Scans a whole reply that is one short line or one string, as most replies are. Returns the
- * reply's length; 0: on_byte() must scan it. *number: the number in the header, if any. */
+/* Scans a whole value that is one short line or one string, as most replies and elements are.
+ * Returns the value's length; 0: on_byte() must scan it. *number: the number in the header, if
+ * any. */
 static inline size_t scan_simple(const char *p, size_t n, uint64_t *number)
 {
 	size_t at = 1, max = n < SIMPLE_MAX ? n : SIMPLE_MAX;
@@ -265,18 +266,41 @@ static void describe_simple(struct reply_scan *s, const char *p, uint64_t number
 	s->state = ENDED;
 }
 
+/* Scans an element that is whole and simple. Returns its length; 0: on_byte() must scan it.
+ * Sets *r to RESP_OK if the reply ends with the element. */
+static size_t scan_element(struct reply_scan *s, const char *p, size_t n, enum resp_result *r)
+{
+	uint64_t number;
+	size_t len;
+
+	/* keep_first() needs the bytes of a string that may name the kind of a message. */
+	if (s->state != AT_TYPE || !s->begun || (s->in_first && *p == '$'))
+		return 0;
+	len = scan_simple(p, n, &number);
+	if (len == 0)
+		return 0;
+	if (*p == ':')
+		s->reply.integer = (long long)number;
+	s->reply.has_nil |= *p == '$' && p[1] == '-';
+	if (value_ended(s))
+		*r = RESP_OK;
+	return len;
+}
+
 /* Scans any reply. Not inline, so that reply_scan() saves no registers for the simple replies
  * that it scans by scan_simple(). */
 __attribute__((noinline)) static enum resp_result scan_bytes(struct reply_scan *s,
                                                              const char *p, size_t n,
                                                              size_t *used)
 {
-	size_t at = 0;
+	size_t at = 0, len;
 	enum resp_result r = RESP_MORE;
 
 	while (at < n && r == RESP_MORE) {
 		if (s->state == IN_LINE || s->state == IN_PAYLOAD)
 			at += skip_text(s, p + at, n - at);
+		else if ((len = scan_element(s, p + at, n - at, &r)))
+			at += len;
 		else
 			r = on_byte(s, p[at++]);
 	}
