@@ -72,20 +72,19 @@ size_t followed_script_nbytes(const struct followed_script *f)
 	return sizeof(*f) + buf_cap(&f->bytes);
 }
 
-static void write_read(struct buf *out, const char *command, struct slice key)
+static void write_reads(struct buf *out, struct slice key)
 {
-	struct slice argv[] = { slice_str(command), key };
-
-	resp_write_request(out, argv, 2);
+	buf_append(out, SLICE_LIT("*2\r\n$3\r\nGET\r\n"));
+	resp_write_bulk(out, key);
+	buf_append(out, SLICE_LIT("*2\r\n$4\r\nPTTL\r\n"));
+	resp_write_bulk(out, key);
 }
 
 void followed_script_write(const struct lock_request *p, struct slice request, struct buf *out)
 {
-	write_read(out, "GET", p->keys[0]);
-	write_read(out, "PTTL", p->keys[0]);
+	write_reads(out, p->keys[0]);
 	buf_append(out, request);
-	write_read(out, "GET", p->keys[0]);
-	write_read(out, "PTTL", p->keys[0]);
+	write_reads(out, p->keys[0]);
 }
 
 /* Returns where reply number `i` begins in f->bytes. */
