@@ -229,14 +229,12 @@ static bool decide_multi(struct context *x, struct decision *d)
 
 bool guard_txn_decide(struct context *x, struct decision *d)
 {
-	struct slice name = x->req->argv[0];
-
 	/* hasp does not follow the transactions of an opaque client. */
 	if (x->session->opaque || x->req->argc != 1)
 		return false;
-	if (slice_is(name, "exec"))
+	if (x->what->session == SESSION_EXEC)
 		return decide_exec(x, d);
-	return slice_is(name, "multi") && decide_multi(x, d);
+	return x->what->session == SESSION_MULTI && decide_multi(x, d);
 }
 
 void guard_txn_keep_bytes(const struct policy_env *env, struct transaction *t,
