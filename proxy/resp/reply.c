@@ -193,7 +193,8 @@ static size_t scan_status(const char *p, size_t n)
 /* Scans a whole value that is one short line or one string, as most replies and elements are.
  * Returns the value's length; 0: on_byte() must scan it. *number: the number in the header, if
  * any. */
-static inline size_t scan_simple(const char *p, size_t n, uint64_t *number)
+__attribute__((always_inline)) static inline size_t scan_simple(const char *p, size_t n,
+                                                                uint64_t *number)
 {
 	size_t at = 1, max = n < SIMPLE_MAX ? n : SIMPLE_MAX;
 	uint64_t len = 0;
@@ -270,7 +271,7 @@ static void describe_simple(struct reply_scan *s, const char *p, uint64_t number
  * Sets *r to RESP_OK if the reply ends with the element. */
 static size_t scan_element(struct reply_scan *s, const char *p, size_t n, enum resp_result *r)
 {
-	uint64_t number;
+	uint64_t number = 0;
 	size_t len;
 
 	/* keep_first() needs the bytes of a string that may name the kind of a message. */
