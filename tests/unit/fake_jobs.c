@@ -76,6 +76,11 @@ struct rewrite_opts script_jobs_opts(struct script_jobs *jobs, int db)
 	return (struct rewrite_opts){ .secret = slice_of(secret, SHA1_HEX) };
 }
 
+struct job_call script_jobs_call(struct script_jobs *jobs, int db)
+{
+	return (struct job_call){ .jobs = jobs, .db = db, .opts = script_jobs_opts(jobs, db) };
+}
+
 bool script_jobs_are_up(const struct script_jobs *jobs, struct slice key)
 {
 	(void)jobs;

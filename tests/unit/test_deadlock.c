@@ -34,6 +34,11 @@ struct rewrite_opts script_jobs_opts(struct script_jobs *jobs, int db)
 	return (struct rewrite_opts){ .resp3 = false };
 }
 
+struct job_call script_jobs_call(struct script_jobs *jobs, int db)
+{
+	return (struct job_call){ .jobs = jobs, .db = db, .opts = script_jobs_opts(jobs, db) };
+}
+
 void script_job_run(struct job_call *sent, double until, script_job_fn *fn, void *arg)
 {
 	struct call *call = &calls[ncalls++];

@@ -463,6 +463,11 @@ struct rewrite_opts script_jobs_opts(struct script_jobs *all, int db)
 	};
 }
 
+struct job_call script_jobs_call(struct script_jobs *all, int db)
+{
+	return (struct job_call){ .jobs = all, .db = db, .opts = script_jobs_opts(all, db) };
+}
+
 bool script_jobs_are_up(const struct script_jobs *all, struct slice key)
 {
 	const struct node *n = topology_node(all->topology, key);

@@ -67,10 +67,7 @@ struct job_call {
 	struct rewrite_opts opts;
 	struct buf bytes;
 };
-static inline struct job_call script_jobs_call(struct script_jobs *jobs, int db)
-{
-	return (struct job_call){ .jobs = jobs, .db = db, .opts = script_jobs_opts(jobs, db) };
-}
+struct job_call script_jobs_call(struct script_jobs *all, int db);
 
 /* True if hasp would send a call about `key` at once. */
 bool script_jobs_are_up(const struct script_jobs *all, struct slice key);
