@@ -494,7 +494,9 @@ static void main_serve(struct process *p, const sigset_t *signals)
 		}
 		sig = main_await_signal(signals, wait, &by_console);
 		if (sig == SIGHUP) {
-			main_reload(p, leaving, leaving && !by_console && p->upgrade.pid > 0);
+			main_reload(p, leaving,
+			            leaving && !by_console &&
+			                    upgrade_has_successor(&p->upgrade));
 		} else if (sig == SIGUSR1) {
 			main_report(p);
 		} else if (sig == SIGUSR2) {

@@ -222,6 +222,16 @@ enum upgrade_state upgrade_poll(struct upgrade *u, double now)
 	return UPGRADE_FAILED;
 }
 
+bool upgrade_has_successor(const struct upgrade *u)
+{
+	siginfo_t ended = { 0 };
+
+	/* WNOWAIT: no other process gets the pid. */
+	return u->pid &&
+	       waitid(P_PID, (id_t)u->pid, &ended, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+	       ended.si_pid == 0;
+}
+
 void upgrade_abandon(struct upgrade *u, const char *reason)
 {
 	if (u->ready_fd < 0)

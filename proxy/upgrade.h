@@ -72,6 +72,8 @@ enum upgrade_state upgrade_poll(struct upgrade *u, double now);
  * true, and the caller owns the channels. Returns false if the new process takes no clients, or
  * if sending failed, with the reason logged. */
 bool upgrade_give_channels(struct upgrade *u, int *channels, size_t n);
+/* True if there is a new process, and it has not ended. */
+bool upgrade_has_successor(const struct upgrade *u);
 /* Sends SIGTERM to a new process that is not ready yet, and logs the reason. */
 void upgrade_abandon(struct upgrade *u, const char *reason);
 

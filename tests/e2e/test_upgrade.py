@@ -407,3 +407,17 @@ def test_reload_that_reaches_the_old_process_after_the_upgrade_is_for_the_new_on
         until(lambda: " reloaded " in hasps.hasp.log, "the new hasp to read the file again")
         assert f"reload_passed_on pid={hasps.newest}\n" in hasps.hasp.log and "reload_failed" not in hasps.hasp.log
         client.call("DISCARD")
+
+
+@covers("reload_passed_on", "reload_failed")
+def test_reload_is_not_passed_on_to_a_process_that_has_ended(generations):
+    hasps = generations(rule())
+    with hasps.hasp.connect() as client:
+        client.call("MULTI")
+        hasps.upgrade()
+        os.kill(hasps.newest, signal.SIGKILL)
+        until(lambda: not alive(hasps.newest), "the new process to end")
+        hasps.hasp.signal(signal.SIGHUP)
+        until(lambda: " reload_" in hasps.hasp.log, "an answer")
+        assert "reload_failed" in hasps.hasp.log and "reload_passed_on" not in hasps.hasp.log
+        client.call("DISCARD")
