@@ -276,3 +276,14 @@ def test_value_that_was_stored_by_a_command_whose_reply_hasp_does_not_see_counts
     assert other.call("SET", KEY, "uuid-2", "NX") == OK
     assert one.call("SET", KEY, "uuid-3", "NX") == NIL and one.call("DEL", KEY) == ZERO
     assert plain.get(KEY) == "uuid-2"
+
+
+def test_empty_value_gives_no_right_to_delete_another_one(pair, plain):
+    one, other = pair(by_value())
+    plain.set(KEY, "")
+    assert one.call("GET", KEY) == bulk("")
+    plain.set(KEY, "uuid-1")
+    assert one.call("DEL", KEY) == ZERO
+    other.send(encode("CLIENT", "REPLY", "SKIP") + encode("PING"))
+    assert other.call("SET", KEY, "", "NX") == NIL and other.call("DEL", KEY) == ZERO
+    assert plain.get(KEY) == "uuid-1"

@@ -241,6 +241,9 @@ TEST(by_value_the_owner_is_what_this_connection_sent_if_no_reply_is_seen)
 	decide(f, "MSETNX lock:b first lock:c second");
 	assert_call(f, "DEL lock:c",
 	            "del 3 lock:c lock:c hasp:fence:{lock:c} \"\" DEL 1 second \"\" \"\"\n");
+	decide(f, "SET lock:e \"\" NX"); /* the script could not compare an empty value */
+	assert_call(f, "DEL lock:e",
+	            "del 3 lock:e lock:e hasp:fence:{lock:e} \"\" DEL 1 \"\" \"\" foreign\n");
 	policy_use(f, BY_VALUE "foreign_del = allow\n");
 	decide(f, "SET lock:d mine NX");
 	assert_call(f, "DEL lock:d",
@@ -286,6 +289,9 @@ TEST(by_value_it_may_be_what_this_connection_has_read)
 	run(f, "GET lock:a", "$5\r\nyours\r\n");
 	assert_call(f, "DEL lock:a",
 	            "del 3 lock:a lock:a hasp:fence:{lock:a} \"\" DEL 1 yours \"\" \"\"\n");
+	run(f, "GET lock:c", "$0\r\n\r\n"); /* the script could not compare an empty value */
+	assert_call(f, "DEL lock:c",
+	            "del 3 lock:c lock:c hasp:fence:{lock:c} \"\" DEL 1 \"\" \"\" foreign\n");
 	run(f, "MULTI", "+OK\r\n");
 	assert_passed(f, "PING");
 	decide(f, "GET lock:b");

@@ -97,7 +97,9 @@ void seen_values_put(struct seen_values **all, int db, struct slice key, enum se
 
 	if (e)
 		entry_remove(*all, e);
-	if (what == SEEN_NOTHING || value.n > SEEN_VALUE_MAX || key.n > SEEN_VALUES_BYTES / 2)
+	/* (The scripts take an empty token for none, and would compare nothing.) */
+	if (what == SEEN_NOTHING || (what == SEEN_VALUE && value.n == 0) ||
+	    value.n > SEEN_VALUE_MAX || key.n > SEEN_VALUES_BYTES / 2)
 		return;
 	if (!*all)
 		*all = seen_values_new();
