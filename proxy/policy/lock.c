@@ -616,14 +616,17 @@ static bool may_end_lock(const struct context *x, const struct lock_key *k, stru
 	return call->script == SCRIPT_WRITE;
 }
 
-/* Makes the lock request of a write, and notes its value if hasp will not see the reply. */
+/* Makes the lock request of a write, and notes its value if hasp will not see the reply. A SET
+ * with NX stores nothing while the connection has the lock. */
 static struct lock_request *keep_call(const struct context *x, const struct lock_call *call,
                                       const struct slice *keys, size_t n,
                                       const struct hold_terms *terms)
 {
 	struct lock_request *p = lock_request_new(x->env->holds, call, keys, n, terms);
 
-	if (x->session->opaque && n && lock_value_matters(terms->rule))
+	if (x->session->opaque && n && lock_value_matters(terms->rule) &&
+	    !(call->only_if_free &&
+	      hold_value(x->env->holds, context_holds(x), x->session->db, keys[0]).p))
 		hold_assume_stored(&context_own_locks(x)->holds, p, x->session->db);
 	return p;
 }

@@ -234,7 +234,11 @@ TEST(by_value_the_owner_is_what_this_connection_stored)
 TEST(by_value_the_owner_is_what_this_connection_sent_if_no_reply_is_seen)
 {
 	policy_use(f, BY_VALUE);
+	run(f, "SET lock:f mine NX", "+OK\r\n");
 	session_make_opaque(&f->session);
+	decide(f, "SET lock:f other NX"); /* Redis refuses it */
+	assert_call(f, "DEL lock:f",
+	            "del 3 lock:f lock:f hasp:fence:{lock:f} \"\" DEL 1 mine \"\" \"\"\n");
 	decide(f, "SET lock:a mine NX");
 	assert_call(f, "DEL lock:a",
 	            "del 3 lock:a lock:a hasp:fence:{lock:a} \"\" DEL 1 mine \"\" \"\"\n");
