@@ -298,9 +298,10 @@ static bool extends_as_owner(const struct lock_verdict *v, const struct lock_sum
 	return l->n[SEEN_EXTENDED] == (strcmp(v->owner, "connection") == 0 ? 0 : l->n[like]);
 }
 
-/* True if locks that expired may be those of late holders, whose DELs hasp took for others'. A
- * DEL of a pool that removed another holder's lock may have come late. If users share a
- * connection, a late DEL of one looks like the release of the lock that another one has now. */
+/* Returns true if locks that seemed to expire without a release may have been released late. A
+ * DEL that came over another connection of a pool, and removed another holder's lock, may be
+ * such a release. If users share a connection, hasp takes a late DEL of one user for the
+ * release of the lock that another user has now. */
 static bool may_hide_late(const struct lock_verdict *v, const struct lock_sums *l)
 {
 	return (v->hopped && v->stolen) || (l->n[SEEN_REFUSED_OWN] && !verdict_may_count(l));

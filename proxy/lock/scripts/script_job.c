@@ -41,7 +41,7 @@ struct script_jobs {
 	struct topology *topology;
 	const struct proof_secret *process;
 	int secret_db; /* the database of `secret` */
-	char secret[SHA1_HEX + 1]; /* proof_secret_in() the database of the latest call */
+	char secret[SHA1_HEX + 1]; /* what proof_secret_in() has written for that database */
 	enum key_naming naming;
 	struct list queues;
 	struct list resting; /* repeated jobs, until it is time to run them again */
