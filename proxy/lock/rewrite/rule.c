@@ -62,7 +62,7 @@ static enum parsed parse_expire(const struct command *c, const struct resp_view 
 static enum rewrite_result rewrite_expire(const struct rewrite *rw)
 {
 	const struct resp_view *req = rw->req;
-	const struct rule *rule = rw->keys[0].rule;
+	const struct rule *rule = rw->first->rule;
 	struct expire_args a;
 	enum parsed parsed;
 	bool cut;
@@ -96,7 +96,7 @@ static enum rewrite_result rewrite_persist(const struct rewrite *rw)
 	if (rw->req->argc != 2)
 		return REWRITE_PASS;
 	rewrite_begin_single(rw, SCRIPT_PERSIST, 1);
-	resp_write_bulk_int(rw->out, rw->keys[0].rule->lease_ms);
+	resp_write_bulk_int(rw->out, rw->first->rule->lease_ms);
 	return REWRITE_CALL;
 }
 
@@ -105,7 +105,7 @@ static enum rewrite_result rewrite_persist(const struct rewrite *rw)
 /* Writes a call with fewer KEYS and ARGV; the script answers BUSY if it needs a full call. */
 static void write_short_del_call(const struct rewrite *rw)
 {
-	const struct rule *rule = rw->keys[0].rule;
+	const struct rule *rule = rw->first->rule;
 	struct slice name = rw->req->argv[0], token = rw->keys[0].token;
 	char *p = rewrite_open_single(rw, SCRIPT_DEL, 1 + (rule->wait_ms > 0), 2,
 	                              2 * RESP_BULK_SPACE + name.n + token.n);
@@ -229,7 +229,7 @@ static enum parsed parse_expiry(const struct rule *rule, const struct set_option
 
 static void write_take(const struct rewrite *rw, const char *form, const struct expiry *e)
 {
-	const struct rule *rule = rw->keys[0].rule;
+	const struct rule *rule = rw->first->rule;
 	bool refresh = rule->reentrant == REENTRANT_REFRESH;
 	bool is_short = !refresh && strcmp(e->option, "PX") == 0;
 	struct slice token = rw->keys[0].token, value = rw->req->argv[2],
@@ -256,7 +256,7 @@ static enum rewrite_result rewrite_store(const struct rewrite *rw, const char *f
                                          enum lock_success success, struct slice value,
                                          const struct expiry *e)
 {
-	const struct rule *rule = rw->keys[0].rule;
+	const struct rule *rule = rw->first->rule;
 
 	rewrite_begin_single(rw, SCRIPT_SET, 8);
 	resp_write_bulk(rw->out, rw->keys[0].token);
@@ -277,7 +277,7 @@ static enum rewrite_result rewrite_store(const struct rewrite *rw, const char *f
 /* As write_take(), under a rule with `wait`. */
 static void write_take_wait(const struct rewrite *rw, const char *form, const struct expiry *e)
 {
-	const struct rule *rule = rw->keys[0].rule;
+	const struct rule *rule = rw->first->rule;
 	int64_t wait = rule->wait_ms < rw->opts->wait_max_ms ? rule->wait_ms
 	                                                     : rw->opts->wait_max_ms;
 	bool refresh = rule->reentrant == REENTRANT_REFRESH;
@@ -310,7 +310,7 @@ static void write_take_wait(const struct rewrite *rw, const char *form, const st
 static enum rewrite_result rewrite_take(const struct rewrite *rw, const char *form,
                                         enum lock_success success, const struct expiry *e)
 {
-	const struct rule *rule = rw->keys[0].rule;
+	const struct rule *rule = rw->first->rule;
 
 	/* SET NX GET asks for the present value, so it never waits. */
 	if (rule->wait_ms && success != LOCK_IF_NIL)
@@ -328,7 +328,7 @@ static enum rewrite_result rewrite_take(const struct rewrite *rw, const char *fo
 static enum rewrite_result rewrite_set_if(const struct rewrite *rw, enum parsed why,
                                           const struct set_options *a)
 {
-	const struct rule *rule = rw->keys[0].rule;
+	const struct rule *rule = rw->first->rule;
 	enum rewrite_result result = rewrite_unparsed(rw, why);
 	struct expiry e;
 
@@ -353,7 +353,7 @@ static enum rewrite_result rewrite_set(const struct rewrite *rw)
 	parsed = set_options_parse(req, SET_OPTIONS, &a);
 	if (parsed != PARSED_OK)
 		return rewrite_set_if(rw, parsed, &a);
-	if (parse_expiry(rw->keys[0].rule, &a, &e) != PARSED_OK)
+	if (parse_expiry(rw->first->rule, &a, &e) != PARSED_OK)
 		return REWRITE_PASS;
 	if (a.nx && a.get)
 		return rewrite_take(rw, "GET", LOCK_IF_NIL, &e);
@@ -368,7 +368,7 @@ static enum rewrite_result rewrite_set(const struct rewrite *rw)
 
 static enum rewrite_result rewrite_setnx(const struct rewrite *rw)
 {
-	struct expiry e = expiry_lease(rw->keys[0].rule);
+	struct expiry e = expiry_lease(rw->first->rule);
 
 	if (rw->req->argc != 3)
 		return REWRITE_PASS;
@@ -385,14 +385,14 @@ static enum rewrite_result rewrite_setex(const struct rewrite *rw)
 		return REWRITE_PASS;
 	a.seconds = command_expiry_in_seconds(rw->command);
 	a.time = req->argv[2];
-	if (parse_expiry(rw->keys[0].rule, &a, &e) != PARSED_OK)
+	if (parse_expiry(rw->first->rule, &a, &e) != PARSED_OK)
 		return REWRITE_PASS;
 	return rewrite_store(rw, "SET", LOCK_IF_OK, req->argv[3], &e);
 }
 
 static enum rewrite_result rewrite_getset(const struct rewrite *rw)
 {
-	struct expiry e = expiry_lease(rw->keys[0].rule);
+	struct expiry e = expiry_lease(rw->first->rule);
 
 	if (rw->req->argc != 3)
 		return REWRITE_PASS;
@@ -467,7 +467,7 @@ static enum rewrite_result rewrite_msetex(const struct rewrite *rw)
 
 static enum rewrite_result rewrite_incr(const struct rewrite *rw)
 {
-	const struct rule *rule = rw->keys[0].rule;
+	const struct rule *rule = rw->first->rule;
 	struct expiry e = expiry_lease(rule);
 
 	if (!command_arity_ok(rw->command, rw->req->argc))
